@@ -1,0 +1,1 @@
+"""Nouns: frozen dataclasses that refuse nonsense at birth. No I/O and no equations."""

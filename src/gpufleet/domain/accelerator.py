@@ -1,0 +1,45 @@
+"""One GPU or other accelerator: what its datasheet and its driver say."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """Figures of one device; dense peaks, one direction per link, memory as the driver reports it.
+
+    `peak_flop_per_s` maps arithmetic (fp32, tf32, fp16, bf16, fp8, int8, fp4) to the dense peak; a missing key
+    means that the device cannot compute in it.
+    """
+
+    name: str
+    vendor: str
+    generation: str
+    memory_bytes: float
+    marketed_memory_gb: float
+    bandwidth_bytes_per_s: float
+    peak_flop_per_s: Mapping[str, float]
+    nvlink_bytes_per_s: float | None
+    pcie_generation: int | None
+    board_power_watts: float | None
+    sm_count: int | None
+    l2_bytes: float | None
+    release_year: int | None
+    source: str
+    evidence: str = ""
+    notes: str = ""
+
+    def __post_init__(self) -> None:
+        for field_name in ("memory_bytes", "bandwidth_bytes_per_s"):
+            value = getattr(self, field_name)
+            if not value > 0:
+                raise ValueError(f"{self.name}: {field_name} must be positive, found {value!r}")
+        bad = {k: v for k, v in self.peak_flop_per_s.items() if not v > 0}
+        if bad:
+            raise ValueError(f"{self.name}: peaks must be positive, found {bad}")
+
+    def computes(self, arithmetic: str) -> bool:
+        """Whether the device has units for this arithmetic."""
+        return arithmetic in self.peak_flop_per_s

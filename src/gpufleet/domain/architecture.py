@@ -1,0 +1,166 @@
+"""The shape of a model: blocks of identical layers, each a token mixer and a feed-forward part."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+from gpufleet.domain.precision import BF16, WeightFormat
+
+MAX_DIMENSION = 2**24
+MAX_LAYERS = 4096
+
+
+def require_positive(owner: str, **dimensions: int) -> None:
+    """Refuse a dimension that is not a whole number between 1 and 2**24."""
+    for name, value in dimensions.items():
+        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_DIMENSION:
+            raise ValueError(f"{owner}: {name} must be a whole number from 1 to {MAX_DIMENSION}, found {value!r}")
+
+
+@dataclass(frozen=True)
+class Attention:
+    """Softmax attention over heads that share KV heads (MHA, GQA, MQA), over the whole context or a window.
+
+    `vector_params` counts biases, q/k norms and sinks: everything that is not one of the four projections.
+    """
+
+    num_heads: int
+    num_kv_heads: int
+    head_dim: int
+    window_tokens: float = math.inf
+    vector_params: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "attention", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, head_dim=self.head_dim
+        )
+        if self.num_heads % self.num_kv_heads:
+            raise ValueError(f"attention: {self.num_heads} heads cannot share {self.num_kv_heads} KV heads evenly")
+        if not self.window_tokens > 0:
+            raise ValueError(f"attention: window_tokens must be positive, found {self.window_tokens!r}")
+
+
+@dataclass(frozen=True)
+class LatentAttention:
+    """Multi-head latent attention (DeepSeek MLA): the cache holds one compressed vector per token and layer."""
+
+    num_heads: int
+    q_lora_rank: int | None
+    kv_lora_rank: int
+    qk_nope_head_dim: int
+    qk_rope_head_dim: int
+    v_head_dim: int
+    vector_params: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "latent attention",
+            num_heads=self.num_heads,
+            q_lora_rank=1 if self.q_lora_rank is None else self.q_lora_rank,
+            kv_lora_rank=self.kv_lora_rank,
+            qk_nope_head_dim=self.qk_nope_head_dim,
+            qk_rope_head_dim=self.qk_rope_head_dim,
+            v_head_dim=self.v_head_dim,
+        )
+
+
+@dataclass(frozen=True)
+class DenseMlp:
+    """A feed-forward part: up and down projection, and a gate projection when `gated`."""
+
+    width: int
+    gated: bool
+    vector_params: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive("mlp", width=self.width)
+
+
+@dataclass(frozen=True)
+class MixtureOfExperts:
+    """Routed experts of which `top_k` serve a token, and shared ones that serve every token.
+
+    `expert_vector_params` are the biases of one routed expert; `vector_params` router bias and shared-expert gate.
+    """
+
+    num_experts: int
+    top_k: int
+    expert_width: int
+    gated: bool
+    shared_width: int = 0
+    expert_vector_params: int = 0
+    vector_params: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "experts", num_experts=self.num_experts, top_k=self.top_k, expert_width=self.expert_width
+        )
+        if self.top_k > self.num_experts:
+            raise ValueError(f"experts: top_k {self.top_k} exceeds {self.num_experts} experts")
+
+
+@dataclass(frozen=True)
+class Block:
+    """`count` identical layers; `vector_params` are the layer norms of one of them."""
+
+    count: int
+    mixer: Attention | LatentAttention
+    feed_forward: DenseMlp | MixtureOfExperts
+    vector_params: int = 0
+
+    def __post_init__(self) -> None:
+        require_positive("block", count=self.count)
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """A decoder language model.
+
+    `embedding_params` holds what comes with the token embedding (learned positions, embedding norm);
+    `vector_params` the final norm and a head bias. The order of blocks is not kept: layers are interchangeable
+    for counting.
+    """
+
+    name: str
+    family: str
+    hidden_size: int
+    vocab_size: int
+    blocks: tuple[Block, ...]
+    tied_embeddings: bool
+    max_context_tokens: int
+    embedding_params: int = 0
+    vector_params: int = 0
+    weights: WeightFormat = field(default_factory=lambda: WeightFormat.uniform(BF16))
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "architecture",
+            hidden_size=self.hidden_size,
+            vocab_size=self.vocab_size,
+            max_context_tokens=self.max_context_tokens,
+        )
+        if not self.blocks:
+            raise ValueError("architecture: a model needs at least one layer")
+        if self.num_layers > MAX_LAYERS:
+            raise ValueError(f"architecture: {self.num_layers} layers is more than {MAX_LAYERS}")
+
+    @property
+    def num_layers(self) -> int:
+        """Layers of all blocks."""
+        return sum(block.count for block in self.blocks)
+
+    @property
+    def is_moe(self) -> bool:
+        """Whether any layer routes tokens to experts."""
+        return any(isinstance(block.feed_forward, MixtureOfExperts) for block in self.blocks)
+
+    @property
+    def num_heads(self) -> int:
+        """Query heads of the widest layer: what tensor parallelism divides."""
+        return max(block.mixer.num_heads for block in self.blocks)
+
+    @property
+    def num_kv_heads(self) -> int:
+        """KV heads of the widest layer; MLA keeps one latent that every rank copies."""
+        return max(b.mixer.num_kv_heads if isinstance(b.mixer, Attention) else 1 for b in self.blocks)

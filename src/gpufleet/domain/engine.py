@@ -1,0 +1,31 @@
+"""A serving engine as it behaves: which formats run where, what it keeps for itself, what its steps cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from gpufleet.provenance import Sourced
+
+
+@dataclass(frozen=True)
+class EngineProfile:
+    """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source."""
+
+    name: str
+    title: str
+    version_era: str
+    memory_fraction: Sourced
+    reserve_bytes: Sourced
+    graph_bytes: Sourced
+    kv_block_tokens: int
+    max_batch: int
+    prefill_budget_tokens: int
+    stream_interval_tokens: int
+    constants: dict[str, Sourced] = field(default_factory=dict)
+    weight_formats: tuple[str, ...] = ()
+    vendors: tuple[str, ...] = ("nvidia",)
+    grade: str = "measured"
+
+    def constant(self, name: str) -> float:
+        """A fitted constant by name; KeyError is our bug, not the user's."""
+        return self.constants[name].value

@@ -1,0 +1,28 @@
+"""A rentable machine type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.domain.fabric import Fabric
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One cloud's machine type: its accelerators, host and links. `gpu_count` may be a fraction (0.125 = a slice)."""
+
+    cloud: str
+    name: str
+    accelerator: str
+    gpu_count: float
+    vcpus: int | None
+    memory_gib: float | None
+    fabric: Fabric
+    network_gbit_per_s: float | None
+    local_ssd_gb: float | None
+    source: str
+    evidence: str = ""
+
+    def __post_init__(self) -> None:
+        if not self.gpu_count > 0:
+            raise ValueError(f"{self.cloud} {self.name}: an instance needs a GPU, found {self.gpu_count!r}")

@@ -1,0 +1,50 @@
+"""A price at which an instance can be had."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date
+from enum import Enum
+
+
+class PriceKind(str, Enum):
+    """How a price is bought."""
+
+    ON_DEMAND = "on_demand"
+    SPOT = "spot"
+    SAVINGS_PLAN = "savings_plan"
+    COMMIT_1Y = "commit_1y"
+    COMMIT_3Y = "commit_3y"
+    CAPACITY_BLOCK = "capacity_block"
+    FLEX_START = "flex_start"
+    OWNED = "owned"
+
+
+class PriceBasis(str, Enum):
+    """Where a price figure comes from."""
+
+    LIST = "list"
+    OBSERVED = "observed"
+    ESTIMATED = "estimated"
+
+
+@dataclass(frozen=True)
+class Offer:
+    """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: PriceKind
+    price_per_instance_usd_per_hour: float
+    basis: PriceBasis
+    source: str
+    as_of: date
+    upfront_usd: float = 0.0
+    interruption: str | None = None
+
+    def __post_init__(self) -> None:
+        price = self.price_per_instance_usd_per_hour
+        if not (math.isfinite(price) and price > 0):
+            raise ValueError(f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}")

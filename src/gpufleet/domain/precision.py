@@ -1,0 +1,64 @@
+"""Number formats of weights, KV cache and arithmetic."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Precision:
+    """A number format; `bytes_per_element` includes the scales that travel with the elements.
+
+    `arithmetic` names the accelerator peak that multiplies it: weights-only formats compute in bf16.
+    """
+
+    name: str
+    bytes_per_element: float
+    arithmetic: str
+
+    def __post_init__(self) -> None:
+        if not 0 < self.bytes_per_element <= 8:
+            raise ValueError(f"{self.name}: {self.bytes_per_element} bytes per element is not a number format")
+
+
+FP32 = Precision("fp32", 4.0, "fp32")
+BF16 = Precision("bf16", 2.0, "bf16")
+FP16 = Precision("fp16", 2.0, "fp16")
+FP8 = Precision("fp8", 1.0, "fp8")
+FP8_BLOCK = Precision("fp8_block", 1.0 + 4 / (128 * 128), "fp8")  # one fp32 scale per 128 x 128 block
+INT8 = Precision("int8", 1.0, "int8")
+INT8_WEIGHT_ONLY = Precision("int8_wo", 1.0, "bf16")  # one scale per output channel: below 0.1 %
+INT4 = Precision("int4", 0.5 + (2 + 0.5) / 128, "bf16")  # AWQ/GPTQ, groups of 128: fp16 scale and 4-bit zero
+NF4 = Precision("nf4", 0.5 + 1 / 64 + 4 / (64 * 256), "bf16")  # bitsandbytes, double quantisation
+MXFP4 = Precision("mxfp4", 0.5 + 1 / 32, "bf16")  # one 8-bit exponent per 32
+NVFP4 = Precision("nvfp4", 0.5 + 1 / 16, "fp4")  # one fp8 scale per 16
+
+PRECISIONS: dict[str, Precision] = {
+    p.name: p for p in (FP32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4)
+}
+
+
+@dataclass(frozen=True)
+class WeightFormat:
+    """Which precision each part of a checkpoint is stored in.
+
+    Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone.
+    """
+
+    name: str
+    base: Precision
+    attention: Precision
+    mlp: Precision
+    experts: Precision
+    head: Precision
+
+    @classmethod
+    def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
+        """Every linear layer in one precision, embedding and output head in `base` (what quantisers do)."""
+        kept = precision if precision.name in ("fp32", "bf16", "fp16") else base
+        return cls(precision.name, kept, precision, precision, precision, kept)
+
+    @classmethod
+    def experts_only(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
+        """Only routed experts quantised (gpt-oss: MXFP4 experts, bf16 attention)."""
+        return cls(precision.name, base, base, base, precision, base)

@@ -1,0 +1,85 @@
+"""Errors that a user can act on.
+
+GpufleetError
+├── UsageError          exit 2   the question is malformed: a flag, a unit, a file
+│   └── UnknownName     exit 2   a name that is in no table; the nearest is offered
+├── Infeasible          exit 3   the question is clear and has no answer
+├── PolicyViolation     exit 4   a threshold that the user set is broken
+└── DataMissing         exit 5   a fact is not known or too old
+
+Every error says the problem, what was found, what was expected and a hint, in one breath.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class GpufleetError(Exception):
+    """Base of every error that is the user's to mend; never a traceback."""
+
+    exit_code = 2
+
+    def __init__(self, problem: str, *, found: object = None, expected: str | None = None, hint: str | None = None):
+        super().__init__(problem)
+        self.problem, self.found, self.expected, self.hint = problem, found, expected, hint
+
+    def __str__(self) -> str:
+        parts = [self.problem.rstrip(".")]
+        if self.found is not None:
+            parts.append(f"found {shorten(self.found)}")
+        if self.expected:
+            parts.append(f"expected {self.expected}")
+        sentence = "; ".join(parts) + "."
+        return f"{sentence} {self.hint}" if self.hint else sentence
+
+
+class UsageError(GpufleetError):
+    """The question is malformed."""
+
+    exit_code = 2
+
+
+class UnknownName(UsageError):
+    """A name that no table holds."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str], *, hint: str | None = None):
+        nearest = nearest_names(str(name), known)
+        meant = f"Did you mean {' or '.join(nearest)}?" if nearest else None
+        super().__init__(f"unknown {kind} {shorten(name)}", hint=" ".join(filter(None, [meant, hint])) or None)
+        self.nearest = nearest
+
+
+class Infeasible(GpufleetError):
+    """A clear question that no candidate answers."""
+
+    exit_code = 3
+
+
+class PolicyViolation(GpufleetError):
+    """A threshold that the user set is broken."""
+
+    exit_code = 4
+
+
+class DataMissing(GpufleetError):
+    """A fact that is needed is not known, or is too old."""
+
+    exit_code = 5
+
+
+def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
+    """The known names most like `name`, ignoring case, best first."""
+    by_folded = {k.casefold(): k for k in known}
+    folded = name.casefold()[:200]
+    close = difflib.get_close_matches(folded, by_folded, n=count, cutoff=0.5)
+    if not close:
+        close = [k for k in by_folded if folded and (folded in k or k in folded)][:count]
+    return [by_folded[c] for c in close]
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """A value as an error shows it: quoted, printable, on one line, never longer than `limit`."""
+    text = repr(value)
+    return text if len(text) <= limit else text[: limit - 1] + "…"

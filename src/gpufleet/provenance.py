@@ -1,0 +1,58 @@
+"""Where a number comes from and how far to trust it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from enum import IntEnum
+
+
+class Grade(IntEnum):
+    """How a figure was obtained, best first; a result takes the worst grade of its inputs."""
+
+    MEASURED = 0
+    TRANSFERRED = 1
+    ROOFLINE = 2
+    SEED_RULE = 3
+
+    @property
+    def label(self) -> str:
+        """The word that users read."""
+        return ("measured", "transferred", "roofline", "seed rule")[self]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A document, dataset or measurement that a figure was taken from."""
+
+    id: str
+    title: str
+    as_of: date | None = None
+    url: str | None = None
+    licence: str | None = None
+
+
+@dataclass(frozen=True)
+class Sourced:
+    """One value with unit, source and, where known, its 10th and 90th percentile."""
+
+    value: float
+    unit: str
+    source: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Term:
+    """One part of a total, as `--explain` shows it: the formula, the numbers put in, and the trust in it."""
+
+    name: str
+    value: float
+    unit: str
+    formula: str
+    inputs: str = ""
+    source: str = ""
+    grade: Grade = Grade.MEASURED
+    low: float | None = None
+    high: float | None = None

@@ -1,0 +1,103 @@
+"""The only conversions between human units and base units (bytes, seconds, tokens, USD, watts).
+
+Parsers refuse what they do not understand, `nan`, and bare numbers where a unit decides the size.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+
+from gpufleet.errors import UsageError
+
+KB, MB, GB, TB = 1e3, 1e6, 1e9, 1e12
+KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
+GIGA, TERA, MEGA = 1e9, 1e12, 1e6
+MICROSECOND, MILLISECOND, MINUTE, HOUR, DAY = 1e-6, 1e-3, 60.0, 3600.0, 86400.0
+HOURS_PER_MONTH = 730.0
+HOURS_PER_MONTH_SEEDS = 720.0
+HOURS_PER_YEAR = 8760.0
+BITS_PER_BYTE = 8.0
+PERCENT = 100.0
+
+_COUNT_SUFFIX = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "ki": 2.0**10, "mi": 2.0**20}
+_TOKEN_SUFFIX = {"": 1.0, "k": 1024.0, "m": 1024.0**2, "ki": 1024.0, "mi": 1024.0**2}
+_BYTE_SUFFIX = {"b": 1.0, "kb": KB, "mb": MB, "gb": GB, "tb": TB, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB}
+_TIME_SUFFIX = {"us": MICROSECOND, "µs": MICROSECOND, "ms": MILLISECOND, "s": 1.0, "min": MINUTE, "h": HOUR, "d": DAY}
+_NUMBER = r"([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
+
+
+def _quantity(text: object, suffixes: dict[str, float], what: str, example: str) -> float:
+    match = re.fullmatch(_NUMBER + r"\s*([a-zµ]*)", str(text).strip().lower())
+    if match is None or match.group(2) not in suffixes:
+        raise UsageError(f"cannot read {what}", found=text, expected=f"a number with unit such as {example}")
+    value = float(match.group(1).replace(",", "").replace("_", "")) * suffixes[match.group(2)]
+    if not math.isfinite(value) or value <= 0:
+        raise UsageError(f"{what} must be positive and finite", found=text, expected=example)
+    return value
+
+
+def parse_tokens(text: object) -> float:
+    """Tokens: '1000', '8k' (8 x 1024: context sizes), '1.5k'.
+
+    >>> parse_tokens("8k")
+    8192.0
+    """
+    return _quantity(text, _TOKEN_SUFFIX, "a number of tokens", "'1000' or '8k'")
+
+
+def parse_count(text: object) -> float:
+    """A count in thousands and millions: '10M' = 1e7, '2.5k' = 2500.
+
+    >>> parse_count("10M")
+    10000000.0
+    """
+    return _quantity(text, _COUNT_SUFFIX, "a count", "'500', '2.5k' or '10M'")
+
+
+def parse_rate(text: object) -> float:
+    """Requests per second: '50/s', '3000/min', '1k/h'.
+
+    >>> parse_rate("3000/min")
+    50.0
+    """
+    amount, slash, per = str(text).strip().partition("/")
+    seconds = {"s": 1.0, "sec": 1.0, "min": MINUTE, "m": MINUTE, "h": HOUR, "hour": HOUR, "d": DAY, "day": DAY}
+    per = per.strip().lower()
+    if not slash or per not in seconds:
+        raise UsageError("cannot read a rate", found=text, expected="a number with unit such as '50/s' or '3000/min'")
+    return _quantity(amount, _COUNT_SUFFIX, "a rate", "'50/s'") / seconds[per]
+
+
+def parse_duration(text: object) -> float:
+    """Seconds: '500ms', '12s', '24h'.
+
+    >>> parse_duration("500ms")
+    0.5
+    """
+    return _quantity(text, _TIME_SUFFIX, "a duration", "'500ms' or '12s'")
+
+
+def parse_bytes(text: object) -> float:
+    """Bytes: '80GB' (1e9) and '80GiB' (2**30) differ.
+
+    >>> parse_bytes("1GiB")
+    1073741824.0
+    """
+    return _quantity(text, _BYTE_SUFFIX, "a size in bytes", "'80GiB' or '80GB'")
+
+
+def parse_ratio(text: object) -> float:
+    """A share from 0 to 1: '20%' or '0.2'.
+
+    >>> parse_ratio("20%")
+    0.2
+    """
+    stripped = str(text).strip()
+    try:
+        value = float(stripped.removesuffix("%")) / (PERCENT if stripped.endswith("%") else 1.0)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= 1:
+        raise UsageError("cannot read a share", found=text, expected="'20%' or '0.2', between 0 and 1")
+    return value
