@@ -32,9 +32,7 @@ class Attention:
     vector_params: int = 0
 
     def __post_init__(self) -> None:
-        require_positive(
-            "attention", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, head_dim=self.head_dim
-        )
+        require_positive("attention", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, head_dim=self.head_dim)
         if self.num_heads % self.num_kv_heads:
             raise ValueError(f"attention: {self.num_heads} heads cannot share {self.num_kv_heads} KV heads evenly")
         if not self.window_tokens > 0:
@@ -93,9 +91,7 @@ class MixtureOfExperts:
     vector_params: int = 0
 
     def __post_init__(self) -> None:
-        require_positive(
-            "experts", num_experts=self.num_experts, top_k=self.top_k, expert_width=self.expert_width
-        )
+        require_positive("experts", num_experts=self.num_experts, top_k=self.top_k, expert_width=self.expert_width)
         if self.top_k > self.num_experts:
             raise ValueError(f"experts: top_k {self.top_k} exceeds {self.num_experts} experts")
 

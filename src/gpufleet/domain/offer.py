@@ -47,4 +47,6 @@ class Offer:
     def __post_init__(self) -> None:
         price = self.price_per_instance_usd_per_hour
         if not (math.isfinite(price) and price > 0):
-            raise ValueError(f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}")
+            raise ValueError(
+                f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
+            )
