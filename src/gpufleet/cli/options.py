@@ -1,0 +1,56 @@
+"""Options that verbs share, and the shape of a verb's application.
+
+A verb is `app = verb()` with one command, or `app = verb_group("...")` with several.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Annotated, Any
+
+import typer
+
+
+class OutputFormat(str, Enum):
+    """How an answer is written."""
+
+    TABLE = "table"
+    JSON = "json"
+    CSV = "csv"
+    MD = "md"
+
+
+OutputOption = Annotated[
+    OutputFormat | None,
+    typer.Option("--output", "-o", help="How to write the answer; by default as the suffix of --out-file, else table."),
+]
+OutFileOption = Annotated[
+    str | None,
+    typer.Option("--out-file", metavar="FILE", help="Write the answer to FILE instead of standard output."),
+]
+ExplainOption = Annotated[
+    bool, typer.Option("--explain", help="Show the formula, the numbers put in and the source of every figure.")
+]
+
+PLAIN: dict[str, Any] = {
+    "add_completion": False,
+    "rich_markup_mode": None,
+    "pretty_exceptions_enable": False,
+    "context_settings": {"help_option_names": ["-h", "--help"], "max_content_width": 80},
+}
+
+
+def verb() -> typer.Typer:
+    """The application of a verb with a single command."""
+    return typer.Typer(**PLAIN)
+
+
+def verb_group(purpose: str) -> typer.Typer:
+    """The application of a verb with sub-verbs, such as `plan serve`."""
+    app = typer.Typer(**PLAIN)
+
+    @app.callback(help=purpose)
+    def group() -> None:
+        pass
+
+    return app

@@ -1,0 +1,33 @@
+"""Standard output as it really is: a terminal, a pipe whose reader left, a full disk, or nothing at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+from gpufleet.errors import UsageError
+
+
+def say(text: str) -> None:
+    """Print the answer; a closed pipe is quiet, a full disk behind `>` is the user's to mend."""
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        silence()
+    except OSError as error:
+        silence()
+        raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def silence() -> None:
+    """Send what is still buffered nowhere, so that the interpreter does not complain at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, sys.stdout.fileno())
+    os.close(null)
+
+
+def tolerate_narrow_encodings() -> None:
+    """A terminal that cannot show a character gets a '?' instead of a crash."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")

@@ -1,0 +1,22 @@
+"""The table of verbs. To add one: write `cli/<module>.py` with an `app`, add a line here."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+
+class Verb(NamedTuple):
+    """A word after `gpufleet`, the module that answers it, and what it is for in one line."""
+
+    name: str
+    module: str
+    purpose: str
+
+
+VERBS: tuple[Verb, ...] = ()
+
+EXAMPLES: tuple[str, ...] = (
+    "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
+    "gpufleet fit llama-3.3-70b --gpus L40S:4 --context 8k",
+    "gpufleet catalog gpus --min-memory 80GiB",
+)

@@ -1,0 +1,1 @@
+"""Answers as text, markdown, CSV and JSON. Nothing is computed here."""

@@ -1,0 +1,79 @@
+"""Markdown, CSV and JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from gpufleet.report.page import Column, Page, Table
+from gpufleet.report.text import cell, mark, printable
+
+
+def page_as_markdown(page: Page) -> str:
+    """Headline, tables and notes as GitHub-flavoured markdown."""
+    parts = [f"**{escaped(page.headline)}**" if page.headline else "", *map(escaped, page.paragraphs)]
+    parts += [table_as_markdown(table) for table in page.tables]
+    parts.append("\n".join(f"- {escaped(note.strip())}" for note in page.notes))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def table_as_markdown(table: Table) -> str:
+    """A pipe table with every column that people read."""
+    columns = [column for column in table.columns if column.where != "data"]
+    parts = [f"### {escaped(table.title)}" if table.title else ""]
+    parts.append("\n".join(pipe_lines(table, columns)) if table.rows else escaped(table.empty))
+    parts.append("\n".join(f"- {escaped(note.strip())}" for note in table.notes))
+    return "\n\n".join(part for part in parts if part)
+
+
+def pipe_lines(table: Table, columns: Sequence[Column]) -> list[str]:
+    """Header, alignment and rows; the chosen row begins with an escaped '>'."""
+    lines = [[escaped(c.header) for c in columns], ["---:" if c.align == "right" else "---" for c in columns]]
+    for index, row in enumerate(table.rows):
+        first, *others = [escaped(cell(c, row)) for c in columns]
+        lines.append([escaped(mark(table, index).strip()) + " " + first, *others])
+    return ["| " + " | ".join(text.strip() for text in cells) + " |" for cells in lines]
+
+
+def escaped(text: str) -> str:
+    """Text that markdown leaves as it is."""
+    for special in "\\|<>*_`":
+        text = text.replace(special, "\\" + special)
+    return printable(text)
+
+
+def page_as_csv(page: Page) -> str:
+    """The first table as RFC 4180, full precision, unknown as an empty cell."""
+    return table_as_csv(page.tables[0]) if page.tables else ""
+
+
+def table_as_csv(table: Table) -> str:
+    """One table with its data columns; numbers are not rounded."""
+    columns = [column for column in table.columns if column.where != "text"]
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\r\n")
+    writer.writerow([column.key for column in columns])
+    writer.writerows([["" if row[c.key] is None else row[c.key] for c in columns] for row in table.rows])
+    return stream.getvalue()
+
+
+def as_json(result: object) -> str:
+    """A result model, or a sequence of them, as indented JSON."""
+    return json.dumps(jsonable(result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def jsonable(value: Any) -> Any:
+    """Plain JSON values: a model dumps itself, unlimited is "Infinity", nan is our bug and raises later."""
+    if hasattr(value, "model_dump"):
+        return jsonable(value.model_dump(mode="json"))
+    if isinstance(value, Mapping):
+        return {str(key): jsonable(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [jsonable(item) for item in value]
+    if isinstance(value, float) and math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return value

@@ -1,0 +1,163 @@
+"""Numbers as people read them: three digits, a unit, and the range beside the value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from gpufleet import units
+
+DIGITS = 3
+UNKNOWN, UNLIMITED = "unknown", "unlimited"
+DIME, WHOLE_DOLLARS_FROM = 0.1, 1000
+
+
+def significant(value: float | None, digits: int = DIGITS) -> str:
+    """A number rounded to significant digits, never in scientific notation; whole digits are kept.
+
+    >>> significant(1234.56), significant(0.012345), significant(131.43)
+    ('1,235', '0.0123', '131')
+    """
+    if value is None:
+        return UNKNOWN
+    if math.isinf(value):
+        return UNLIMITED if value > 0 else "-" + UNLIMITED
+    if value == 0:
+        return "0"
+    magnitude = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
+    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+
+
+def ranged(
+    value: float | None,
+    low: float | None,
+    high: float | None,
+    unit: str = "",
+    scale: float = 1.0,
+    digits: int = 2,
+) -> str:
+    """A value with its 10th and 90th percentile, divided by `scale`.
+
+    >>> ranged(0.031, 0.027, 0.036, "ms", units.MILLISECOND)
+    '31 (27-36) ms'
+    """
+    if value is None:
+        return UNKNOWN
+    shown = significant(value / scale, digits)
+    if low is not None and high is not None:
+        shown += f" ({significant(low / scale, digits)}-{significant(high / scale, digits)})"
+    return f"{shown} {unit}".strip()
+
+
+def duration(seconds: float | None) -> str:
+    """A time in the unit that people would say.
+
+    >>> duration(0.031), duration(12.4), duration(5400), duration(0.000004)
+    ('31.0 ms', '12.4 s', '1.50 h', '4.00 µs')
+    """
+    if seconds is None or math.isinf(seconds):
+        return significant(seconds)
+    unit, scale = duration_unit(seconds)
+    return f"{significant(seconds / scale)} {unit}"
+
+
+def ranged_duration(seconds: float | None, low: float | None, high: float | None) -> str:
+    """A time with its range in one unit.
+
+    >>> ranged_duration(0.42, 0.38, 0.51)
+    '420 (380-510) ms'
+    """
+    if seconds is None or math.isinf(seconds):
+        return significant(seconds)
+    unit, scale = duration_unit(seconds)
+    return ranged(seconds, low, high, unit, scale)
+
+
+def duration_unit(seconds: float) -> tuple[str, float]:
+    """The largest unit in which the time is at least one: µs, ms, s, min, h."""
+    steps = [("h", units.HOUR), ("min", 2 * units.MINUTE), ("s", 1.0), ("ms", units.MILLISECOND)]
+    for name, least in steps:
+        if abs(seconds) >= least or seconds == 0:
+            return name, units.MINUTE if name == "min" else least
+    return "µs", units.MICROSECOND
+
+
+def gib(size_bytes: float | None) -> str:
+    """Bytes in GiB with one decimal.
+
+    >>> gib(141107412992)
+    '131.4 GiB'
+    """
+    if size_bytes is None or math.isinf(size_bytes):
+        return significant(size_bytes)
+    value = size_bytes / units.GIB
+    return f"{value:,.1f} GiB" if abs(value) >= 1 or value == 0 else f"{significant(value, 2)} GiB"
+
+
+def usd(amount: float | None) -> str:
+    """Dollars and cents below a thousand, whole dollars above, more digits below a dime.
+
+    >>> usd(12.3), usd(23456.7), usd(0.00123)
+    ('$12.30', '$23,457', '$0.00123')
+    """
+    if amount is None or math.isinf(amount):
+        return significant(amount)
+    sign = "-" if amount < 0 else ""
+    size = abs(amount)
+    if 0 < size < DIME:
+        return f"{sign}${significant(size)}"
+    return f"{sign}${size:,.0f}" if size >= WHOLE_DOLLARS_FROM else f"{sign}${size:,.2f}"
+
+
+def usd_per_hour(price: float | None) -> str:
+    """A price by the hour.
+
+    >>> usd_per_hour(30.13)
+    '$30.13/h'
+    """
+    return with_suffix(usd, price, "/h")
+
+
+def usd_per_month(price: float | None) -> str:
+    """A price by the month of 730 hours.
+
+    >>> usd_per_month(21994.9)
+    '$21,995/mo'
+    """
+    return with_suffix(usd, price, "/mo")
+
+
+def usd_per_million_tokens(price: float | None) -> str:
+    """A price for a million tokens.
+
+    >>> usd_per_million_tokens(0.4231)
+    '$0.42/1M'
+    """
+    return with_suffix(usd, price, "/1M")
+
+
+def percent(share: float | None) -> str:
+    """A share of one as a percentage.
+
+    >>> percent(0.183)
+    '18%'
+    """
+    if share is None or math.isinf(share):
+        return significant(share)
+    return f"{share * units.PERCENT:.0f}%"
+
+
+def count(amount: float | None) -> str:
+    """A whole number with thousands separated.
+
+    >>> count(70553706496)
+    '70,553,706,496'
+    """
+    if amount is None or math.isinf(amount):
+        return significant(amount)
+    return f"{amount:,.0f}"
+
+
+def with_suffix(show: Callable[[float | None], str], value: float | None, suffix: str) -> str:
+    """The shown value and its unit; unknown and unlimited stay without one."""
+    return show(value) if value is None or math.isinf(value) else show(value) + suffix

@@ -1,0 +1,54 @@
+"""What an answer looks like before it is written: a headline, tables, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+Row = Mapping[str, object]
+
+EVERYWHERE, TEXT_ONLY, DATA_ONLY = "everywhere", "text", "data"
+
+
+def plain(value: object) -> str:
+    """A value as people read it: unknown is said, never blank and never zero."""
+    return "unknown" if value is None else str(value)
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column: `key` finds the value in a row and heads the CSV, `header` is read by people.
+
+    `show` turns the value into text. The higher the `priority` number, the sooner a narrow page leaves the
+    column out; 0 always stays. `where` keeps a column to text and markdown, or to CSV.
+    """
+
+    key: str
+    header: str
+    show: Callable[[object], str] = plain
+    align: Literal["left", "right"] = "left"
+    priority: int = 0
+    where: Literal["everywhere", "text", "data"] = "everywhere"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown."""
+
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    title: str = ""
+    notes: Sequence[str] = ()
+    chosen: int | None = None
+    empty: str = "none"
+
+
+@dataclass(frozen=True)
+class Page:
+    """Headline first, tables next, notes last. CSV holds the first table alone."""
+
+    headline: str = ""
+    tables: Sequence[Table] = field(default_factory=tuple)
+    notes: Sequence[str] = ()
+    paragraphs: Sequence[str] = ()
