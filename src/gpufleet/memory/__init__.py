@@ -1,0 +1,1 @@
+"""Bytes per device: weights, KV cache, activations, overhead, and whether the sum fits."""

@@ -1,0 +1,239 @@
+"""Weight bytes of one device under tensor, pipeline, expert and attention-data parallelism."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeAlias, cast
+
+import numpy as np
+
+from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.domain.arrays import Floats, IntArray, Ints
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import WeightFormat
+from gpufleet.provenance import Grade, Term
+
+SOURCE = "sharding rules of Megatron-LM (arXiv:1909.08053) as vLLM, SGLang and TensorRT-LLM apply them"
+
+
+@dataclass(frozen=True)
+class ElementBytes:
+    """Bytes per weight of each part of a model, scales included; scalars or one element per candidate."""
+
+    base: Floats
+    attention: Floats
+    mlp: Floats
+    experts: Floats
+    head: Floats
+
+    @classmethod
+    def of(cls, weights: WeightFormat) -> ElementBytes:
+        """The element sizes of one checkpoint format."""
+        return cls(**{f.name: getattr(weights, f.name).bytes_per_element for f in fields(cls)})
+
+    @classmethod
+    def gather(cls, formats: Sequence[WeightFormat], index: IntArray) -> ElementBytes:
+        """The element sizes of many candidates, each naming its format by position."""
+        parts = {f.name: [getattr(w, f.name).bytes_per_element for w in formats] for f in fields(cls)}
+        return cls(**{name: np.array(sizes)[index] for name, sizes in parts.items()})
+
+
+AnyFormat: TypeAlias = WeightFormat | ElementBytes
+
+
+def _sizes(weights: AnyFormat) -> ElementBytes:
+    return ElementBytes.of(weights) if isinstance(weights, WeightFormat) else weights
+
+
+def shard(size: Ints, parts: Ints) -> Floats:
+    """Elements of the largest of `parts` near-equal pieces: what the fullest rank holds.
+
+    ceil(size / parts). One KV head over many ranks is one per rank: replication needs no rule of its own.
+
+    >>> shard(8, 16), shard(10, 4)
+    (1, 3)
+    """
+    return cast(Floats, -(-size // parts))
+
+
+def attention_matrix_params(mixer: Attention, hidden_size: int, tp: Ints) -> Floats:
+    """Projection weights of one attention layer on one rank.
+
+    2 h d ceil(heads / tp) + 2 h d ceil(kv_heads / tp): Q and O, then K and V, whose heads are copied once
+    TP exceeds them.   [weights]
+
+    >>> attention_matrix_params(Attention(64, 8, 128), 8192, 16)
+    10485760
+    """
+    per_head = 2 * hidden_size * mixer.head_dim
+    return per_head * shard(mixer.num_heads, tp) + per_head * shard(mixer.num_kv_heads, tp)
+
+
+def latent_attention_matrix_params(mixer: LatentAttention, hidden_size: int, tp: Ints) -> Floats:
+    """Projection weights of one MLA layer on one rank: down-projections are copied, the rest is cut by heads.
+
+    h (r_q + r_kv + d_rope) + ceil(heads / tp) (r_q (d_nope + d_rope) + r_kv (d_nope + d_v) + d_v h)   [weights]
+    Without a query latent (DeepSeek-V2-Lite) the query projection is h (d_nope + d_rope) per head.
+
+    >>> latent_attention_matrix_params(LatentAttention(128, 1536, 512, 128, 64, 128), 7168, 1)
+    187105280
+    """
+    query_rank = hidden_size if mixer.q_lora_rank is None else mixer.q_lora_rank
+    copied_query = 0 if mixer.q_lora_rank is None else mixer.q_lora_rank
+    copied = hidden_size * (copied_query + mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+    per_head = (
+        query_rank * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
+        + mixer.kv_lora_rank * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+        + mixer.v_head_dim * hidden_size
+    )
+    return copied + per_head * shard(mixer.num_heads, tp)
+
+
+def mlp_matrix_params(width: int, gated: bool, hidden_size: int, parts: Ints) -> Floats:
+    """Weights of one feed-forward part on one rank: (2 or 3) h ceil(width / parts).   [weights]
+
+    >>> mlp_matrix_params(28672, True, 8192, 4)
+    176160768
+    """
+    return (2 + gated) * hidden_size * shard(width, parts)
+
+
+def expert_matrix_params(moe: MixtureOfExperts, hidden_size: int, ep: Ints, moe_tp: Ints) -> Floats:
+    """Weights of routed experts on one rank: ceil(experts / ep) experts, each cut in `moe_tp`.   [weights]
+
+    >>> expert_matrix_params(MixtureOfExperts(256, 8, 2048, True), 7168, 8, 1)
+    1409286144
+    """
+    return shard(moe.num_experts, ep) * mlp_matrix_params(moe.expert_width, moe.gated, hidden_size, moe_tp)
+
+
+@dataclass(frozen=True)
+class LayerBytes:
+    """Bytes of one layer on one rank, by part."""
+
+    attention: Floats
+    mlp: Floats
+    experts: Floats
+    vectors: Floats
+
+    @property
+    def total(self) -> Floats:
+        """All parts."""
+        return self.attention + self.mlp + self.experts + self.vectors
+
+
+def layer_bytes(
+    block: Block, hidden_size: int, weights: AnyFormat, tp: Ints, ep: Ints, attention_dp: Ints
+) -> LayerBytes:
+    """Bytes of one layer of `block` on one rank; norms, biases, sinks and the router are copied on every rank."""
+    sizes = _sizes(weights)
+    vectors = block.vector_params + block.mixer.vector_params + block.feed_forward.vector_params
+    mlp: Floats = 0.0
+    experts: Floats = 0.0
+    if isinstance(block.feed_forward, DenseMlp):
+        mlp = mlp_matrix_params(block.feed_forward.width, block.feed_forward.gated, hidden_size, tp)
+    else:
+        moe = block.feed_forward
+        vectors += hidden_size * moe.num_experts
+        mlp = mlp_matrix_params(moe.shared_width, moe.gated, hidden_size, tp)
+        experts = sizes.experts * expert_matrix_params(moe, hidden_size, ep, tp * attention_dp // ep)
+        experts = experts + sizes.base * shard(moe.num_experts, ep) * moe.expert_vector_params
+    attention = sizes.attention * _mixer_params(block, hidden_size, tp)
+    return LayerBytes(attention, sizes.mlp * mlp, experts, sizes.base * vectors)
+
+
+def _mixer_params(block: Block, hidden_size: int, tp: Ints) -> Floats:
+    if isinstance(block.mixer, Attention):
+        return attention_matrix_params(block.mixer, hidden_size, tp)
+    return latent_attention_matrix_params(block.mixer, hidden_size, tp)
+
+
+def stage_share(arch: Architecture, per_layer: Sequence[Floats], pp: Ints) -> Floats:
+    """Sum over the layers of the fullest pipeline stage, given one amount per block's layer.
+
+    ceil(layers / pp) times the mean layer. Kinds alternate through the depth, except one rarer than one layer in
+    eight, which is a prologue (the dense first layers of DeepSeek): the mean of the other kinds then counts.
+    """
+    counts = [block.count for block in arch.blocks]
+    total = sum((n * amount for n, amount in zip(counts, per_layer, strict=True)), 0.0)
+    body = [i for i, n in enumerate(counts) if 8 * n >= arch.num_layers]
+    body_mean = sum((counts[i] * per_layer[i] for i in body), 0.0) / sum(counts[i] for i in body) if body else 0.0
+    mean = np.maximum(total / arch.num_layers, body_mean)
+    return cast(Floats, np.minimum(total, shard(arch.num_layers, pp) * mean))
+
+
+def embedding_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
+    """The token embedding cut over the vocabulary, with learned positions and its norm copied.   [bytes]"""
+    return _sizes(weights).base * (arch.hidden_size * shard(arch.vocab_size, tp) + arch.embedding_params)
+
+
+def head_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
+    """The output head cut over the vocabulary, with the final norm; a tied head is counted by `end_bytes`.   [bytes]"""
+    sizes = _sizes(weights)
+    element = sizes.base if arch.tied_embeddings else sizes.head
+    return element * arch.hidden_size * shard(arch.vocab_size, tp) + sizes.base * arch.vector_params
+
+
+def end_bytes(arch: Architecture, weights: AnyFormat, tp: Ints, pp: Ints) -> Floats:
+    """Embedding and head of the fullest stage: both (one matrix where tied) without PP, else the larger.   [bytes]"""
+    embedding, head = embedding_bytes(arch, weights, tp), head_bytes(arch, weights, tp)
+    sizes = _sizes(weights)
+    shared = sizes.base * arch.hidden_size * shard(arch.vocab_size, tp) if arch.tied_embeddings else 0.0
+    return cast(Floats, np.where(np.asarray(pp) > 1, np.maximum(embedding, head), embedding + head - shared)[()])
+
+
+def weights_bytes_per_device(
+    arch: Architecture,
+    weights: AnyFormat,
+    tp: Ints = 1,
+    pp: Ints = 1,
+    ep: Ints = 1,
+    attention_dp: Ints = 1,
+) -> Floats:
+    """Weight bytes of the fullest device of a replica.
+
+    layers of the fullest stage x (attention / tp + dense MLP / tp + experts / (tp attention_dp) + copied vectors)
+    + embedding and head / tp   [bytes]
+    Source: Megatron-LM sharding (arXiv:1909.08053) as engines apply it; checked against loading logs of vLLM.
+
+    >>> from gpufleet.domain.precision import BF16
+    >>> layer = Block(32, Attention(32, 8, 128), DenseMlp(14336, True), 2 * 4096)
+    >>> llama = Architecture("llama-3-8b", "llama", 4096, 128256, (layer,), False, 8192, vector_params=4096)
+    >>> round(float(weights_bytes_per_device(llama, WeightFormat.uniform(BF16))) / 2**30, 2)
+    14.96
+    """
+    layers = [layer_bytes(block, arch.hidden_size, weights, tp, ep, attention_dp).total for block in arch.blocks]
+    return stage_share(arch, layers, pp) + end_bytes(arch, weights, tp, pp)
+
+
+def weights_terms(arch: Architecture, weights: WeightFormat, layout: Layout) -> list[Term]:
+    """The parts of `weights_bytes_per_device` for one layout, as `--explain` shows them."""
+    tp, pp = layout.tp, layout.pp
+    layers = [layer_bytes(b, arch.hidden_size, weights, tp, layout.ep, layout.attention_dp) for b in arch.blocks]
+    whole = [layer.total for layer in layers]
+    total = stage_share(arch, whole, pp)
+    scale = float(total / sum(b.count * amount for b, amount in zip(arch.blocks, whole, strict=True)))
+    terms = [
+        _part_term(part, scale * sum(b.count * float(getattr(layer, part)) for b, layer in zip(arch.blocks, layers,
+                   strict=True)), weights, layout)
+        for part in ("attention", "mlp", "experts", "vectors")
+    ]  # fmt: skip
+    ends = float(end_bytes(arch, weights, tp, pp))
+    inputs = f"vocabulary {arch.vocab_size}, hidden {arch.hidden_size}, tied {arch.tied_embeddings}, TP {tp}, PP {pp}"
+    terms.append(Term("embedding and head", ends, "bytes", "h x ceil(vocabulary / tp) x bytes", inputs, SOURCE))
+    return [term for term in terms if term.value > 0]
+
+
+_FORMULAS = {
+    "attention": "layers x 2 h d (ceil(heads/tp) + ceil(kv_heads/tp)) x bytes (MLA: latents copied)",
+    "mlp": "layers x (2 or 3) h ceil(width/tp) x bytes, shared experts included",
+    "experts": "layers x ceil(experts/ep) x (2 or 3) h ceil(width/moe_tp) x bytes",
+    "vectors": "layers x (norms + biases + router) x bytes, copied on every rank",
+}
+
+
+def _part_term(part: str, amount: float, weights: WeightFormat, layout: Layout) -> Term:
+    precision = {"attention": weights.attention, "mlp": weights.mlp, "experts": weights.experts}.get(part, weights.base)
+    inputs = f"{precision.name} at {precision.bytes_per_element:.4g} B, {layout.label}"
+    return Term(f"{part} weights", amount, "bytes", _FORMULAS[part], inputs, SOURCE, Grade.MEASURED)
