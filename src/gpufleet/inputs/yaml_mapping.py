@@ -1,0 +1,70 @@
+"""YAML without its traps: no anchors, no tags, no repeated keys, every scalar is the text that was typed.
+
+A YAML reader that guesses types reads `no` as False, `1:30` as 90 and `1e3` as text; here the units parser decides.
+"""
+
+from __future__ import annotations
+
+import yaml
+
+from gpufleet.errors import UsageError
+
+DEEPEST = 8
+MOST_NODES = 10_000
+Value = str | list["Value"] | dict[str, "Value"]
+
+
+def parse_yaml_mapping(text: str, what: str) -> dict[str, Value]:
+    """The mapping that a YAML document holds; `what` names it in errors, such as 'a workload'."""
+    try:
+        refuse_traps(text, what)
+        node = yaml.compose(text, Loader=yaml.BaseLoader)
+    except yaml.YAMLError as error:
+        raise UsageError(f"cannot read {what}: not YAML", found=yaml_problem(error)) from error
+    if not isinstance(node, yaml.MappingNode):
+        raise UsageError(f"cannot read {what}", expected="lines of 'key: value'")
+    return mapping_value(node, what)
+
+
+def refuse_traps(text: str, what: str) -> None:
+    """Anchors multiply (the YAML bomb), depth exhausts the stack, and size the patience: stop before composing."""
+    depth = 0
+    for number, event in enumerate(yaml.parse(text, Loader=yaml.BaseLoader)):
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise UsageError(f"{what} may not use YAML anchors or aliases", hint="Write the value out.")
+        if tag := getattr(event, "tag", None):
+            raise UsageError(f"{what} may not use YAML tags", found=tag)
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > DEEPEST:
+            raise UsageError(f"{what} is nested deeper than {DEEPEST} levels")
+        if number > MOST_NODES:
+            raise UsageError(f"{what} has more than {MOST_NODES} values")
+
+
+def mapping_value(node: yaml.MappingNode, what: str) -> dict[str, Value]:
+    """Keys and values of one mapping; a key twice is refused, not silently replaced."""
+    result: dict[str, Value] = {}
+    for key_node, value_node in node.value:
+        key = node_value(key_node, what)
+        if not isinstance(key, str):
+            raise UsageError(f"{what} has a key that is not a word, line {key_node.start_mark.line + 1}")
+        if key in result:
+            raise UsageError(f"{what} gives {key!r} twice, line {key_node.start_mark.line + 1}")
+        result[key] = node_value(value_node, what)
+    return result
+
+
+def node_value(node: yaml.Node, what: str) -> Value:
+    """A node as text, list or dict."""
+    if isinstance(node, yaml.MappingNode):
+        return mapping_value(node, what)
+    if isinstance(node, yaml.SequenceNode):
+        return [node_value(item, what) for item in node.value]
+    return str(node.value)
+
+
+def yaml_problem(error: yaml.YAMLError) -> str:
+    """What the YAML reader stumbled over, with its line."""
+    mark = getattr(error, "problem_mark", None)
+    where = f", line {mark.line + 1}" if mark else ""
+    return f"{getattr(error, 'problem', None) or 'unreadable characters'}{where}"
