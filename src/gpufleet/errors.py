@@ -15,6 +15,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
+SHORTEST_PART = 3
 
 class GpufleetError(Exception):
     """Base of every error that is the user's to mend; never a traceback."""
@@ -74,8 +75,8 @@ def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     by_folded = {k.casefold(): k for k in known}
     folded = name.casefold()[:200]
     close = difflib.get_close_matches(folded, by_folded, n=count, cutoff=0.5)
-    if not close:
-        close = [k for k in by_folded if folded and (folded in k or k in folded)][:count]
+    if not close and len(folded) >= SHORTEST_PART:
+        close = [k for k in by_folded if folded in k or k in folded][:count]
     return [by_folded[c] for c in close]
 
 
