@@ -1,0 +1,73 @@
+"""Many configurations at once: equal-length arrays, one element per candidate."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.precision import Precision, WeightFormat
+
+
+@dataclass(frozen=True)
+class Palette:
+    """What the index columns of `Candidates` refer to."""
+
+    accelerators: tuple[Accelerator, ...]
+    weight_formats: tuple[WeightFormat, ...]
+    kv_precisions: tuple[Precision, ...]
+    engines: tuple[EngineProfile, ...]
+
+
+@dataclass(frozen=True)
+class Candidates:
+    """One replica per row: hardware, formats, engine, layout and link.
+
+    `accelerator`, `weight_format`, `kv_precision` and `engine` index the palette; `link_bytes_per_s` is per GPU and
+    direction, 0 where a replica has one GPU.
+    """
+
+    palette: Palette
+    accelerator: IntArray
+    weight_format: IntArray
+    kv_precision: IntArray
+    engine: IntArray
+    tp: IntArray
+    pp: IntArray
+    ep: IntArray
+    attention_dp: IntArray
+    link_is_pcie: BoolArray
+    link_bytes_per_s: FloatArray
+
+    def __post_init__(self) -> None:
+        lengths = {name: len(column) for name, column in self.columns().items()}
+        if len(set(lengths.values())) > 1:
+            raise ValueError(f"candidates: columns differ in length: {lengths}")
+
+    def __len__(self) -> int:
+        return len(self.tp)
+
+    def columns(self) -> dict[str, AnyArray]:
+        """The arrays by name."""
+        return {f.name: getattr(self, f.name) for f in fields(self) if f.name != "palette"}
+
+    def take(self, rows: IntArray | BoolArray) -> Candidates:
+        """The candidates of these rows, in their order."""
+        return Candidates(self.palette, **{name: column[rows] for name, column in self.columns().items()})
+
+    @property
+    def num_devices(self) -> IntArray:
+        """GPUs of one replica."""
+        return self.tp * self.attention_dp * self.pp
+
+    @property
+    def moe_tp(self) -> IntArray:
+        """Parts that each routed expert is cut into."""
+        return self.tp * self.attention_dp // self.ep
+
+    def engine_constant(self, name: str) -> FloatArray:
+        """A fitted constant of each candidate's engine."""
+        return np.array([engine.constant(name) for engine in self.palette.engines])[self.engine]

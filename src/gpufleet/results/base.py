@@ -1,0 +1,54 @@
+"""Parts that every result shares."""
+
+from __future__ import annotations
+
+import math
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+SCHEMA_VERSION = "1"
+
+
+class Result(BaseModel):
+    """Base of everything that users get; frozen, and refuses fields it does not know."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="null")
+
+
+class Figure(Result):
+    """A number with its unit, its 10th and 90th percentile and how it was obtained."""
+
+    value: float
+    unit: str
+    low: float | None = None
+    high: float | None = None
+    grade: str = "measured"
+
+    @model_validator(mode="after")
+    def _in_order(self) -> Figure:
+        bounds = [b for b in (self.low, self.value, self.high) if b is not None and not math.isnan(b)]
+        if bounds != sorted(bounds):
+            raise ValueError(f"low {self.low}, value {self.value} and high {self.high} are out of order")
+        return self
+
+
+class Input(Result):
+    """One input of a question as it was understood, and where it came from (given, file, default, measured)."""
+
+    name: str
+    value: str
+    origin: str
+
+
+class ExplainedTerm(Result):
+    """One part of a total with its formula and the numbers put in."""
+
+    name: str
+    value: float
+    unit: str
+    formula: str
+    inputs: str = ""
+    source: str = ""
+    grade: str = "measured"
+    low: float | None = None
+    high: float | None = None
