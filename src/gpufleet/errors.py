@@ -17,6 +17,7 @@ from collections.abc import Iterable
 
 SHORTEST_PART = 3
 
+
 class GpufleetError(Exception):
     """Base of every error that is the user's to mend; never a traceback."""
 

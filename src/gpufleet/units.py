@@ -1,6 +1,7 @@
 """The only conversions between human units and base units (bytes, seconds, tokens, USD, watts).
 
-Parsers refuse what they do not understand, `nan`, and bare numbers where a unit decides the size.
+Parsers refuse what they do not understand, `nan`, and bare numbers where a unit decides the size. A comma groups
+thousands ('1,000'); a decimal comma ('1,5') is refused, because it would be read as fifteen.
 """
 
 from __future__ import annotations
@@ -23,12 +24,24 @@ PERCENT = 100.0
 _COUNT_SUFFIX = {"": 1.0, "k": 1e3, "m": 1e6, "b": 1e9, "ki": 2.0**10, "mi": 2.0**20}
 _TOKEN_SUFFIX = {"": 1.0, "k": 1024.0, "m": 1024.0**2, "ki": 1024.0, "mi": 1024.0**2}
 _BYTE_SUFFIX = {"b": 1.0, "kb": KB, "mb": MB, "gb": GB, "tb": TB, "kib": KIB, "mib": MIB, "gib": GIB, "tib": TIB}
-_TIME_SUFFIX = {"us": MICROSECOND, "µs": MICROSECOND, "ms": MILLISECOND, "s": 1.0, "min": MINUTE, "h": HOUR, "d": DAY}
-_NUMBER = r"([+-]?(?:\d[\d_,]*\.?\d*|\.\d+)(?:e[+-]?\d+)?)"
+_TIME_SUFFIX = {
+    "us": MICROSECOND,
+    "µs": MICROSECOND,
+    "μs": MICROSECOND,
+    "ms": MILLISECOND,
+    "s": 1.0,
+    "min": MINUTE,
+    "h": HOUR,
+    "d": DAY,
+}
+_WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
+_NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
+LONGEST_QUANTITY = 64
 
 
 def _quantity(text: object, suffixes: dict[str, float], what: str, example: str) -> float:
-    match = re.fullmatch(_NUMBER + r"\s*([a-zµ]*)", str(text).strip().lower())
+    typed = str(text).strip().lower()
+    match = re.fullmatch(_NUMBER + r"\s*([a-zµμ]*)", typed) if len(typed) <= LONGEST_QUANTITY else None
     if match is None or match.group(2) not in suffixes:
         raise UsageError(f"cannot read {what}", found=text, expected=f"a number with unit such as {example}")
     value = float(match.group(1).replace(",", "").replace("_", "")) * suffixes[match.group(2)]
@@ -66,7 +79,10 @@ def parse_rate(text: object) -> float:
     per = per.strip().lower()
     if not slash or per not in seconds:
         raise UsageError("cannot read a rate", found=text, expected="a number with unit such as '50/s' or '3000/min'")
-    return _quantity(amount, _COUNT_SUFFIX, "a rate", "'50/s'") / seconds[per]
+    rate = _quantity(amount, _COUNT_SUFFIX, "a rate", "'50/s'") / seconds[per]
+    if rate <= 0:
+        raise UsageError("a rate must be positive", found=text, expected="'50/s'")
+    return rate
 
 
 def parse_duration(text: object) -> float:
