@@ -1,0 +1,1 @@
+"""The one facade: load, call, return an answer."""

@@ -1,0 +1,38 @@
+"""What one configuration delivers."""
+
+from __future__ import annotations
+
+from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+
+
+class ServingEstimate(Result):
+    """Latency and throughput of one replica under one load; memory says whether it runs at all.
+
+    `scenario` is one of closed_loop (a fixed number of clients), open_loop (Poisson arrivals at a rate),
+    static_batch (one batch, prefilled together) and full_queue (the queue never empties). `latency_s` runs from
+    arrival to the last token. `verdict` is the memory verdict; `batch` the sequences that decode together.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    scenario: str
+    model: str
+    gpu: str
+    num_gpus: int
+    layout: str
+    engine: str
+    weight_format: str
+    kv_precision: str
+    inputs: list[Input]
+    verdict: str
+    grade: str
+    ttft_s: Figure
+    tpot_s: Figure
+    latency_s: Figure
+    output_tokens_per_s: Figure
+    requests_per_s: Figure
+    batch: float
+    largest_batch: float
+    load_ratio: float | None = None
+    binding_limit: str
+    terms: list[ExplainedTerm] = []
+    notes: list[str] = []
