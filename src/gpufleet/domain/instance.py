@@ -9,7 +9,10 @@ from gpufleet.domain.fabric import Fabric
 
 @dataclass(frozen=True)
 class Instance:
-    """One cloud's machine type: its accelerators, host and links. `gpu_count` may be a fraction (0.125 = a slice)."""
+    """One cloud's machine type: its accelerators, host and links. `gpu_count` may be a fraction (0.125 = a slice).
+
+    `retired`: prices may still be listed somewhere but the cloud no longer starts it.
+    """
 
     cloud: str
     name: str
@@ -22,6 +25,7 @@ class Instance:
     local_ssd_gb: float | None
     source: str
     evidence: str = ""
+    retired: bool = False
 
     def __post_init__(self) -> None:
         if not self.gpu_count > 0:

@@ -1,0 +1,150 @@
+"""Whether the tables agree with themselves. Run when they are built and in the tests; a finding is a fault in data."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from typing import NamedTuple
+
+from gpufleet.catalog.load import Catalog
+from gpufleet.domain.offer import Offer, PriceKind
+
+OUTLIER_FACTOR = 3.0
+
+
+class Finding(NamedTuple):
+    """One fault: the rule that is broken, the row that breaks it, and how."""
+
+    rule: str
+    row: str
+    fault: str
+
+
+def check_catalog(catalog: Catalog, today: date) -> list[Finding]:
+    """All faults; an empty list is a sound catalog."""
+    rules: tuple[Callable[[Catalog], Iterable[Finding]], ...] = (
+        unknown_sources,
+        unknown_accelerators,
+        unknown_instances,
+        dangling_aliases,
+        duplicate_offers,
+        spot_above_on_demand,
+        retired_offers,
+        outliers_over_regions,
+    )
+    findings = [finding for rule in rules for finding in rule(catalog)]
+    return [*findings, *future_dates(catalog, today)]
+
+
+def label(offer: Offer) -> str:
+    """An offer as a finding names it."""
+    return f"{offer.cloud} {offer.region} {offer.instance} {offer.price_kind.value}"
+
+
+def unknown_sources(catalog: Catalog) -> Iterator[Finding]:
+    """Every figure names a source of sources.toml."""
+    rows = [(gpu.name, gpu.source) for gpu in catalog.accelerators.values()]
+    rows += [(f"{i.cloud} {i.name}", i.source) for i in catalog.described_instances]
+    rows += [(label(offer), offer.source) for offer in catalog.offers]
+    rows += [(f"{a.cloud} {a.region} {a.instance}", a.source) for a in catalog.availability]
+    for row, source in rows:
+        if source not in catalog.sources:
+            yield Finding("source exists", row, f"no source {source!r}")
+
+
+def unknown_accelerators(catalog: Catalog) -> Iterator[Finding]:
+    """Every instance holds an accelerator of the tables."""
+    for instance in catalog.described_instances:
+        if instance.accelerator not in catalog.accelerators:
+            yield Finding("GPU exists", f"{instance.cloud} {instance.name}", f"no accelerator {instance.accelerator!r}")
+
+
+def unknown_instances(catalog: Catalog) -> Iterator[Finding]:
+    """Every offer and every availability row names an instance of the tables."""
+    known = {*catalog.instances, *catalog.incomplete_instances}
+    for offer in catalog.offers:
+        if (offer.cloud, offer.instance) not in catalog.instances:
+            yield Finding("instance exists", label(offer), "no such complete instance")
+    for row in catalog.availability:
+        if (row.cloud, row.instance) not in known:
+            yield Finding("instance exists", f"{row.cloud} {row.region} {row.instance}", "no such instance")
+
+
+def dangling_aliases(catalog: Catalog) -> Iterator[Finding]:
+    """Every alias means an accelerator."""
+    for alias, target in catalog.gpu_aliases.items():
+        if target not in catalog.accelerators:
+            yield Finding("alias means a GPU", alias, f"no accelerator {target!r}")
+
+
+def duplicate_offers(catalog: Catalog) -> Iterator[Finding]:
+    """One price per cloud, region, instance and kind."""
+    for row, count in Counter(label(offer) for offer in catalog.offers).items():
+        if count > 1:
+            yield Finding("no duplicates", row, f"{count} rows")
+
+
+def spot_above_on_demand(catalog: Catalog) -> Iterator[Finding]:
+    """Spot costs at most what on-demand costs in the same region."""
+    for spot, on_demand_usd in spot_beside_on_demand(catalog.offers):
+        if spot.price_per_instance_usd_per_hour > on_demand_usd:
+            prices = f"{spot.price_per_instance_usd_per_hour} above {on_demand_usd}"
+            yield Finding("spot below on-demand", label(spot), prices)
+
+
+def spot_beside_on_demand(offers: Iterable[Offer]) -> list[tuple[Offer, float]]:
+    """Each spot offer with the on-demand price of the same place, where there is one."""
+    offers = tuple(offers)
+    on_demand = {
+        (o.cloud, o.region, o.instance): o.price_per_instance_usd_per_hour
+        for o in offers
+        if o.price_kind is PriceKind.ON_DEMAND
+    }
+    spot = [o for o in offers if o.price_kind is PriceKind.SPOT]
+    keyed = [(o, on_demand.get((o.cloud, o.region, o.instance))) for o in spot]
+    return [(offer, price) for offer, price in keyed if price is not None]
+
+
+def retired_offers(catalog: Catalog) -> Iterator[Finding]:
+    """A type that the cloud no longer starts has no price."""
+    for offer in catalog.offers:
+        instance = catalog.instances.get((offer.cloud, offer.instance))
+        if instance is not None and instance.retired:
+            yield Finding("sold today", label(offer), "the instance type is retired")
+
+
+def outliers_over_regions(catalog: Catalog) -> Iterator[Finding]:
+    """No price is three times the usual of its kind."""
+    for offer, usual_usd in price_outliers(catalog.offers):
+        yield Finding("usual price", label(offer), f"{offer.price_per_instance_usd_per_hour}, median {usual_usd:g}")
+
+
+def price_outliers(offers: Iterable[Offer]) -> list[tuple[Offer, float]]:
+    """Offers more than 3x above or below the median over regions of their cloud, type and kind, with that median."""
+    groups: dict[tuple[str, str, PriceKind], list[Offer]] = defaultdict(list)
+    for offer in offers:
+        groups[offer.cloud, offer.instance, offer.price_kind].append(offer)
+    return [outlier for group in groups.values() for outlier in outliers_in(group)]
+
+
+def outliers_in(group: list[Offer]) -> list[tuple[Offer, float]]:
+    """The outliers of offers that differ only in region."""
+    median = statistics.median(offer.price_per_instance_usd_per_hour for offer in group)
+    return [(offer, median) for offer in group if not is_usual(offer.price_per_instance_usd_per_hour, median)]
+
+
+def is_usual(price: float, median: float) -> bool:
+    """Whether a price is within 3x of the median."""
+    return median / OUTLIER_FACTOR <= price <= median * OUTLIER_FACTOR
+
+
+def future_dates(catalog: Catalog, today: date) -> Iterator[Finding]:
+    """Nothing is dated after today."""
+    dated = [(label(offer), offer.as_of) for offer in catalog.offers]
+    dated += [(f"{a.cloud} {a.region} {a.instance}", a.as_of) for a in catalog.availability]
+    dated += [(source.id, source.as_of) for source in catalog.sources.values() if source.as_of is not None]
+    for row, as_of in dated:
+        if as_of > today:
+            yield Finding("not in the future", row, f"dated {as_of}, today is {today}")

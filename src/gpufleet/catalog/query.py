@@ -1,0 +1,139 @@
+"""Questions to a loaded catalog: which thing does a name mean, which offers match. Pure; reads no file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.schema import Availability
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import UnknownName, UsageError, nearest_names
+
+EVERYWHERE = "all"
+
+
+class ResolvedGpu(NamedTuple):
+    """What a GPU name was taken to mean; `note` says so when it was not the full name."""
+
+    accelerator: Accelerator
+    note: str | None
+
+
+@dataclass(frozen=True)
+class OfferFilter:
+    """What an offer must be; None leaves a property open. `accelerators` are ids."""
+
+    clouds: Collection[str] | None = None
+    regions: Collection[str] | None = None
+    accelerators: Collection[str] | None = None
+    instances: Collection[str] | None = None
+    price_kinds: Collection[PriceKind] | None = None
+    include_restricted: bool = False
+
+    def accepts(self, catalog: Catalog, offer: Offer) -> bool:
+        """Whether the offer matches every property that is asked for; a worldwide price matches any region."""
+        return (
+            allows(self.clouds, offer.cloud)
+            and (offer.region == EVERYWHERE or allows(self.regions, offer.region))
+            and allows(self.price_kinds, offer.price_kind)
+            and allows(self.instances, offer.instance)
+            and allows(self.accelerators, catalog.instance_of(offer).accelerator)
+            and (self.include_restricted or self.names_region(offer) or catalog.is_open(offer.cloud, offer.region))
+        )
+
+    def names_region(self, offer: Offer) -> bool:
+        """Whether the user asked for this very region: then a restricted one is meant."""
+        return self.regions is not None and offer.region in self.regions
+
+
+def allows(wanted: Collection[object] | None, found: object) -> bool:
+    """Whether `found` is among the wanted, or nothing in particular is wanted."""
+    return wanted is None or found in wanted
+
+
+def matching_offers(catalog: Catalog, wanted: OfferFilter) -> list[Offer]:
+    """Offers that match, in the order of the tables."""
+    return [offer for offer in catalog.offers if wanted.accepts(catalog, offer)]
+
+
+def price_per_gpu_usd_per_hour(offer: Offer, instance: Instance) -> float:
+    """Price of the whole instance over its GPUs; a slice is scaled up to a full GPU. [USD/hour]"""
+    return offer.price_per_instance_usd_per_hour / instance.gpu_count
+
+
+def unpriced(catalog: Catalog) -> list[Availability]:
+    """What is sold somewhere at a price that no table holds."""
+    priced = {(offer.cloud, offer.region, offer.instance) for offer in catalog.offers}
+    return [row for row in catalog.availability if (row.cloud, row.region, row.instance) not in priced]
+
+
+def folded(name: str) -> str:
+    """A name without case, spaces and punctuation.
+
+    >>> folded("H100 SXM")
+    'h100sxm'
+    """
+    return re.sub(r"[^a-z0-9+]", "", name.casefold())
+
+
+def resolve_gpu(catalog: Catalog, name: str) -> ResolvedGpu:
+    """The accelerator of that id, or that an alias means, with a note where the name was incomplete."""
+    by_folded = {folded(known): known for known in catalog.accelerators}
+    wanted = folded(name)
+    if wanted in by_folded:
+        return ResolvedGpu(catalog.accelerators[by_folded[wanted]], None)
+    aliases = {folded(alias): target for alias, target in catalog.gpu_aliases.items()}
+    if wanted in aliases:
+        return ResolvedGpu(catalog.accelerators[aliases[wanted]], f"{name} read as {aliases[wanted]}")
+    raise UnknownName(
+        "GPU", name, [*catalog.accelerators, *catalog.gpu_aliases], hint="'gpufleet catalog gpus' lists all."
+    )
+
+
+def resolve_cloud(catalog: Catalog, name: str) -> str:
+    """The cloud of that name."""
+    if name.casefold() in catalog.clouds:
+        return name.casefold()
+    raise UnknownName("cloud", name, catalog.clouds, hint=f"Known: {', '.join(catalog.clouds)}.")
+
+
+def resolve_region(catalog: Catalog, name: str, clouds: Iterable[str] | None = None) -> str:
+    """The region as its cloud spells it; `clouds` narrows the search."""
+    searched = catalog.clouds if clouds is None else tuple(clouds)
+    known = {region.casefold(): region for cloud in searched for region in catalog.regions.get(cloud, ())}
+    if name.casefold() in known:
+        return known[name.casefold()]
+    where = "" if clouds is None else f" of {', '.join(searched)}"
+    raise UnknownName(f"region{where}", name, known.values())
+
+
+def resolve_instance(catalog: Catalog, name: str) -> Instance:
+    """The instance type of that name, alone or as 'cloud:name'; Azure's 'Standard_' may be left out."""
+    cloud, _, bare = name.rpartition(":")
+    found = [
+        instance
+        for (of_cloud, known), instance in catalog.instances.items()
+        if (not cloud or of_cloud == cloud.casefold()) and known.casefold().removeprefix("standard_") == plain(bare)
+    ]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise UsageError("several clouds sell that instance", found=name, expected=f"{found[0].cloud}:{found[0].name}")
+    raise UnknownName(
+        "instance", name, nearest_instances(catalog, bare), hint="'gpufleet catalog instances' lists all."
+    )
+
+
+def plain(name: str) -> str:
+    """An instance name as it is compared."""
+    return name.casefold().removeprefix("standard_")
+
+
+def nearest_instances(catalog: Catalog, name: str) -> list[str]:
+    """Instance names like this one."""
+    return nearest_names(name, [known for _, known in catalog.instances])

@@ -1,0 +1,303 @@
+"""From a row of a table to a noun of the house; a cell that cannot be read is named by file, row and column.
+
+The columns here are the schema of `data/` and of user overlays. An empty cell means unknown, never zero.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.fabric import Fabric
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.errors import UsageError, nearest_names
+from gpufleet.provenance import Source
+from gpufleet.units import GIGA, MIB, TERA
+
+INSTANCE_COLUMNS = (
+    "cloud",
+    "name",
+    "accelerator",
+    "gpu_count",
+    "vcpus",
+    "memory_gib",
+    "link_kind",
+    "link_gb_per_s_per_direction",
+    "link_description",
+    "link_evidence",
+    "network_gbit_per_s",
+    "local_ssd_gb",
+    "status",
+    "source_id",
+    "evidence",
+)
+OFFER_COLUMNS = (
+    "cloud",
+    "region",
+    "instance_type",
+    "price_kind",
+    "upfront_usd",
+    "price_per_instance_usd_per_hour",
+    "basis",
+    "source_id",
+    "as_of",
+    "interruption",
+)
+AVAILABILITY_COLUMNS = ("cloud", "region", "instance_type", "num_zones", "source_id", "as_of")
+REGION_COLUMNS = ("cloud", "region", "access")
+
+PEAK_COLUMNS = {
+    "fp32": "fp32_tflop_per_s",
+    "tf32": "tf32_dense_tflop_per_s",
+    "fp16": "fp16_dense_tflop_per_s",
+    "bf16": "bf16_dense_tflop_per_s",
+    "fp8": "fp8_dense_tflop_per_s",
+    "int8": "int8_dense_top_per_s",
+    "fp4": "fp4_dense_tflop_per_s",
+}
+ACCELERATOR_KEYS = frozenset(
+    {
+        *PEAK_COLUMNS.values(),
+        "vendor",
+        "generation",
+        "memory_mib_reported",
+        "memory_evidence",
+        "marketed_memory_gb",
+        "memory_type",
+        "bandwidth_gb_per_s",
+        "link_gb_per_s_per_direction",
+        "link_basis",
+        "pcie_generation",
+        "board_power_watts",
+        "sm_count",
+        "l2_mib",
+        "release_year",
+        "source_id",
+        "source_detail",
+        "cross_check",
+        "evidence",
+        "notes",
+    }
+)
+SOURCE_KEYS = frozenset({"title", "as_of", "url", "licence"})
+STATUSES = ("current", "retired")
+
+Row = Mapping[str, str]
+
+
+class Place(NamedTuple):
+    """Where a row stands: file and line, or file and table."""
+
+    file: str
+    row: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.row}"
+
+
+class Availability(NamedTuple):
+    """An instance type that is sold in a region, whatever it costs; `num_zones` is None where not known."""
+
+    cloud: str
+    region: str
+    instance: str
+    num_zones: int | None
+    source: str
+    as_of: date
+
+
+@dataclass(frozen=True)
+class IncompleteInstance:
+    """An instance type that is known to exist but whose GPU count is not: listed, never ranked."""
+
+    cloud: str
+    name: str
+    accelerator: str
+    source: str
+    evidence: str
+
+
+def unreadable(place: Place, column: str, found: object, expected: str) -> UsageError:
+    """The error of a cell."""
+    return UsageError(f"{place}: cannot read {column}", found=found, expected=expected)
+
+
+def number(place: Place, column: str, cell: Any) -> float | None:
+    """A finite number that is not negative, or None for an empty cell."""
+    if cell is None or cell == "":
+        return None
+    try:
+        value = float(cell)
+    except (TypeError, ValueError):
+        value = math.nan
+    if isinstance(cell, bool) or not math.isfinite(value) or value < 0:
+        raise unreadable(place, column, cell, "a number, or nothing where it is unknown")
+    return value
+
+
+def required_number(place: Place, column: str, cell: Any) -> float:
+    """A positive number."""
+    value = number(place, column, cell)
+    if not value:
+        raise unreadable(place, column, cell, "a positive number")
+    return value
+
+
+def whole(place: Place, column: str, cell: Any) -> int | None:
+    """A whole number, or None."""
+    value = number(place, column, cell)
+    if value is not None and value != int(value):
+        raise unreadable(place, column, cell, "a whole number")
+    return None if value is None else int(value)
+
+
+def text(place: Place, column: str, cell: Any) -> str:
+    """A word that must be there."""
+    if not isinstance(cell, str) or not cell:
+        raise unreadable(place, column, cell, "a name")
+    return cell
+
+
+@lru_cache(maxsize=256)
+def _iso_date(cell: str) -> date | None:
+    try:
+        return date.fromisoformat(cell)
+    except ValueError:
+        return None
+
+
+def day(place: Place, column: str, cell: Any) -> date:
+    """A date such as 2026-07-20."""
+    value = cell if isinstance(cell, date) else _iso_date(str(cell))
+    if value is None:
+        raise unreadable(place, column, cell, "a date such as 2026-07-20")
+    return value
+
+
+def choice(place: Place, column: str, cell: Any, allowed: Mapping[str, Any]) -> Any:
+    """One of a few words."""
+    try:
+        return allowed[cell]
+    except (KeyError, TypeError):
+        raise unreadable(place, column, cell, f"one of {', '.join(allowed)}") from None
+
+
+def refuse_unknown_keys(place: Place, found: Mapping[str, Any], known: frozenset[str]) -> None:
+    """A misspelt key must not silently mean 'unknown'."""
+    strange = sorted(set(found) - known)
+    if strange:
+        nearest = nearest_names(strange[0], known)
+        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else None
+        raise UsageError(f"{place}: no such key", found=strange[0], hint=hint)
+
+
+def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accelerator:
+    """An accelerator from its TOML table."""
+    refuse_unknown_keys(place, table, ACCELERATOR_KEYS)
+    peaks = {kind: number(place, column, table.get(column)) for kind, column in PEAK_COLUMNS.items()}
+    link = number(place, "link_gb_per_s_per_direction", table.get("link_gb_per_s_per_direction"))
+    l2 = number(place, "l2_mib", table.get("l2_mib"))
+    return Accelerator(
+        name=name,
+        vendor=text(place, "vendor", table.get("vendor")),
+        generation=text(place, "generation", table.get("generation")),
+        memory_bytes=required_number(place, "memory_mib_reported", table.get("memory_mib_reported")) * MIB,
+        marketed_memory_gb=required_number(place, "marketed_memory_gb", table.get("marketed_memory_gb")),
+        bandwidth_bytes_per_s=required_number(place, "bandwidth_gb_per_s", table.get("bandwidth_gb_per_s")) * GIGA,
+        peak_flop_per_s={kind: peak * TERA for kind, peak in peaks.items() if peak is not None},
+        nvlink_bytes_per_s=None if link is None else link * GIGA,
+        pcie_generation=whole(place, "pcie_generation", table.get("pcie_generation")),
+        board_power_watts=number(place, "board_power_watts", table.get("board_power_watts")),
+        sm_count=whole(place, "sm_count", table.get("sm_count")),
+        l2_bytes=None if l2 is None else l2 * MIB,
+        release_year=whole(place, "release_year", table.get("release_year")),
+        source=text(place, "source_id", table.get("source_id")),
+        evidence=table.get("evidence", ""),
+        notes=table.get("notes", ""),
+    )
+
+
+def fabric_from(place: Place, row: Row) -> Fabric:
+    """The links of an instance row."""
+    gigabytes = number(place, "link_gb_per_s_per_direction", row["link_gb_per_s_per_direction"])
+    return Fabric(
+        kind=text(place, "link_kind", row["link_kind"]),
+        bytes_per_s=None if gigabytes is None else gigabytes * GIGA,
+        description=row["link_description"],
+        evidence=row["link_evidence"],
+    )
+
+
+def instance_from(place: Place, row: Row) -> Instance | IncompleteInstance:
+    """An instance type; without a GPU count it is incomplete."""
+    gpu_count = number(place, "gpu_count", row["gpu_count"])
+    cloud, name = text(place, "cloud", row["cloud"]), text(place, "name", row["name"])
+    accelerator, source = text(place, "accelerator", row["accelerator"]), text(place, "source_id", row["source_id"])
+    if gpu_count is None:
+        return IncompleteInstance(cloud, name, accelerator, source, row["evidence"])
+    return Instance(
+        cloud=cloud,
+        name=name,
+        accelerator=accelerator,
+        gpu_count=required_number(place, "gpu_count", gpu_count),
+        vcpus=whole(place, "vcpus", row["vcpus"]),
+        memory_gib=number(place, "memory_gib", row["memory_gib"]),
+        fabric=fabric_from(place, row),
+        network_gbit_per_s=number(place, "network_gbit_per_s", row["network_gbit_per_s"]),
+        local_ssd_gb=number(place, "local_ssd_gb", row["local_ssd_gb"]),
+        source=source,
+        evidence=row["evidence"],
+        retired=choice(place, "status", row["status"], {"current": False, "retired": True}),
+    )
+
+
+PRICE_KINDS = {kind.value: kind for kind in PriceKind}
+PRICE_BASES = {basis.value: basis for basis in PriceBasis}
+
+
+def offer_from(place: Place, row: Row) -> Offer:
+    """A price row."""
+    price = row["price_per_instance_usd_per_hour"]
+    return Offer(
+        cloud=text(place, "cloud", row["cloud"]),
+        region=text(place, "region", row["region"]),
+        instance=text(place, "instance_type", row["instance_type"]),
+        price_kind=choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
+        price_per_instance_usd_per_hour=required_number(place, "price_per_instance_usd_per_hour", price),
+        basis=choice(place, "basis", row["basis"], PRICE_BASES),
+        source=text(place, "source_id", row["source_id"]),
+        as_of=day(place, "as_of", row["as_of"]),
+        upfront_usd=number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
+        interruption=row["interruption"] or None,
+    )
+
+
+def availability_from(place: Place, row: Row) -> Availability:
+    """A row of "sold here"."""
+    return Availability(
+        cloud=text(place, "cloud", row["cloud"]),
+        region=text(place, "region", row["region"]),
+        instance=text(place, "instance_type", row["instance_type"]),
+        num_zones=whole(place, "num_zones", row["num_zones"]),
+        source=text(place, "source_id", row["source_id"]),
+        as_of=day(place, "as_of", row["as_of"]),
+    )
+
+
+def source_from(place: Place, source_id: str, table: Mapping[str, Any]) -> Source:
+    """A source from its TOML table."""
+    refuse_unknown_keys(place, table, SOURCE_KEYS)
+    as_of = table.get("as_of")
+    return Source(
+        id=source_id,
+        title=text(place, "title", table.get("title")),
+        as_of=None if as_of is None else day(place, "as_of", as_of),
+        url=table.get("url"),
+        licence=table.get("licence"),
+    )
