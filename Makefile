@@ -1,0 +1,57 @@
+# make plan   sets up .venv and answers the shipped workload
+# make test   sets up .venv and runs lint, types, import contracts and all tests
+SHELL := /bin/sh
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
+
+.PHONY: help plan test lint types contracts pytest docs size clean
+
+help:
+	@echo "make plan   set up and answer $(WORKLOAD)"
+	@echo "make test   set up and run lint, types, import contracts and tests"
+	@echo "make docs   regenerate the output shown in README.md and docs/"
+	@echo "make size   installed size and number of packages"
+	@echo "make clean  remove .venv and caches"
+
+plan: $(VENV)/installed.stamp
+	@$(BIN)/gpufleet plan serve --workload $(WORKLOAD)
+
+test: lint types contracts pytest
+
+lint: $(VENV)/developer.stamp
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/developer.stamp
+	$(BIN)/mypy
+
+contracts: $(VENV)/developer.stamp
+	$(BIN)/lint-imports --no-logo
+
+pytest: $(VENV)/developer.stamp
+	$(BIN)/python -m pytest
+
+docs: $(VENV)/developer.stamp
+	$(BIN)/python tools/docs_examples.py --write
+
+size:
+	@$(PYTHON) tools/environment.py create build/size
+	@build/size/bin/python tools/environment.py install build/size .
+	@build/size/bin/python tools/environment.py measure
+
+$(VENV)/created.stamp:
+	@$(PYTHON) tools/environment.py create $(VENV)
+	@touch $@
+
+$(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml
+	@$(BIN)/python tools/environment.py install $(VENV) --editable .
+	@touch $@
+
+$(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev]'
+	@touch $@ $(VENV)/installed.stamp
+
+clean:
+	rm -rf $(VENV) build .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis

@@ -1,0 +1,206 @@
+"""The rules of the house that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import gpufleet
+
+PACKAGE = Path(gpufleet.__file__).parent
+REPOSITORY = PACKAGE.parents[1]
+MODULES = sorted(PACKAGE.rglob("*.py"))
+CORE_PACKAGES = (
+    "domain",
+    "architecture",
+    "memory",
+    "performance",
+    "pricing",
+    "layout",
+    "simulate",
+    "optimize",
+    "results",
+)
+CORE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in CORE_PACKAGES]
+PURE_LIBRARY = {
+    "__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "enum", "fractions",
+    "fnmatch", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "string", "types",
+    "typing", "numpy", "typing_extensions", "gpufleet",
+}  # fmt: skip
+NAMELESS = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "stuff", "tools"}
+CONVERSIONS = {
+    1e3: "units.KB or MILLISECOND",
+    1e6: "units.MB", 1e9: "units.GB or GIGA", 1e12: "units.TB or TERA",
+    1e-3: "units.MILLISECOND", 1e-6: "units.MICROSECOND", 1e-9: "a unit in units.py",
+    2.0**10: "units.KIB", 2.0**20: "units.MIB", 2.0**30: "units.GIB", 2.0**40: "units.TIB",
+    3600: "units.HOUR", 86400: "units.DAY", 720: "units.HOURS_PER_MONTH_SEEDS", 730: "units.HOURS_PER_MONTH",
+    8760: "units.HOURS_PER_YEAR",
+}  # fmt: skip
+UNMISTAKABLE = {2.0**30, 2.0**40, 3600, 86400, 730, 8760}
+EXCUSE = "# reference dimension"
+LONGEST_FUNCTION_LINES = 50
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+def imported_modules(tree: ast.AST) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module or ""
+
+
+def folded_number(node: ast.AST) -> float | None:
+    """The value of a literal, or of a power or product of literals such as 2**30 and 1024 * 1024."""
+    if isinstance(node, ast.Constant) and type(node.value) in (int, float):
+        return float(node.value)
+    if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Pow, ast.Mult)):
+        left, right = folded_number(node.left), folded_number(node.right)
+        if left is None or right is None or abs(right) > 100:
+            return left * right if isinstance(node.op, ast.Mult) and left and right else None
+        return left**right if isinstance(node.op, ast.Pow) else left * right
+    return None
+
+
+def suspects(tree: ast.AST) -> Iterator[ast.expr]:
+    """Factors and divisors, and numbers that mean a conversion wherever they stand."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.BinOp) and isinstance(node.op, (ast.Mult, ast.Div, ast.FloorDiv)):
+            yield from (node.left, node.right)
+        if isinstance(node, (ast.BinOp, ast.Constant)) and folded_number(node) in UNMISTAKABLE:
+            yield node
+
+
+def conversion_literals(source: str) -> list[str]:
+    """Lines that convert a unit by a bare number instead of by its name in units.py."""
+    lines = source.splitlines()
+    return [
+        f"line {node.lineno}: {ast.unparse(node)} is {CONVERSIONS[number]}"
+        for node in suspects(ast.parse(source))
+        if (number := folded_number(node)) in CONVERSIONS and EXCUSE not in lines[node.lineno - 1]
+    ]
+
+
+@pytest.mark.parametrize(
+    ("source", "is_conversion"),
+    [
+        ("x = size / 1e9", True),
+        ("x = size / 2**30", True),
+        ("x = size / 1024**3", True),
+        ("x = hours * 3600", True),
+        ("x = price * 730", True),
+        ("x = tokens * (1024 * 1024)", True),
+        ("GIBIBYTE = 2**30", True),
+        ("x = size / GIB", False),
+        ("limit = 1024", False),
+        ("x = rows / 1024  # reference dimension", False),
+        ("x = 4 * width", False),
+    ],
+)
+def test_the_search_for_conversions_finds_what_it_should(source: str, is_conversion: bool) -> None:
+    assert bool(conversion_literals(source)) is is_conversion
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if p.name != "units.py"], ids=name_of)
+def test_units_are_converted_by_name(path: Path) -> None:
+    assert conversion_literals(path.read_text(encoding="utf-8")) == []
+
+
+@pytest.mark.parametrize("path", CORE, ids=name_of)
+def test_the_core_touches_no_file_network_clock_or_dice(path: Path) -> None:
+    allowed = PURE_LIBRARY | ({"pydantic"} if "results" in path.parts else set())
+    foreign = {m for m in imported_modules(tree_of(path)) if m.partition(".")[0] not in allowed}
+    assert foreign == set()
+
+
+@pytest.mark.parametrize("path", CORE, ids=name_of)
+def test_the_core_asks_no_time_no_dice_and_prints_nothing(path: Path) -> None:
+    calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+    forbidden = re.compile(
+        r"print|open|input|exec|eval|breakpoint|.*\.(now|today|utcnow)|(np|numpy)\.random\..*|np\.load.*"
+    )
+    assert {call for call in calls if forbidden.fullmatch(call)} == set()
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if "report" in p.parts], ids=name_of)
+def test_reports_know_results_and_no_equation(path: Path) -> None:
+    equations = {f"gpufleet.{p}" for p in CORE_PACKAGES if p not in ("results", "domain")} | {"numpy"}
+    assert not [m for m in imported_modules(tree_of(path)) if m.startswith(tuple(equations))]
+
+
+def test_only_the_catalog_reads_the_data() -> None:
+    reads_data = re.compile(r"importlib\.resources|/ [\"']data[\"']|gpufleet[./]data")
+    readers = {name_of(path) for path in MODULES if reads_data.search(path.read_text(encoding="utf-8"))}
+    assert {reader for reader in readers if not reader.startswith("catalog/")} == set()
+
+
+def test_every_module_has_found_its_name() -> None:
+    assert [name_of(p) for p in MODULES if {*p.with_suffix("").relative_to(PACKAGE).parts} & NAMELESS] == []
+
+
+def test_every_folder_with_python_is_a_package() -> None:
+    assert [name_of(p.parent) for p in MODULES if not (p.parent / "__init__.py").exists()] == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_functions_are_short(path: Path) -> None:
+    functions = [n for n in ast.walk(tree_of(path)) if isinstance(n, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    long = {f.name: lines for f in functions if (lines := body_lines(f)) > LONGEST_FUNCTION_LINES}
+    assert long == {}
+
+
+def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """Lines from `def` to the end, the docstring not counted: a formula may be explained at length."""
+    total = (function.end_lineno or function.lineno) - function.lineno + 1
+    first = function.body[0]
+    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
+    return total - ((first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0)
+
+
+@pytest.mark.parametrize("path", MODULES, ids=name_of)
+def test_what_is_public_is_explained(path: Path) -> None:
+    tree = tree_of(path)
+    nodes = [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and n in public_nodes(tree)]
+    assert ast.get_docstring(tree), "the module has no docstring"
+    assert [n.name for n in nodes if not ast.get_docstring(n)] == []
+
+
+def public_nodes(tree: ast.Module) -> list[ast.AST]:
+    """Functions and classes at the top of a module, and public methods of public classes."""
+    top = [n for n in tree.body if isinstance(n, (ast.FunctionDef, ast.ClassDef)) and not n.name.startswith("_")]
+    classes = [n for n in top if isinstance(n, ast.ClassDef)]
+    methods = [m for c in classes for m in c.body if isinstance(m, ast.FunctionDef) and not m.name.startswith("_")]
+    return [*top, *methods]
+
+
+def test_public_names_are_sorted_and_exist() -> None:
+    names = getattr(gpufleet, "__all__", [])
+    assert names == sorted(names)
+    assert [name for name in names if not hasattr(gpufleet, name)] == []
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = "{'numpy', 'pydantic', 'yaml', 'typer', 'rich', 'jinja2'}"
+    code = f"import gpufleet, sys; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in REPOSITORY.glob("**/*.md") if ".venv" not in p.parts], ids=lambda p: p.name
+)
+def test_documents_speak_of_no_ones_machine(path: Path) -> None:
+    assert not re.search(r"(?<![\w.])/(home|root|work|Users|tmp/dev)/", path.read_text(encoding="utf-8"))

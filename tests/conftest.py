@@ -1,0 +1,48 @@
+"""What all tests share: the command line as a user runs it, no network, and repeatable random cases."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+RunGpufleet = Callable[..., "subprocess.CompletedProcess[str]"]
+
+settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers come from what is installed: a connection is a failure."""
+
+    def refuse(*_: object) -> None:
+        pytest.fail("a test opened a network connection")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+
+
+@pytest.fixture
+def run_gpufleet(tmp_path: Path) -> RunGpufleet:
+    """Run `gpufleet WORDS...` in a process of its own, in an empty folder, and return what it said."""
+
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [sys.executable, "-m", "gpufleet", *words],
+            cwd=tmp_path,
+            env={**os.environ, "NO_COLOR": "1", **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
