@@ -8,6 +8,15 @@ from gpufleet.provenance import Sourced
 
 
 @dataclass(frozen=True)
+class FormatSupport:
+    """One number format on the accelerator generations where an engine runs it, and the arithmetic it then uses."""
+
+    name: str
+    generations: tuple[str, ...]
+    arithmetic: str
+
+
+@dataclass(frozen=True)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source."""
 
@@ -25,6 +34,10 @@ class EngineProfile:
     weight_formats: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ("nvidia",)
     grade: str = "measured"
+    aliases: tuple[str, ...] = ()
+    formats: tuple[FormatSupport, ...] = ()
+    kv_formats: tuple[FormatSupport, ...] = ()
+    refusals: dict[str, str] = field(default_factory=dict)
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

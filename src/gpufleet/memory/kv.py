@@ -11,7 +11,7 @@ from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.memory.weights import shard, stage_share
 
 
-def round_to_blocks(tokens: Floats, block_tokens: Ints) -> Floats:
+def round_to_blocks(tokens: Floats, block_tokens: Floats) -> Floats:
     """Tokens that whole KV blocks hold: ceil(tokens / block) x block.
 
     >>> float(round_to_blocks(1000, 16))
@@ -39,7 +39,7 @@ def kv_bytes_per_sequence_per_device(
     context_tokens: Floats,
     tp: Ints = 1,
     pp: Ints = 1,
-    block_tokens: Ints = 1,
+    block_tokens: Floats = 1,
 ) -> Floats:
     """KV bytes that one sequence of `context_tokens` holds on the fullest device of its replica.
 

@@ -1,0 +1,86 @@
+"""Engine profiles from `data/engines/<name>.toml`, and a user's overlay of the same files."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpufleet.domain.engine import EngineProfile, FormatSupport
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.provenance import Sourced
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SHIPPED = Path(__file__).parent.parent / "data" / "engines"
+OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
+DEFAULT_ENGINE = "vllm"
+
+
+def load_engines() -> Mapping[str, EngineProfile]:
+    """All engine profiles by name: the shipped ones, and files in `engines/` of the user's overlay over them."""
+    return _engines_in(os.environ.get(OVERLAY_VARIABLE))
+
+
+@lru_cache(maxsize=4)
+def _engines_in(overlay: str | None) -> Mapping[str, EngineProfile]:
+    folders = [SHIPPED, *([Path(overlay) / "engines"] if overlay else [])]
+    files = [file for folder in folders for file in sorted(folder.glob("*.toml"))]
+    return {file.name.removesuffix(".toml"): _read(file) for file in files}
+
+
+def find_engine(name: str) -> EngineProfile:
+    """The engine of this name or alias, in any case: 'trtllm' is TensorRT-LLM."""
+    engines = load_engines()
+    names = {alias.casefold(): key for key, engine in engines.items() for alias in (key, *engine.aliases)}
+    try:
+        return engines[names[name.strip().casefold()]]
+    except KeyError:
+        raise UnknownName("engine", name, names) from None
+
+
+def _read(file: Path) -> EngineProfile:
+    try:
+        return engine_from(file.name.removesuffix(".toml"), tomllib.loads(file.read_text(encoding="utf-8")))
+    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, OSError) as error:
+        hint = "Every figure needs value, unit and source; see the shipped engine files."
+        raise UsageError(f"cannot read the engine profile {file.name}", found=str(error), hint=hint) from error
+
+
+def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
+    """One engine from the tables of its file."""
+    formats = _supports(table["formats"])
+    return EngineProfile(
+        name=name,
+        title=table["title"],
+        version_era=table["version_era"],
+        memory_fraction=_sourced(table["memory_fraction"]),
+        reserve_bytes=_sourced(table["reserve_bytes"]),
+        graph_bytes=_sourced(table["graph_bytes"]),
+        kv_block_tokens=int(table["kv_block_tokens"]),
+        max_batch=int(table["max_batch"]),
+        prefill_budget_tokens=int(table["prefill_budget_tokens"]),
+        stream_interval_tokens=int(table["stream_interval_tokens"]),
+        constants={key: _sourced(figure) for key, figure in table["constants"].items()},
+        weight_formats=tuple(dict.fromkeys(support.name for support in formats)),
+        vendors=tuple(table["vendors"]),
+        grade=table["grade"],
+        aliases=tuple(table["aliases"]),
+        formats=formats,
+        kv_formats=_supports(table["kv_formats"]),
+        refusals=dict(table["refusals"]),
+    )
+
+
+def _supports(rows: list[Mapping[str, Any]]) -> tuple[FormatSupport, ...]:
+    return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in rows)
+
+
+def _sourced(figure: Mapping[str, Any]) -> Sourced:
+    return Sourced(float(figure["value"]), figure["unit"], figure["source"], figure.get("low"), figure.get("high"))

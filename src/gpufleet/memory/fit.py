@@ -1,0 +1,154 @@
+"""Whether a replica fits its devices, what is left for KV cache, and how many sequences that serves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import AnyArray, Floats, Ints
+from gpufleet.memory.activations import activation_bytes_per_device
+from gpufleet.memory.band import Band
+from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
+from gpufleet.memory.overhead import EngineMemory, overhead_bytes
+from gpufleet.memory.weights import AnyFormat, weights_bytes_per_device
+
+FITS, TIGHT, DOES_NOT_FIT = "fits", "tight", "does not fit"
+RAISED_POOL_RATIO = 0.05  # engines are started with a higher memory fraction until KV has this share of the card
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What is asked of one replica: a layout, a KV format, a context, and optionally a number of sequences.
+
+    `prompt_tokens` only matters to engines with static batches; None means that the context is all prompt.
+    """
+
+    kv_bytes_per_element: Floats
+    context_tokens: Floats
+    tp: Ints = 1
+    pp: Ints = 1
+    ep: Ints = 1
+    attention_dp: Ints = 1
+    batch: Floats | None = None
+    prompt_tokens: Floats | None = None
+
+    @property
+    def num_devices(self) -> Ints:
+        """GPUs of the replica."""
+        return self.tp * self.pp * self.attention_dp
+
+    @property
+    def batch_per_group(self) -> Floats | None:
+        """Sequences of one attention-DP group; None where no batch is stated."""
+        return None if self.batch is None else cast(Floats, np.ceil(np.asarray(self.batch) / self.attention_dp)[()])
+
+
+@dataclass(frozen=True)
+class MemoryBudget:
+    """Bytes of the fullest device by part, and the KV pool; scalars, or one element per candidate."""
+
+    device_bytes: Floats
+    memory_fraction: Floats
+    weights_bytes: Floats
+    activation_bytes: Band
+    overhead_bytes: Band
+    graph_bytes: Band
+    kv_pool_bytes: Band
+    kv_bytes_per_sequence: Floats
+    needed_kv_bytes: Floats
+    attention_dp: Ints
+
+    @property
+    def total_bytes(self) -> Band:
+        """What the asked-for sequences need: weights, their KV, activations, graphs and overhead."""
+        counted = Band.exact(self.weights_bytes + self.needed_kv_bytes)
+        return counted.plus(self.activation_bytes).plus(self.graph_bytes).plus(self.overhead_bytes)
+
+    @property
+    def spare_bytes(self) -> Band:
+        """KV pool beyond what is asked for, capped by the card itself; negative where it does not fit."""
+        total = self.total_bytes
+        return Band(
+            np.minimum(self.kv_pool_bytes.low - self.needed_kv_bytes, self.device_bytes - total.high),
+            np.minimum(self.kv_pool_bytes.expected - self.needed_kv_bytes, self.device_bytes - total.expected),
+            np.minimum(self.kv_pool_bytes.high - self.needed_kv_bytes, self.device_bytes - total.low),
+        )
+
+    @property
+    def fits(self) -> AnyArray:
+        """Whether the expected amount fits (tight counts as fits)."""
+        return np.asarray(self.spare_bytes.expected) >= 0
+
+    @property
+    def is_tight(self) -> AnyArray:
+        """Whether it fits as expected but not at the high end of the range."""
+        return self.fits & (np.asarray(self.spare_bytes.low) < 0)
+
+    @property
+    def verdict(self) -> AnyArray:
+        """'fits', 'tight' or 'does not fit'."""
+        return np.where(self.fits, np.where(self.is_tight, TIGHT, FITS), DOES_NOT_FIT)
+
+    @property
+    def short_by_bytes(self) -> Floats:
+        """Bytes per device that are missing; 0 where it fits."""
+        return cast(Floats, np.maximum(0.0, -np.asarray(self.spare_bytes.expected))[()])
+
+    @property
+    def max_sequences(self) -> Band:
+        """Sequences of this context that the replica holds at once: whole ones per group, all groups."""
+        return self.kv_pool_bytes.map(
+            lambda pool: np.floor(np.maximum(pool, 0.0) / self.kv_bytes_per_sequence) * self.attention_dp
+        )
+
+    def pool_tokens(self, kv_bytes_per_token: Floats) -> Band:
+        """Tokens that the pool of one attention-DP group holds."""
+        return self.kv_pool_bytes.map(lambda pool: np.maximum(pool, 0.0) / kv_bytes_per_token)
+
+
+def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> MemoryBudget:
+    """Bytes of the fullest device of a replica, part by part, with the KV pool that its engine would open.
+
+    pool = free_fraction (fraction x device - weights - profiled_share x activations - overhead)   [bytes]
+    """
+    d = demand
+    weights_bytes = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
+    prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
+    activations = activation_bytes_per_device(
+        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp
+    )
+    overhead = overhead_bytes(engine, d.num_devices)
+    per_sequence = kv_bytes_per_sequence_per_device(
+        arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
+    )
+    taken = activations.scaled(engine.profiled_share).plus(overhead).plus(Band.exact(weights_bytes))
+    fraction = started_fraction(engine, taken.expected)
+    batch = 1.0 if d.batch_per_group is None else d.batch_per_group
+    return MemoryBudget(
+        device_bytes=engine.device_bytes,
+        memory_fraction=fraction,
+        weights_bytes=weights_bytes,
+        activation_bytes=activations,
+        overhead_bytes=overhead,
+        graph_bytes=engine.graph_bytes,
+        kv_pool_bytes=kv_pool_bytes(engine, fraction, taken),
+        kv_bytes_per_sequence=per_sequence,
+        needed_kv_bytes=batch * per_sequence,
+        attention_dp=d.attention_dp,
+    )
+
+
+def started_fraction(engine: EngineMemory, taken_bytes: Floats) -> Floats:
+    """The memory fraction to start the engine with: its default, raised where KV would have under 5 % of the card."""
+    wanted = taken_bytes / engine.device_bytes + RAISED_POOL_RATIO / engine.free_fraction
+    return cast(Floats, np.clip(wanted, engine.memory_fraction, engine.largest_memory_fraction))
+
+
+def kv_pool_bytes(engine: EngineMemory, memory_fraction: Floats, taken: Band) -> Band:
+    """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative."""
+    usable = memory_fraction * engine.device_bytes
+    low, expected, high = (engine.free_fraction * (usable - end) for end in (taken.high, taken.expected, taken.low))
+    return Band(low, expected, high)
