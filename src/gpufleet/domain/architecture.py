@@ -22,6 +22,7 @@ def require_positive(owner: str, **dimensions: int) -> None:
 class Attention:
     """Softmax attention over heads that share KV heads (MHA, GQA, MQA), over the whole context or a window.
 
+    `chunked`: the context is cut into chunks of `window_tokens` that do not see each other (Llama 4).
     `vector_params` counts biases, q/k norms and sinks: everything that is not one of the four projections.
     """
 
@@ -30,6 +31,7 @@ class Attention:
     head_dim: int
     window_tokens: float = math.inf
     vector_params: int = 0
+    chunked: bool = False
 
     def __post_init__(self) -> None:
         require_positive("attention", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, head_dim=self.head_dim)
@@ -114,8 +116,9 @@ class Architecture:
     """A decoder language model.
 
     `embedding_params` holds what comes with the token embedding (learned positions, embedding norm);
-    `vector_params` the final norm and a head bias. The order of blocks is not kept: layers are interchangeable
-    for counting.
+    `vector_params` the final norm and a head bias. `embedding_width` is the width of one token's embedding where it
+    differs from the hidden size (OPT-350M). `notes` say what was left out or assumed. The order of blocks is not kept:
+    layers are interchangeable for counting.
     """
 
     name: str
@@ -128,6 +131,8 @@ class Architecture:
     embedding_params: int = 0
     vector_params: int = 0
     weights: WeightFormat = field(default_factory=lambda: WeightFormat.uniform(BF16))
+    embedding_width: int | None = None
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         require_positive(

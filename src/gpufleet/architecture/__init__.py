@@ -1,0 +1,1 @@
+"""From a config mapping to an `Architecture`, and from there to exact counts. Scalars or arrays, no I/O."""

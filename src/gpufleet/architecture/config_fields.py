@@ -1,0 +1,72 @@
+"""Typed access to the fields of a Hugging Face config, with one clear error for each that is missing or absurd."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from gpufleet.domain.architecture import MAX_DIMENSION, MAX_LAYERS
+from gpufleet.errors import UsageError
+
+
+@dataclass(frozen=True)
+class ConfigFields:
+    """The fields of one config; several keys in one call are names of the same field, newest first."""
+
+    values: Mapping[str, object]
+    name: str
+
+    def _first(self, keys: Sequence[str]) -> object:
+        return next((self.values[key] for key in keys if self.values.get(key) is not None), None)
+
+    def count(self, *keys: str, default: int | None = None) -> int:
+        """A whole number from 1 to 2**24; `default` is the class default for configs that leave it out."""
+        value = self._first(keys)
+        if value is None:
+            value = default
+        if value is None:
+            raise UsageError(
+                f"{self.name}: the config lacks {' or '.join(keys)}",
+                found=sorted(map(str, self.values))[:8],
+                expected="a complete Hugging Face config.json",
+            )
+        return self._whole_number(keys[0], value, lowest=1)
+
+    def optional_count(self, *keys: str) -> int | None:
+        """A whole number, or None where the field is absent, null or zero."""
+        value = self._first(keys)
+        return (self._whole_number(keys[0], value, lowest=0) or None) if value is not None else None
+
+    def layers(self, *keys: str, default: int | None = None) -> int:
+        """The number of layers, bounded before anything is built for each of them."""
+        layers = self.count(*keys, default=default)
+        if layers > MAX_LAYERS:
+            raise UsageError(f"{self.name}: {keys[0]} is absurd", found=layers, expected=f"at most {MAX_LAYERS} layers")
+        return layers
+
+    def flag(self, *keys: str, default: bool) -> bool:
+        """A true or false field."""
+        value = self._first(keys)
+        if value is None:
+            return default
+        if not isinstance(value, bool):
+            raise UsageError(f"{self.name}: {keys[0]} is not a switch", found=value, expected="true or false")
+        return value
+
+    def items(self, key: str, length: int | None = None) -> Sequence[object] | None:
+        """A list field; None where absent or empty."""
+        value = self.values.get(key)
+        if value is None or value == []:
+            return None
+        if not isinstance(value, list) or (length is not None and len(value) != length):
+            expected = "a list" if length is None else f"a list of {length}, one per layer"
+            raise UsageError(f"{self.name}: {key} does not match the model", found=value, expected=expected)
+        return value
+
+    def _whole_number(self, key: str, value: object, lowest: int) -> int:
+        if isinstance(value, float) and value.is_integer():
+            value = int(value)
+        if not isinstance(value, int) or isinstance(value, bool) or not lowest <= value <= MAX_DIMENSION:
+            expected = f"a whole number from {lowest} to {MAX_DIMENSION}"
+            raise UsageError(f"{self.name}: {key} is not a size", found=value, expected=expected)
+        return value

@@ -1,0 +1,179 @@
+"""Decoders with routed experts: one function per family, config fields to `Architecture`.
+
+Defaults are those of the family's configuration class in Hugging Face transformers, for configs that leave a field out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.layers import (
+    Biases,
+    Layer,
+    attention,
+    decoder,
+    gated_mlp,
+    qwen3_biases,
+    qwen_mixers,
+    two_norms,
+    uniform,
+)
+from gpufleet.architecture.reach import chunked, layer_reaches, sliding
+from gpufleet.domain.architecture import Architecture, Attention, DenseMlp, LatentAttention, MixtureOfExperts
+
+
+def mixtral(fields: ConfigFields, family: str) -> Architecture:
+    """Mixtral: every layer routes to experts."""
+    experts = gated_experts(fields, "intermediate_size", default_experts=8, default_top_k=2)
+    mixer = attention(fields, Biases(), sliding(fields), default_kv_heads=8)
+    return decoder(fields, family, uniform(fields, mixer, experts), tied=False, default_context=131072)
+
+
+def gated_experts(
+    fields: ConfigFields,
+    width_key: str,
+    shared_width: int = 0,
+    vector_params: int = 0,
+    default_experts: int | None = None,
+    default_top_k: int | None = None,
+) -> MixtureOfExperts:
+    """Gated routed experts; the keys of their number differ between families and versions."""
+    return MixtureOfExperts(
+        num_experts=fields.count("num_experts", "num_local_experts", "n_routed_experts", default=default_experts),
+        top_k=fields.count("num_experts_per_tok", "experts_per_token", "moe_topk", default=default_top_k),
+        expert_width=fields.count(width_key),
+        gated=True,
+        shared_width=shared_width,
+        vector_params=vector_params,
+    )
+
+
+def _sparse_layers(fields: ConfigFields, mixers: Sequence[Attention], experts: MixtureOfExperts) -> list[Layer]:
+    """Qwen MoE: experts in every `decoder_sparse_step`-th layer but those of `mlp_only_layers`."""
+    dense = set(fields.items("mlp_only_layers") or ())
+    step = fields.count("decoder_sparse_step", default=1)
+    routed = [layer not in dense and (layer + 1) % step == 0 for layer in range(len(mixers))]
+    dense_mlp = None if all(routed) else gated_mlp(fields)
+    parts = (experts if sparse or dense_mlp is None else dense_mlp for sparse in routed)
+    return [Layer(mixer, part, two_norms(fields)) for mixer, part in zip(mixers, parts, strict=True)]
+
+
+def qwen2_moe(fields: ConfigFields, family: str) -> Architecture:
+    """Qwen 1.5 and 2 MoE: a gated shared expert beside the routed ones."""
+    hidden_size = fields.count("hidden_size")
+    shared = fields.count("shared_expert_intermediate_size", default=5632)
+    experts = gated_experts(fields, "moe_intermediate_size", shared_width=shared, vector_params=hidden_size)
+    mixers = qwen_mixers(fields, Biases(query_key_value=fields.flag("qkv_bias", default=True)))
+    return decoder(fields, family, _sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
+
+
+def qwen3_moe(fields: ConfigFields, family: str) -> Architecture:
+    """Qwen 3 MoE: norms over each head of q and k, no shared expert."""
+    experts = gated_experts(fields, "moe_intermediate_size", default_experts=128, default_top_k=8)
+    mixers = qwen_mixers(fields, qwen3_biases(fields))
+    return decoder(fields, family, _sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
+
+
+def minimax_m2(fields: ConfigFields, family: str) -> Architecture:
+    """MiniMax M2: norms over the whole width of q and k; the multi-token modules are left out."""
+    plain = attention(fields, Biases())
+    normed = (plain.num_heads + plain.num_kv_heads) * plain.head_dim * fields.flag("use_qk_norm", default=True)
+    mixer = Attention(plain.num_heads, plain.num_kv_heads, plain.head_dim, vector_params=normed)
+    shared = fields.optional_count("shared_intermediate_size") or 0
+    experts = gated_experts(fields, "intermediate_size", shared_width=shared)
+    return decoder(fields, family, uniform(fields, mixer, experts), tied=False, default_context=196608)
+
+
+def gpt_oss(fields: ConfigFields, family: str) -> Architecture:
+    """gpt-oss: alternating windows, attention sinks, biases on everything."""
+    hidden_size = fields.count("hidden_size")
+    num_layers = fields.layers("num_hidden_layers")
+    biased = fields.flag("attention_bias", default=True)
+    biases = Biases(query_key_value=biased, output=biased, sinks=True)
+    plain = gated_experts(fields, "intermediate_size", default_experts=128, default_top_k=4)
+    experts = MixtureOfExperts(
+        plain.num_experts,
+        plain.top_k,
+        plain.expert_width,
+        gated=True,
+        expert_vector_params=2 * plain.expert_width + hidden_size,
+        vector_params=plain.num_experts,
+    )
+    reaches = layer_reaches(fields, num_layers, sliding(fields, default=128), lambda layer: layer % 2 == 0)
+    layers = [
+        Layer(attention(fields, biases, r, default_head_dim=64, default_kv_heads=8), experts, 2 * hidden_size)
+        for r in reaches
+    ]
+    return decoder(fields, family, layers, tied=False, default_context=131072)
+
+
+def llama4_text(fields: ConfigFields, family: str) -> Architecture:
+    """Llama 4: chunked attention in three layers of four, routed and shared expert in every n-th layer."""
+    num_layers = fields.layers("num_hidden_layers")
+    no_rope = fields.items("no_rope_layers", num_layers)
+    interval = fields.count("no_rope_layer_interval", default=4)
+    chunk = chunked(fields)
+    reaches = layer_reaches(
+        fields, num_layers, chunk, lambda layer: bool(no_rope[layer]) if no_rope else (layer + 1) % interval != 0
+    )
+    biased = fields.flag("attention_bias", default=False)
+    biases = Biases(query_key_value=biased, output=biased)
+    mixers = {reach: attention(fields, biases, reach, default_kv_heads=8) for reach in set(reaches)}
+    parts = _llama4_feed_forwards(fields, num_layers)
+    layers = [Layer(mixers[r], part, two_norms(fields)) for r, part in zip(reaches, parts, strict=True)]
+    return decoder(fields, family, layers, tied=False, default_context=131072)
+
+
+def _llama4_feed_forwards(fields: ConfigFields, num_layers: int) -> list[DenseMlp | MixtureOfExperts]:
+    """Experts in `moe_layers`, or in every `interleave_moe_layer_step`-th layer; dense layers have their own width."""
+    step = fields.count("interleave_moe_layer_step", default=1)
+    listed = fields.items("moe_layers")
+    routed = set(listed) if listed is not None else set(range(step - 1, num_layers, step))
+    experts = gated_experts(
+        fields,
+        "intermediate_size",
+        shared_width=fields.count("intermediate_size"),
+        default_experts=16,
+        default_top_k=1,
+    )
+    dense = gated_mlp(fields, "intermediate_size_mlp") if len(routed) < num_layers else None
+    return [experts if layer in routed or dense is None else dense for layer in range(num_layers)]
+
+
+def deepseek(fields: ConfigFields, family: str) -> Architecture:
+    """DeepSeek V2 and V3, Kimi K2: latent attention, dense first layers; the multi-token module is left out."""
+    num_layers = fields.layers("num_hidden_layers")
+    mixer = _latent_attention(fields)
+    num_dense, every = fields.optional_count("first_k_dense_replace") or 0, fields.count("moe_layer_freq", default=1)
+    routed = [layer >= num_dense and layer % every == 0 for layer in range(num_layers)]
+    experts = _deepseek_experts(fields) if any(routed) else None
+    dense = None if all(routed) else gated_mlp(fields)
+    layers = []
+    for sparse in routed:
+        part = experts if sparse else dense
+        assert part is not None
+        layers.append(Layer(mixer, part, two_norms(fields)))
+    return decoder(fields, family, layers, tied=False, default_context=4096)
+
+
+def _deepseek_experts(fields: ConfigFields) -> MixtureOfExperts:
+    shared = fields.optional_count("n_shared_experts") or 0
+    return gated_experts(fields, "moe_intermediate_size", shared * fields.count("moe_intermediate_size"))
+
+
+def _latent_attention(fields: ConfigFields) -> LatentAttention:
+    """MLA with norms on both latents."""
+    q_lora_rank, kv_lora_rank = fields.optional_count("q_lora_rank"), fields.count("kv_lora_rank")
+    rope_dim = fields.count("qk_rope_head_dim", default=64)
+    biased = fields.flag("attention_bias", default=False)
+    biases = biased * ((q_lora_rank or 0) + kv_lora_rank + rope_dim + fields.count("hidden_size"))
+    return LatentAttention(
+        num_heads=fields.count("num_attention_heads"),
+        q_lora_rank=q_lora_rank,
+        kv_lora_rank=kv_lora_rank,
+        qk_nope_head_dim=fields.count("qk_nope_head_dim", default=128),
+        qk_rope_head_dim=rope_dim,
+        v_head_dim=fields.count("v_head_dim", default=128),
+        vector_params=(q_lora_rank or 0) + kv_lora_rank + biases,
+    )

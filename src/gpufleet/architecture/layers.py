@@ -1,0 +1,141 @@
+"""Parts that families share: attention and feed-forward of one layer, and layers gathered into blocks."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.reach import EVERYTHING, Reach, layer_reaches, sliding
+from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Layer:
+    """One layer; `norm_params` are its layer norms."""
+
+    mixer: Attention | LatentAttention
+    feed_forward: DenseMlp | MixtureOfExperts
+    norm_params: int
+
+
+@dataclass(frozen=True)
+class Biases:
+    """Which vectors an attention layer carries beside its four projections."""
+
+    query_key_value: bool = False
+    output: bool = False
+    norms_per_head: int = 0
+    sinks: bool = False
+
+
+def blocks_of(layers: Iterable[Layer]) -> tuple[Block, ...]:
+    """Equal layers gathered, in order of first appearance."""
+    counts = Counter(layers)
+    return tuple(Block(n, layer.mixer, layer.feed_forward, layer.norm_params) for layer, n in counts.items())
+
+
+def head_dim(fields: ConfigFields, hidden_size: int, num_heads: int, default: int | None = None) -> int:
+    """`head_dim` where the config has one, else the family's default, else hidden size over heads."""
+    given = fields.optional_count("head_dim") or default
+    if given is None and hidden_size % num_heads:
+        raise UsageError(
+            f"{fields.name}: hidden size {hidden_size} is no multiple of {num_heads} heads",
+            expected="a head_dim, or heads that divide the hidden size",
+        )
+    return given or hidden_size // num_heads
+
+
+def attention(
+    fields: ConfigFields,
+    biases: Biases,
+    reach: Reach = EVERYTHING,
+    default_head_dim: int | None = None,
+    default_heads: int | None = None,
+    default_kv_heads: int | None = None,
+) -> Attention:
+    """Grouped-query attention from the usual keys; absent KV heads mean as many as query heads."""
+    hidden_size = fields.count("hidden_size")
+    heads = fields.count("num_attention_heads", default=default_heads)
+    kv_heads = fields.count("num_key_value_heads", default=default_kv_heads or heads)
+    width = head_dim(fields, hidden_size, heads, default_head_dim)
+    return attention_of(heads, kv_heads, width, hidden_size, biases, reach)
+
+
+def attention_of(
+    heads: int, kv_heads: int, head_width: int, hidden_size: int, biases: Biases, reach: Reach = EVERYTHING
+) -> Attention:
+    """Attention with its vectors counted: biases of q, k, v and output, norms over one head's width, sinks."""
+    vectors = (
+        biases.query_key_value * (heads + 2 * kv_heads) * head_width
+        + biases.output * hidden_size
+        + biases.norms_per_head * head_width
+        + biases.sinks * heads
+    )
+    return Attention(heads, kv_heads, head_width, reach.tokens, vectors, reach.chunked)
+
+
+def gated_mlp(fields: ConfigFields, *keys: str, biased: bool = False) -> DenseMlp:
+    """Gate, up and down projection."""
+    width = fields.count(*(keys or ("intermediate_size",)))
+    return DenseMlp(width, gated=True, vector_params=biased * (2 * width + fields.count("hidden_size")))
+
+
+def plain_mlp(width: int, hidden_size: int, biased: bool) -> DenseMlp:
+    """Up and down projection."""
+    return DenseMlp(width, gated=False, vector_params=biased * (width + hidden_size))
+
+
+def decoder(
+    fields: ConfigFields,
+    family: str,
+    layers: Sequence[Layer],
+    tied: bool,
+    default_context: int = 2048,
+    head_bias: bool = False,
+    default_vocab: int | None = None,
+) -> Architecture:
+    """A decoder with RMS norms and rotary positions: one final norm, nothing beside the token embedding."""
+    hidden_size, vocab_size = fields.count("hidden_size"), fields.count("vocab_size", default=default_vocab)
+    return Architecture(
+        name=fields.name,
+        family=family,
+        hidden_size=hidden_size,
+        vocab_size=vocab_size,
+        blocks=blocks_of(layers),
+        tied_embeddings=fields.flag("tie_word_embeddings", default=tied),
+        max_context_tokens=fields.count("max_position_embeddings", "seq_length", default=default_context),
+        vector_params=hidden_size + head_bias * vocab_size,
+    )
+
+
+def two_norms(fields: ConfigFields) -> int:
+    """RMS norms before attention and before the feed-forward part."""
+    return 2 * fields.count("hidden_size")
+
+
+def uniform(fields: ConfigFields, mixer: Attention, feed_forward: DenseMlp | MixtureOfExperts) -> list[Layer]:
+    """As many equal layers as the config says."""
+    return [Layer(mixer, feed_forward, two_norms(fields))] * fields.layers("num_hidden_layers")
+
+
+def qwen_reaches(fields: ConfigFields) -> list[Reach]:
+    """Qwen slides only when `use_sliding_window`, and then from layer `max_window_layers` up."""
+    num_layers = fields.layers("num_hidden_layers")
+    slides = fields.flag("use_sliding_window", default=False)
+    first = fields.optional_count("max_window_layers") or 0
+    local = sliding(fields, default=4096) if slides else EVERYTHING
+    return layer_reaches(fields, num_layers, local, lambda layer: layer >= first)
+
+
+def qwen_mixers(fields: ConfigFields, biases: Biases, default_head_dim: int | None = None) -> list[Attention]:
+    """Attention of every Qwen layer."""
+    return [attention(fields, biases, reach, default_head_dim) for reach in qwen_reaches(fields)]
+
+
+def qwen3_biases(fields: ConfigFields) -> Biases:
+    """Norms over each head of q and k; biases only where the config asks."""
+    biased = fields.flag("attention_bias", default=False)
+    return Biases(query_key_value=biased, output=biased, norms_per_head=2)

@@ -1,0 +1,46 @@
+"""From a config mapping to an `Architecture`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.families import TEXT_MODEL_OF, builder_of, family_of
+from gpufleet.architecture.weight_format import weight_format_of
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import UsageError
+
+_HELD_OUTSIDE = ("quantization_config", "torch_dtype", "dtype", "tie_word_embeddings")
+
+
+def parse_architecture(config: Mapping[str, object], name: str) -> Architecture:
+    """The shape that a Hugging Face config describes, in the checkpoint's own number formats.
+
+    >>> tiny = {"model_type": "gpt2", "n_layer": 12, "n_embd": 768, "n_head": 12, "vocab_size": 50257}
+    >>> parse_architecture(tiny, "gpt2").num_layers
+    12
+    """
+    if not isinstance(config, Mapping):
+        raise UsageError(f"{name}: a config is one JSON object", found=config, expected="{...} with a model_type")
+    text, notes = _text_model(config, name)
+    family = family_of(text)
+    build = builder_of(family, name)
+    try:
+        architecture = build(ConfigFields(text, name), family)
+    except ValueError as refusal:
+        raise UsageError(f"{name}: {refusal}", expected="the shape of a model that exists") from None
+    return replace(architecture, weights=weight_format_of(text, architecture), notes=notes)
+
+
+def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, object], tuple[str, ...]]:
+    """The language model inside a multimodal config, with the fields that are kept outside it."""
+    family = family_of(config)
+    text = config.get("text_config")
+    if family not in TEXT_MODEL_OF:
+        return config, ()
+    if not isinstance(text, Mapping):
+        raise UsageError(f"{name}: a {family} config without text_config", expected="text_config with the text model")
+    inherited = {key: config[key] for key in _HELD_OUTSIDE if config.get(key) is not None}
+    inner = {"model_type": TEXT_MODEL_OF[family], **inherited, **{k: v for k, v in text.items() if v is not None}}
+    return inner, ("text model only: the vision part is not counted",)

@@ -1,0 +1,188 @@
+"""Number formats of a checkpoint, from `torch_dtype` and `quantization_config`."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from collections.abc import Iterable, Mapping
+
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.precision import (
+    BF16,
+    FP8,
+    FP8_BLOCK,
+    FP16,
+    FP32,
+    INT4,
+    INT8,
+    INT8_WEIGHT_ONLY,
+    MXFP4,
+    NF4,
+    NVFP4,
+    Precision,
+    WeightFormat,
+)
+from gpufleet.errors import UsageError
+
+_DTYPES = {"bfloat16": BF16, "bf16": BF16, "float16": FP16, "fp16": FP16, "half": FP16, "float32": FP32, "float": FP32}
+_GROUP_OF_INT4 = 128
+_MAX_PATTERN_LENGTH = 200
+_MAX_PATTERNS = 20_000
+_MODELOPT = {
+    "FP8": FP8,
+    "FP8_PER_CHANNEL_PER_TOKEN": FP8,
+    "FP8_PB_WO": FP8_BLOCK,
+    "INT4_AWQ": INT4,
+    "W4A16_AWQ": INT4,
+    "W4A8_AWQ": INT4,
+    "W8A8_SQ_PER_CHANNEL": INT8,
+    "INT8_SQ": INT8,
+    "NVFP4": NVFP4,
+    "NVFP4_AWQ": NVFP4,
+    "W4A16_NVFP4": NVFP4,
+    "MXFP4": MXFP4,
+}
+_ATTENTION_MODULES = ("layers.#.self_attn.q_proj", "layers.#.self_attn.q_b_proj")
+_EXPERT_MODULES = ("layers.#.mlp.experts.0.gate_proj", "layers.#.block_sparse_moe.experts.0.w1")
+_DENSE_MLP_MODULES = ("layers.#.mlp.gate_proj",)
+_SHARED_EXPERT_MODULES = (
+    "layers.#.mlp.shared_experts.gate_proj",
+    "layers.#.mlp.shared_expert.gate_proj",
+    "layers.#.feed_forward.shared_expert.gate_proj",
+    "layers.#.block_sparse_moe.shared_experts.gate_proj",
+)
+
+
+def weight_format_of(config: Mapping[str, object], architecture: Architecture) -> WeightFormat:
+    """The checkpoint's own formats; without a word in the config, bf16.
+
+    >>> from gpufleet.architecture.parse import parse_architecture
+    >>> shape = {"model_type": "gpt2", "n_layer": 2, "n_embd": 64, "n_head": 2, "torch_dtype": "float16"}
+    >>> parse_architecture(shape, "tiny").weights.name
+    'fp16'
+    """
+    base = _base_precision(config, architecture.name)
+    quantization = config.get("quantization_config") or config.get("compression_config")
+    if quantization is None:
+        return WeightFormat.uniform(base)
+    if not isinstance(quantization, Mapping):
+        raise UsageError(f"{architecture.name}: quantization_config is not an object", found=quantization)
+    base = base if base.bytes_per_element < FP32.bytes_per_element else BF16
+    precision = _quantized_precision(quantization, architecture.name)
+    if precision is None:
+        return WeightFormat.uniform(base)
+    if str(quantization.get("quant_method")) == "mxfp4":
+        return WeightFormat.experts_only(precision, base)
+    return _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
+
+
+def _base_precision(config: Mapping[str, object], name: str) -> Precision:
+    dtype = config.get("torch_dtype") or config.get("dtype") or "bfloat16"
+    precision = _DTYPES.get(str(dtype).removeprefix("torch."))
+    if precision is None:
+        raise UsageError(f"{name}: a torch_dtype that is not known", found=dtype, expected=f"one of {sorted(_DTYPES)}")
+    return precision
+
+
+def _quantized_precision(quantization: Mapping[str, object], name: str) -> Precision | None:
+    """Precision of quantised linear layers; None where the method stores plain weights."""
+    method = str(quantization.get("quant_method") or "").lower()
+    if quantization.get("quant_algo") is not None:
+        found = _MODELOPT.get(str(quantization["quant_algo"]).upper())
+    elif method in ("fp8", "fbgemm_fp8"):
+        found = FP8_BLOCK if quantization.get("weight_block_size") else FP8
+    elif method in ("awq", "gptq"):
+        found = _integer_precision(quantization.get("bits", quantization.get("w_bit")), quantization)
+    elif method == "bitsandbytes":
+        found = INT8_WEIGHT_ONLY if quantization.get("load_in_8bit") else NF4
+    elif method == "mxfp4":
+        found = MXFP4
+    else:
+        found = _compressed_precision(quantization)
+    if found is None:
+        raise UsageError(
+            f"{name}: a quantisation that is not planned yet",
+            found=quantization.get("quant_algo") or method or sorted(map(str, quantization))[:6],
+            expected="fp8, awq, gptq, compressed-tensors, bitsandbytes, mxfp4 or modelopt FP8 / NVFP4 / INT4",
+        )
+    return found
+
+
+def _integer_precision(bits: object, weights: Mapping[str, object]) -> Precision | None:
+    """Weight-only integers; a group carries a 16-bit scale and, unless symmetric, a 4-bit zero."""
+    if bits == 8:
+        return INT8_WEIGHT_ONLY
+    if bits != 4:
+        return None
+    group = weights.get("group_size", weights.get("q_group_size", _GROUP_OF_INT4))
+    symmetric = weights.get("symmetric") is True
+    if not isinstance(group, int) or (group == _GROUP_OF_INT4 and not symmetric):
+        return INT4
+    scales_bytes = FP16.bytes_per_element if symmetric else FP16.bytes_per_element + 0.5
+    return Precision(INT4.name, 0.5 + (scales_bytes / group if group > 0 else 0.0), INT4.arithmetic)
+
+
+def _compressed_precision(quantization: Mapping[str, object]) -> Precision | None:
+    """compressed-tensors: the weights of the first group of layers."""
+    groups = quantization.get("config_groups")
+    first = next(iter(groups.values()), None) if isinstance(groups, Mapping) else None
+    weights = first.get("weights") if isinstance(first, Mapping) else None
+    if not isinstance(weights, Mapping) or not isinstance(first, Mapping):
+        return None
+    bits, is_float = weights.get("num_bits"), weights.get("type") == "float"
+    if is_float:
+        blocks = weights.get("strategy") == "block"
+        return {8: FP8_BLOCK if blocks else FP8, 4: NVFP4 if weights.get("group_size") != 32 else MXFP4}.get(
+            bits if isinstance(bits, int) else 0
+        )
+    if bits == 8 and first.get("input_activations"):
+        return INT8
+    return _integer_precision(bits, weights)
+
+
+def _excluded_patterns(quantization: Mapping[str, object]) -> list[str]:
+    lists = (quantization.get(key) for key in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"))
+    names = [str(n) for group in lists if isinstance(group, list) for n in group[:_MAX_PATTERNS]]
+    return [glob for n in names if len(n) <= _MAX_PATTERN_LENGTH for glob in _globs(n)]
+
+
+def _globs(pattern: str) -> Iterable[str]:
+    """A module name, glob or simple regular expression ('re:...') as globs without the wrapper's prefix."""
+    if pattern.startswith("re:"):
+        pattern = pattern[3:].replace("\\.", ".").replace(".*", "*").strip("^$")
+    pattern = re.sub(r"^(?:model\.|language_model\.|transformer\.)+", "", pattern)
+    choice = re.search(r"\(([^()]*)\)", pattern)
+    options = choice.group(1).split("|") if choice else [""]
+    for option in options:
+        yield pattern[: choice.start()] + option + pattern[choice.end() :] if choice else pattern
+
+
+def _without_excluded(
+    precision: Precision, base: Precision, patterns: Iterable[str], architecture: Architecture
+) -> WeightFormat:
+    """A part stays in `base` when the quantiser skipped it in at least half of the layers; the head always does."""
+    layers_by_pattern: dict[str, set[str]] = {}
+    for pattern in patterns:
+        number = re.search(r"layers\.(\d+)", pattern)
+        general = re.sub(r"layers\.(\d+|\*)", "layers.#", pattern)
+        layers_by_pattern.setdefault(general, set()).add(number.group(1) if number else "all")
+    mlp_modules = _SHARED_EXPERT_MODULES if architecture.is_moe else _DENSE_MLP_MODULES
+
+    def kept(modules: tuple[str, ...]) -> Precision:
+        return base if _is_excluded(modules, layers_by_pattern, architecture.num_layers) else precision
+
+    return WeightFormat(precision.name, base, kept(_ATTENTION_MODULES), kept(mlp_modules), kept(_EXPERT_MODULES), base)
+
+
+def _is_excluded(modules: Iterable[str], layers_by_pattern: Mapping[str, set[str]], num_layers: int) -> bool:
+    layers: set[str] = set()
+    for pattern, excluded in layers_by_pattern.items():
+        if any(_matches(module, pattern) for module in modules):
+            layers |= excluded
+    return "all" in layers or 2 * len(layers) >= num_layers
+
+
+def _matches(module: str, pattern: str) -> bool:
+    """Whether a pattern names the module, a part of the tree above it, or one of its path's components."""
+    components = module.split(".")
+    return fnmatch.fnmatchcase(module, pattern) or fnmatch.fnmatchcase(module, pattern + ".*") or pattern in components

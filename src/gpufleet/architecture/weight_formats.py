@@ -1,0 +1,60 @@
+"""What a precision label means for a model: `fp8`, `int4`, `fp8+fp8_block`, or the checkpoint's own format."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightFormat
+from gpufleet.errors import UnknownName
+
+FAMILIES = {"fp4": ("mxfp4", "nvfp4"), "fp8": ("fp8", "fp8_block"), "16-bit": ("bf16", "fp16")}
+LABELS = {"fp4": "nvfp4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "half": "fp16", "bfloat16": "bf16"}
+OWN = "own"
+
+
+def weight_format(arch: Architecture, label: str | None = None) -> WeightFormat:
+    """The format that `label` names for this model.
+
+    Nothing, or a label of the checkpoint's own family (fp8 for a block-fp8 checkpoint, fp4 for an MXFP4 one) means the
+    checkpoint itself. `linear+experts` names two precisions. Engines run a bf16 checkpoint in fp16 where they must.
+    """
+    if label is None or label.lower() == OWN:
+        return arch.weights
+    linear_label, _, expert_label = label.lower().partition("+")
+    linear = _precision(linear_label)
+    experts = _precision(expert_label) if expert_label else linear
+    if _is_own(arch, linear_label, experts):
+        return arch.weights
+    return _converted(arch, linear, experts)
+
+
+def _precision(label: str) -> Precision:
+    name = LABELS.get(label, label)
+    if name not in PRECISIONS:
+        raise UnknownName("precision", label, [*PRECISIONS, *LABELS, OWN], hint=f"Known: {', '.join(PRECISIONS)}.")
+    return PRECISIONS[name]
+
+
+def _is_own(arch: Architecture, linear_label: str, experts: Precision) -> bool:
+    """Whether the label names the family that the checkpoint is already stored in."""
+    own = arch.weights.experts.name if arch.is_moe else arch.weights.mlp.name
+    if own == LABELS.get(linear_label, linear_label) == experts.name:
+        return True
+    quantised = ("fp4", "fp8")
+    return any(own in FAMILIES[f] and experts.name in FAMILIES[f] and own != "fp8" for f in quantised)
+
+
+def _converted(arch: Architecture, linear: Precision, experts: Precision) -> WeightFormat:
+    """A conversion by the common tools: vectors, embedding and head keep 16 bits.
+
+    NVFP4 conversions of models trained in block fp8 leave attention in bf16 (their published exclusion lists do).
+    """
+    if linear.name in FAMILIES["16-bit"] or linear.name == "fp32":
+        return WeightFormat(linear.name, linear, linear, linear, experts, linear)
+    base = FP16 if arch.weights.base is FP16 else BF16
+    name = linear.name if experts is linear else f"{linear.name}+{experts.name}"
+    converted = WeightFormat(name, base, linear, linear, experts, base)
+    if linear.name == "nvfp4" and arch.weights.mlp.name == "fp8_block":
+        return replace(converted, attention=base)
+    return converted
