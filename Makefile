@@ -18,6 +18,8 @@ help:
 plan: $(VENV)/installed.stamp
 	@$(BIN)/gpufleet plan serve --workload $(WORKLOAD)
 
+.NOTPARALLEL:
+
 test: lint types contracts pytest
 
 lint: $(VENV)/developer.stamp

@@ -30,8 +30,8 @@ CORE_PACKAGES = (
 CORE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in CORE_PACKAGES]
 PURE_LIBRARY = {
     "__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "enum", "fractions",
-    "fnmatch", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "string", "types",
-    "typing", "numpy", "typing_extensions", "gpufleet",
+    "fnmatch", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "string",
+    "types", "typing", "numpy", "typing_extensions", "gpufleet",
 }  # fmt: skip
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "manager", "misc", "stuff", "tools"}
 CONVERSIONS = {
