@@ -60,10 +60,12 @@ def activation_bytes_per_device(
 ) -> Band:
     """Peak of the forward pass and the sampler, whichever is larger.   [bytes]
 
-    `batch` sequences per device group (the engine's own limit where None). An engine that prefills in chunks is
-    bound by its token budget whatever the prompt; one with static batches takes batch x prompt at once.
+    `batch` sequences per device group; where None, the engine's own limit, or one sequence with static batches.
+    An engine that prefills in chunks is bound by its token budget whatever the prompt; one with static batches takes
+    batch x prompt at once.
     """
-    sequences = engine.max_batch if batch is None else np.minimum(batch, engine.max_batch)
+    unstated = np.where(engine.whole_prompt, 1.0, engine.max_batch)
+    sequences = unstated if batch is None else np.minimum(batch, engine.max_batch)
     prompt = np.maximum(prompt_tokens, 1.0) * sequences
     tokens = np.where(engine.whole_prompt, prompt, engine.prefill_budget_tokens)
     rows = np.where(engine.logits_of_prompt, prompt, sequences)

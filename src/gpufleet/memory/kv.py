@@ -6,6 +6,7 @@ from typing import cast
 
 import numpy as np
 
+from gpufleet.architecture.kv_cache import held_tokens
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention
 from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.memory.weights import shard, stage_share
@@ -55,11 +56,7 @@ def kv_bytes_per_sequence_per_device(
     per_layer = [
         cached_elements_per_token(block.mixer, tp)
         * kv_bytes_per_element
-        * round_to_blocks(np.minimum(context_tokens, _window_tokens(block.mixer)), block_tokens)
+        * round_to_blocks(held_tokens(block.mixer, context_tokens), block_tokens)
         for block in arch.blocks
     ]
     return stage_share(arch, per_layer, pp)
-
-
-def _window_tokens(mixer: Attention | LatentAttention) -> float:
-    return mixer.window_tokens if isinstance(mixer, Attention) else np.inf

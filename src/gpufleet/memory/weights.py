@@ -163,23 +163,28 @@ def stage_share(arch: Architecture, per_layer: Sequence[Floats], pp: Ints) -> Fl
     return cast(Floats, np.minimum(total, shard(arch.num_layers, pp) * mean))
 
 
+def vocabulary_matrix_params(arch: Architecture, tp: Ints) -> Floats:
+    """Weights of the token embedding, and as many of an output head of its own, on one rank.   [weights]"""
+    return (arch.embedding_width or arch.hidden_size) * shard(arch.vocab_size, tp)
+
+
 def embedding_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
     """The token embedding cut over the vocabulary, with learned positions and its norm copied.   [bytes]"""
-    return _sizes(weights).base * (arch.hidden_size * shard(arch.vocab_size, tp) + arch.embedding_params)
+    return _sizes(weights).base * (vocabulary_matrix_params(arch, tp) + arch.embedding_params)
 
 
 def head_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
     """The output head cut over the vocabulary, with the final norm; a tied head is counted by `end_bytes`.   [bytes]"""
     sizes = _sizes(weights)
     element = sizes.base if arch.tied_embeddings else sizes.head
-    return element * arch.hidden_size * shard(arch.vocab_size, tp) + sizes.base * arch.vector_params
+    return element * vocabulary_matrix_params(arch, tp) + sizes.base * arch.vector_params
 
 
 def end_bytes(arch: Architecture, weights: AnyFormat, tp: Ints, pp: Ints) -> Floats:
     """Embedding and head of the fullest stage: both (one matrix where tied) without PP, else the larger.   [bytes]"""
     embedding, head = embedding_bytes(arch, weights, tp), head_bytes(arch, weights, tp)
     sizes = _sizes(weights)
-    shared = sizes.base * arch.hidden_size * shard(arch.vocab_size, tp) if arch.tied_embeddings else 0.0
+    shared = sizes.base * vocabulary_matrix_params(arch, tp) if arch.tied_embeddings else 0.0
     return cast(Floats, np.where(np.asarray(pp) > 1, np.maximum(embedding, head), embedding + head - shared)[()])
 
 
@@ -211,18 +216,17 @@ def weights_terms(arch: Architecture, weights: WeightFormat, layout: Layout) -> 
     """The parts of `weights_bytes_per_device` for one layout, as `--explain` shows them."""
     tp, pp = layout.tp, layout.pp
     layers = [layer_bytes(b, arch.hidden_size, weights, tp, layout.ep, layout.attention_dp) for b in arch.blocks]
-    whole = [layer.total for layer in layers]
-    total = stage_share(arch, whole, pp)
-    scale = float(total / sum(b.count * amount for b, amount in zip(arch.blocks, whole, strict=True)))
-    terms = [
-        _part_term(part, scale * sum(b.count * float(getattr(layer, part)) for b, layer in zip(arch.blocks, layers,
-                   strict=True)), weights, layout)
-        for part in ("attention", "mlp", "experts", "vectors")
-    ]  # fmt: skip
+    of_all_layers = float(sum(b.count * layer.total for b, layer in zip(arch.blocks, layers, strict=True)))
+    of_stage = float(stage_share(arch, [layer.total for layer in layers], pp)) / of_all_layers
+    parts = {
+        part: of_stage
+        * sum(b.count * float(getattr(layer, part)) for b, layer in zip(arch.blocks, layers, strict=True))
+        for part in _FORMULAS
+    }
+    inputs = f"vocabulary {arch.vocab_size}, hidden {arch.hidden_size}, tied {arch.tied_embeddings}, {layout.label}"
     ends = float(end_bytes(arch, weights, tp, pp))
-    inputs = f"vocabulary {arch.vocab_size}, hidden {arch.hidden_size}, tied {arch.tied_embeddings}, TP {tp}, PP {pp}"
-    terms.append(Term("embedding and head", ends, "bytes", "h x ceil(vocabulary / tp) x bytes", inputs, SOURCE))
-    return [term for term in terms if term.value > 0]
+    head = Term("embedding and head", ends, "bytes", "h x ceil(vocabulary / tp) x bytes", inputs, SOURCE)
+    return [*(_part_term(part, amount, weights, layout) for part, amount in parts.items() if amount > 0), head]
 
 
 _FORMULAS = {

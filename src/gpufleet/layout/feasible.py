@@ -1,0 +1,125 @@
+"""One function per rule: None where a layout is possible, else the reason that a user reads."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from gpufleet.domain.architecture import Architecture, Attention, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import Precision, WeightFormat
+
+VOCABULARY_PADDING = 64
+DENSE_QUANTISATION_BLOCK = {"fp8_block": 128, "int4": 32, "mxfp4": 32, "nvfp4": 16}
+EXPERT_QUANTISATION_BLOCK = {"fp8_block": 64, "int4": 32, "mxfp4": 8, "nvfp4": 16}
+
+Rule = Callable[[Architecture, Layout, WeightFormat], "str | None"]
+
+
+def heads_divide(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """Every tensor-parallel rank takes the same number of query heads."""
+    for heads in sorted({block.mixer.num_heads for block in arch.blocks}):
+        if heads % layout.tp:
+            return f"{heads} heads are not divisible by {layout.tp}"
+    return None
+
+
+def kv_heads_divide_or_repeat(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """KV heads are dealt out evenly, or each is copied on the same number of ranks."""
+    for kv_heads in sorted({b.mixer.num_kv_heads for b in arch.blocks if isinstance(b.mixer, Attention)}):
+        if kv_heads % layout.tp and layout.tp % kv_heads:
+            return f"{kv_heads} KV heads neither divide by nor repeat over {layout.tp} ranks"
+    return None
+
+
+def experts_divide(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """Every expert-parallel rank takes the same number of routed experts."""
+    if layout.ep > 1 and not arch.is_moe:
+        return "expert parallelism needs a mixture of experts"
+    for experts in sorted({moe.num_experts for moe in _experts(arch)}):
+        if experts % layout.ep:
+            return f"{experts} experts are not divisible by EP {layout.ep}"
+    return None
+
+
+def widths_divide(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """Feed-forward parts are cut into equal pieces that hold whole quantisation blocks."""
+    dense = {b.feed_forward.width for b in arch.blocks if isinstance(b.feed_forward, DenseMlp)}
+    shared = {moe.shared_width for moe in _experts(arch) if moe.shared_width}
+    for width in sorted(dense | shared):
+        reason = _cut(f"MLP width {width}", width, layout.tp, weights.mlp, DENSE_QUANTISATION_BLOCK)
+        if reason:
+            return reason
+    for width in sorted({moe.expert_width for moe in _experts(arch)}):
+        reason = _cut(f"expert width {width}", width, layout.moe_tp, weights.experts, EXPERT_QUANTISATION_BLOCK)
+        if reason:
+            return reason
+    return None
+
+
+def _cut(what: str, width: int, parts: int, precision: Precision, blocks: dict[str, int]) -> str | None:
+    if width % parts:
+        return f"{what} is not divisible by {parts}"
+    block = blocks.get(precision.name, 1)
+    if parts > 1 and width // parts % block:
+        return (
+            f"{what} over {parts} ranks leaves {width // parts}, no multiple of the {precision.name} block of {block}"
+        )
+    return None
+
+
+def vocabulary_divides(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """The vocabulary, padded to 64 as engines do, is dealt out evenly."""
+    padded = -(-arch.vocab_size // VOCABULARY_PADDING) * VOCABULARY_PADDING
+    if arch.vocab_size % layout.tp and padded % layout.tp:
+        return f"a vocabulary of {arch.vocab_size} is not divisible by {layout.tp}, even padded to {padded}"
+    return None
+
+
+def stages_have_layers(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """A pipeline stage holds at least one layer."""
+    if layout.pp > arch.num_layers:
+        return f"{arch.num_layers} layers cannot fill {layout.pp} pipeline stages"
+    return None
+
+
+def attention_dp_pays(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
+    """Engines offer attention-DP to models whose experts or latent cache TP would leave copied."""
+    latent = any(isinstance(block.mixer, LatentAttention) for block in arch.blocks)
+    if layout.attention_dp > 1 and not (arch.is_moe or latent):
+        return "attention data parallelism is for MoE and MLA models; run replicas instead"
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    stages_have_layers,
+    heads_divide,
+    kv_heads_divide_or_repeat,
+    experts_divide,
+    widths_divide,
+    vocabulary_divides,
+    attention_dp_pays,
+)
+
+
+def refusal(arch: Architecture, layout: Layout, weights: WeightFormat | None = None) -> str | None:
+    """The first rule that a layout breaks, in words; None where it is possible.
+
+    >>> from gpufleet.domain.architecture import Block
+    >>> llama = Architecture("llama-3.1-70b", "llama", 8192, 128256,
+    ...     (Block(80, Attention(64, 8, 128), DenseMlp(28672, True)),), False, 131072)
+    >>> refusal(llama, Layout(tp=3))
+    '64 heads are not divisible by 3'
+    """
+    checkpoint = arch.weights if weights is None else weights
+    return next((reason for rule in RULES if (reason := rule(arch, layout, checkpoint))), None)
+
+
+def beyond_one_instance(layout: Layout, gpus_per_instance: float) -> str | None:
+    """Tensor parallelism, and in this model a whole replica, stays within one machine."""
+    if layout.num_devices > gpus_per_instance:
+        return f"a replica of {layout.num_devices} GPUs does not fit an instance of {gpus_per_instance:g}"
+    return None
+
+
+def _experts(arch: Architecture) -> Iterator[MixtureOfExperts]:
+    return (b.feed_forward for b in arch.blocks if isinstance(b.feed_forward, MixtureOfExperts))

@@ -1,0 +1,80 @@
+"""Which engine runs which number format on which accelerator."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.engine import EngineProfile, FormatSupport
+from gpufleet.domain.precision import Precision, WeightFormat
+
+HALF_TWIN = {"bf16": "fp16"}
+
+
+def precisions_of(weights: WeightFormat) -> list[Precision]:
+    """The formats of a checkpoint's matrices, each once."""
+    parts = (weights.base, weights.attention, weights.mlp, weights.experts, weights.head)
+    return list({precision.name: precision for precision in parts}.values())
+
+
+def supported(rows: Iterable[FormatSupport], name: str, accelerator: Accelerator) -> FormatSupport | None:
+    """The row that lets an accelerator run a format."""
+    return next((row for row in rows if row.name == name and accelerator.generation in row.generations), None)
+
+
+def runs_as_half_twin(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> bool:
+    """Whether bf16 is run as fp16, which takes the same bytes: cards before Ampere have no bf16 arithmetic."""
+    twin = HALF_TWIN.get(precision.name)
+    native = supported(engine.formats, precision.name, accelerator)
+    return native is None and twin is not None and supported(engine.formats, twin, accelerator) is not None
+
+
+def arithmetic_of(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> str | None:
+    """The arithmetic that multiplies weights of this format here; None where it does not run.
+
+    fp8 weights on Ampere are widened to bf16 before each product (vLLM, SGLang).
+    """
+    name = HALF_TWIN[precision.name] if runs_as_half_twin(engine, accelerator, precision) else precision.name
+    row = supported(engine.formats, name, accelerator)
+    return None if row is None else row.arithmetic
+
+
+def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> str | None:
+    """Why an engine does not run on an accelerator at all; None where it does."""
+    if accelerator.vendor not in engine.vendors:
+        return f"{engine.title} does not run on {accelerator.name}"
+    if not any(accelerator.generation in row.generations for row in engine.formats):
+        return f"{engine.title} does not run on {accelerator.name} ({accelerator.generation})"
+    return None
+
+
+def weight_refusal(
+    engine: EngineProfile, accelerator: Accelerator, weights: WeightFormat, *, allow_fp16_twin: bool = True
+) -> str | None:
+    """Why a checkpoint format does not run here; None where it does.
+
+    With `allow_fp16_twin`, a bf16 checkpoint passes where the card can run it as fp16.
+    """
+    whole = engine_refusal(engine, accelerator)
+    if whole:
+        return whole
+    for precision in precisions_of(weights):
+        twin = allow_fp16_twin and runs_as_half_twin(engine, accelerator, precision)
+        if not twin and supported(engine.formats, precision.name, accelerator) is None:
+            return _format_refusal(engine, accelerator, precision.name)
+    return None
+
+
+def _format_refusal(engine: EngineProfile, accelerator: Accelerator, name: str) -> str:
+    if name not in engine.weight_formats:
+        return f"{engine.title} does not run {name} weights"
+    reason = engine.refusals.get(name, f"does not run {name} weights in this engine")
+    return f"{accelerator.name} ({accelerator.generation}) {reason}"
+
+
+def kv_refusal(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> str | None:
+    """Why a KV-cache format does not run here; None where it does. bf16 passes where fp16 does."""
+    names = {precision.name, HALF_TWIN.get(precision.name, precision.name)}
+    if any(supported(engine.kv_formats, name, accelerator) for name in names):
+        return None
+    return f"{engine.title} on {accelerator.name} ({accelerator.generation}) has no {precision.name} KV cache"
