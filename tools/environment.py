@@ -41,7 +41,7 @@ def refuse_missing_venv() -> None:
 
 def install(folder: str, *what: str) -> None:
     """Install packages into the environment, as wheels only."""
-    print(f"Installing into {folder} (once) ...", file=sys.stderr, flush=True)
+    print(f"Installing gpufleet into {folder} ...", file=sys.stderr, flush=True)
     python = str(Path(folder) / "bin" / "python")
     if shutil.which("uv"):
         run("uv", "pip", "install", "--quiet", "--python", python, WHEELS_ONLY, *what)

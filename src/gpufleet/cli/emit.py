@@ -48,7 +48,7 @@ def format_of(out_file: str | None) -> OutputFormat:
 
 def page_width() -> int:
     """Columns of the terminal; 80 when the answer goes elsewhere."""
-    if not sys.stdout.isatty():
+    if sys.stdout is None or not sys.stdout.isatty():
         return PIPE_WIDTH
     return min(max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST), WIDEST)
 

@@ -5,6 +5,7 @@ Typer carries its own copy of Click or uses the separate package, by version; bo
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
@@ -17,8 +18,17 @@ def as_user_error(error: Exception) -> GpufleetError | None:
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
         return UnknownName("option", error.option_name, option_names(error), hint=help_hint(error))
     if hasattr(error, "format_message"):
-        return UsageError(first_lower(error.format_message()), hint=help_hint(error))
+        return misread(error)
     return None
+
+
+def misread(error: Any) -> UsageError:
+    """A sub-verb that does not exist, or anything else that the parser could not read."""
+    message = error.format_message()
+    unknown = re.match(r"No such command '(.*?)'", message)
+    if unknown:
+        return UnknownName("verb", unknown[1], error.ctx.command.commands, hint=help_hint(error))
+    return UsageError(first_lower(message), hint=help_hint(error))
 
 
 def option_names(error: Any) -> list[str]:

@@ -75,9 +75,11 @@ def ranged_duration(seconds: float | None, low: float | None, high: float | None
 
 def duration_unit(seconds: float) -> tuple[str, float]:
     """The largest unit in which the time is at least one: µs, ms, s, min, h."""
+    if seconds == 0:
+        return "s", 1.0
     steps = [("h", units.HOUR), ("min", 2 * units.MINUTE), ("s", 1.0), ("ms", units.MILLISECOND)]
     for name, least in steps:
-        if abs(seconds) >= least or seconds == 0:
+        if abs(seconds) >= least:
             return name, units.MINUTE if name == "min" else least
     return "µs", units.MICROSECOND
 

@@ -1,0 +1,305 @@
+"""`gpufleet catalog`: what the tables hold about GPUs, instance types, models and prices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Annotated, Any, Optional, TypeVar
+
+import typer
+
+from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.query import (
+    OfferFilter,
+    resolve_cloud,
+    resolve_gpu,
+    resolve_instance,
+    resolve_region,
+)
+from gpufleet.catalog.schema import IncompleteInstance
+from gpufleet.cli.emit import emit, format_of
+from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import PriceKind
+from gpufleet.domain.precision import PRECISIONS
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.report.catalog_pages import gpu_page, instance_page, price_page
+from gpufleet.results.catalog import GpuListing, InstanceListing, PriceListing
+from gpufleet.units import GIB, parse_bytes
+
+app = verb_group("What the tables hold, with sources and dates; nothing is live.")
+
+ROWS_ON_A_PAGE = 40
+
+CatalogOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
+]
+GpuOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--gpu", metavar="NAME,...", help="Only these GPUs, such as H100 or L40S,A100-40GB."),
+]
+CloudOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--cloud", "--clouds", metavar="NAME,...", help="Only these clouds, such as aws,gcp."),
+]
+MinMemoryOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--min-memory", metavar="SIZE", help="At least this much GPU memory, such as 80GB or 40GiB."),
+]
+VendorOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--vendor", metavar="NAME", help="Only this maker: nvidia, amd, intel, aws, google."),
+]
+PrecisionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--precision", metavar="NAME", help="Only GPUs that compute in it: bf16, fp8, fp4, int8, ..."),
+]
+MinGpusOption = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--min-gpus", metavar="N", help="At least N GPUs."),
+]
+InstanceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--instance", metavar="NAME", help="Only this instance type, such as p5.48xlarge."),
+]
+RegionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions."),
+]
+KindOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--kind", "--pricing", metavar="NAME,...", help="Only these price kinds: on_demand, spot, ..."),
+]
+RestrictedOption = Annotated[
+    bool, typer.Option("--restricted", help="Also regions that are not open to everybody, such as GovCloud.")
+]
+UnpricedOption = Annotated[
+    bool, typer.Option("--unpriced", help="Also list what is sold at a price that is not known here.")
+]
+LimitOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--limit", metavar="N", min=1, help="At most N rows."),
+]
+SortOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--sort", metavar="KEY", help="Order by a column; '-KEY' turns it round."),
+]
+
+AnyListing = TypeVar("AnyListing", GpuListing, InstanceListing, PriceListing)
+SortKeys = dict[str, Callable[[Any], Any]]
+GPU_ORDERS: SortKeys = {
+    "name": lambda row: row.name.casefold(),
+    "memory": lambda row: row.memory_bytes,
+    "bandwidth": lambda row: row.bandwidth_bytes_per_s,
+    "bf16": lambda row: row.dense_peak_flop_per_s.get("bf16"),
+    "fp8": lambda row: row.dense_peak_flop_per_s.get("fp8"),
+    "year": lambda row: row.release_year,
+    "price": lambda row: row.cheapest and row.cheapest.price_per_gpu_usd_per_hour,
+}
+INSTANCE_ORDERS: SortKeys = {
+    "name": lambda row: (row.cloud, row.name.casefold()),
+    "gpus": lambda row: row.gpu_count,
+    "memory": lambda row: row.gpu_memory_bytes,
+    "price": lambda row: row.cheapest and row.cheapest.price_per_instance_usd_per_hour,
+    "gpu-price": lambda row: row.cheapest and row.cheapest.price_per_gpu_usd_per_hour,
+}
+PRICE_ORDERS: SortKeys = {
+    "gpu-price": lambda row: row.price_per_gpu_usd_per_hour,
+    "price": lambda row: row.price_per_instance_usd_per_hour,
+    "region": lambda row: (row.cloud, row.region, row.instance),
+    "instance": lambda row: (row.cloud, row.instance, row.region),
+    "date": lambda row: row.as_of,
+}
+
+
+@app.command("gpus")
+def gpus(
+    gpu: GpuOption = None,
+    vendor: VendorOption = None,
+    min_memory: MinMemoryOption = None,
+    precision: PrecisionOption = None,
+    cloud: CloudOption = None,
+    sort: SortOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+    catalog_dir: CatalogOption = None,
+) -> None:
+    """Accelerators: memory, dense rates, links, and the cheapest on-demand price held here."""
+    catalog = load_catalog(catalog_dir)
+    names, notes = resolve_gpus(catalog, gpu)
+    keep = all_of(
+        lambda found: names is None or found.name in names,
+        vendor_filter(catalog, vendor),
+        memory_filter(min_memory),
+        precision_filter(precision),
+        sold_by_filter(catalog, clouds_of(catalog, cloud)),
+    )
+    listing = list_gpus(catalog, keep, [*notes, *nearly_enough_memory(catalog, min_memory)])
+    listing = arranged(listing, sort, GPU_ORDERS, limit)
+    emit(listing, gpu_page(listing), output, out_file)
+
+
+@app.command("instances")
+def instances(
+    gpu: GpuOption = None,
+    cloud: CloudOption = None,
+    min_memory: MinMemoryOption = None,
+    min_gpus: MinGpusOption = None,
+    sort: SortOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+    catalog_dir: CatalogOption = None,
+) -> None:
+    """Instance types: GPUs, links, host, and the cheapest on-demand price held here."""
+    catalog = load_catalog(catalog_dir)
+    names, notes = resolve_gpus(catalog, gpu)
+    clouds = clouds_of(catalog, cloud)
+    keep = all_of(
+        lambda found: names is None or found.accelerator in names,
+        lambda found: clouds is None or found.cloud in clouds,
+        total_memory_filter(catalog, min_memory),
+        lambda found: min_gpus is None or (isinstance(found, Instance) and found.gpu_count >= min_gpus),
+    )
+    listing = list_instances(catalog, keep, notes)
+    listing = arranged(listing, sort, INSTANCE_ORDERS, limit)
+    emit(listing, instance_page(listing), output, out_file)
+
+
+@app.command("prices")
+def prices(
+    gpu: GpuOption = None,
+    instance: InstanceOption = None,
+    cloud: CloudOption = None,
+    region: RegionOption = None,
+    kind: KindOption = None,
+    restricted: RestrictedOption = False,
+    unpriced: UnpricedOption = False,
+    sort: SortOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+    catalog_dir: CatalogOption = None,
+) -> None:
+    """Prices per instance and per GPU, cheapest per GPU first, each with its date."""
+    catalog = load_catalog(catalog_dir)
+    names, notes = resolve_gpus(catalog, gpu)
+    clouds = clouds_of(catalog, cloud)
+    wanted = OfferFilter(
+        clouds=clouds,
+        regions=None if region is None else [resolve_region(catalog, name, clouds) for name in words(region)],
+        accelerators=names,
+        instances=None if instance is None else [resolve_instance(catalog, instance).name],
+        price_kinds=None if kind is None else {price_kind(name) for name in words(kind)},
+        include_restricted=restricted,
+    )
+    listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
+    rows_on_page = None if limit or (output or format_of(out_file)) is OutputFormat.CSV else ROWS_ON_A_PAGE
+    emit(listing, price_page(listing, rows_on_page, unpriced), output, out_file)
+
+
+def words(text: str) -> list[str]:
+    """The names of a comma-separated list."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise UsageError("an empty list of names", found=text, expected="names separated by commas")
+    return found
+
+
+def resolve_gpus(catalog: Catalog, text: str | None) -> tuple[set[str] | None, list[str]]:
+    """Ids of a list of GPU names, and how incomplete names were read."""
+    if text is None:
+        return None, []
+    resolved = [resolve_gpu(catalog, word) for word in words(text)]
+    return {gpu.accelerator.name for gpu in resolved}, [f"{gpu.note}." for gpu in resolved if gpu.note]
+
+
+def clouds_of(catalog: Catalog, text: str | None) -> list[str] | None:
+    """Clouds of a comma-separated list."""
+    return None if text is None else [resolve_cloud(catalog, word) for word in words(text)]
+
+
+def price_kind(name: str) -> PriceKind:
+    """A price kind as people write it: on-demand, on_demand."""
+    known = {kind.value: kind for kind in PriceKind}
+    found = known.get(name.casefold().replace("-", "_"))
+    if found is None:
+        raise UnknownName("price kind", name, known, hint=f"Known: {', '.join(known)}.")
+    return found
+
+
+def all_of(*conditions: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    """Whether every condition holds."""
+    return lambda found: all(condition(found) for condition in conditions)
+
+
+def vendor_filter(catalog: Catalog, vendor: str | None) -> Callable[[Accelerator], bool]:
+    """Accelerators of one vendor."""
+    if vendor is None:
+        return lambda found: True
+    known = sorted({gpu.vendor for gpu in catalog.accelerators.values()})
+    if vendor.casefold() not in known:
+        raise UnknownName("vendor", vendor, known, hint=f"Known: {', '.join(known)}.")
+    return lambda found: found.vendor == vendor.casefold()
+
+
+def memory_filter(text: str | None) -> Callable[[Accelerator], bool]:
+    """Accelerators whose driver reports at least this much memory."""
+    least_bytes = 0.0 if text is None else parse_bytes(text)
+    return lambda found: found.memory_bytes >= least_bytes
+
+
+def total_memory_filter(catalog: Catalog, text: str | None) -> Callable[[Instance | IncompleteInstance], bool]:
+    """Instance types whose GPUs together have at least this much memory."""
+    if text is None:
+        return lambda found: True
+    least_bytes = parse_bytes(text)
+    return lambda found: isinstance(found, Instance) and gpu_memory_bytes(catalog, found) >= least_bytes
+
+
+def precision_filter(name: str | None) -> Callable[[Accelerator], bool]:
+    """Accelerators that compute in the arithmetic of a number format."""
+    if name is None:
+        return lambda found: True
+    arithmetics = {p.name: p.arithmetic for p in PRECISIONS.values()} | {"tf32": "tf32", "fp4": "fp4"}
+    if name.casefold() not in arithmetics:
+        raise UnknownName("precision", name, arithmetics, hint=f"Known: {', '.join(arithmetics)}.")
+    return lambda found: found.computes(arithmetics[name.casefold()])
+
+
+def sold_by_filter(catalog: Catalog, clouds: list[str] | None) -> Callable[[Accelerator], bool]:
+    """Accelerators that an instance type of these clouds holds."""
+    if clouds is None:
+        return lambda found: True
+    sold = {instance.accelerator for instance in catalog.described_instances if instance.cloud in clouds}
+    return lambda found: found.name in sold
+
+
+def nearly_enough_memory(catalog: Catalog, text: str | None) -> list[str]:
+    """Says which cards miss the limit only because drivers report less than the round figure they are sold by."""
+    least_bytes = 0.0 if text is None else parse_bytes(text)
+    near = [
+        f"{gpu.name} ({gpu.memory_bytes / GIB:.1f} GiB)"
+        for gpu in catalog.accelerators.values()
+        if gpu.memory_bytes < least_bytes <= gpu.marketed_memory_gb * GIB
+    ]
+    return [f"Sold as {text} but reporting less, so not listed: {', '.join(near)}."] if near else []
+
+
+def arranged(listing: AnyListing, sort: str | None, orders: SortKeys, limit: int | None) -> AnyListing:
+    """The listing in the order that is asked for, unknown values last, cut to the limit."""
+    rows: list[Any] = listing.rows if sort is None else in_order(listing.rows, sort, orders)
+    return listing.model_copy(update={"rows": rows if limit is None else rows[:limit]})
+
+
+def in_order(rows: list[Any], sort: str, orders: SortKeys) -> list[Any]:
+    """Rows by a key, backwards with '-' before it; rows without the value come last."""
+    name = sort.removeprefix("-")
+    if name not in orders:
+        raise UnknownName("order", sort, orders, hint=f"Known: {', '.join(orders)}.")
+    value = orders[name]
+    known = sorted((row for row in rows if value(row) is not None), key=value, reverse=sort.startswith("-"))
+    return [*known, *(row for row in rows if value(row) is None)]

@@ -1,0 +1,235 @@
+"""Catalog listings as pages of 80 columns: tables first, then how names were read, then sources and dates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from gpufleet import units
+from gpufleet.report.numbers import count, gib, significant, usd
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.results.catalog import (
+    GpuListing,
+    GpuRow,
+    InstanceListing,
+    InstanceRow,
+    Listing,
+    ModelListing,
+    PriceListing,
+    PriceRow,
+)
+
+UNKNOWN = "unknown"
+
+
+def shown(show: Callable[[Any], str]) -> Callable[[object], str]:
+    """A formatter for a cell that may be unknown."""
+    return lambda value: UNKNOWN if value is None else show(value)
+
+
+def gigabytes_per_s(value: float) -> str:
+    """Bytes per second in GB/s."""
+    return f"{value / units.GIGA:,.0f}"
+
+
+def teraflop_per_s(value: object) -> str:
+    """FLOP/s in TFLOP/s; a dash where the device has no units for it."""
+    return f"{value / units.TERA:,.0f}" if isinstance(value, float) else "-"
+
+
+def link(value: float) -> str:
+    """A link in GB/s, or none."""
+    return gigabytes_per_s(value) if value else "none"
+
+
+def plain_count(value: float) -> str:
+    """A GPU count, which may be a fraction."""
+    return f"{value:g}"
+
+
+def number(key: str, header: str, show: Callable[[Any], str], priority: int = 0) -> Column:
+    """A right-aligned column whose cells may be unknown."""
+    return Column(key, header, shown(show), "right", priority)
+
+
+def gpu_page(listing: GpuListing) -> Page:
+    """Accelerators with memory, rates and the cheapest on-demand price."""
+    columns = [
+        Column("name", "GPU"),
+        number("memory_bytes", "memory", gib),
+        number("bandwidth_bytes_per_s", "HBM GB/s", gigabytes_per_s),
+        Column("bf16_flop_per_s", "bf16 TF/s", teraflop_per_s, "right"),
+        Column("fp8_flop_per_s", "fp8 TF/s", teraflop_per_s, "right", 1),
+        number("link_bytes_per_s_per_direction", "link GB/s", link, 2),
+        number("cheapest_usd_per_gpu_hour", "$/GPU/h", usd),
+        Column("cheapest_as_of", "as of", shown(str), priority=3),
+        number("board_power_watts", "watts", count, 5),
+        Column("vendor", "vendor", priority=6),
+        Column("generation", "generation", priority=7),
+        Column("source", "source", priority=8),
+        Column("cheapest_at", "cheapest at", shown(str), where="data"),
+        Column("marketed_memory_gb", "marketed GB", where="data"),
+        Column("evidence", "evidence", where="data"),
+    ]
+    legend = (
+        "Memory is what the driver reports; rates are dense; a link is one direction per GPU, '-' no such arithmetic. "
+        "$/GPU/h is the lowest on-demand list price held here, of a whole GPU."
+    )
+    rows = [gpu_cells(row) for row in listing.rows]
+    return Page(f"{len(rows)} accelerators", [Table(columns, rows)], [legend, *closing(listing)])
+
+
+def gpu_cells(row: GpuRow) -> Row:
+    """The cells of an accelerator."""
+    peaks = {f"{kind}_flop_per_s": row.dense_peak_flop_per_s.get(kind) for kind in ("bf16", "fp8")}
+    return {**row.model_dump(), **peaks, **cheapest_cells(row.cheapest)}
+
+
+def cheapest_cells(cheapest: PriceRow | None) -> Row:
+    """What stands in a row about its lowest price."""
+    if cheapest is None:
+        names = ("cheapest_usd_per_gpu_hour", "cheapest_usd_per_hour", "cheapest_at", "cheapest_as_of")
+        return dict.fromkeys(names)
+    return {
+        "cheapest_usd_per_gpu_hour": cheapest.price_per_gpu_usd_per_hour,
+        "cheapest_usd_per_hour": cheapest.price_per_instance_usd_per_hour,
+        "cheapest_at": f"{cheapest.cloud} {cheapest.region} {cheapest.instance}",
+        "cheapest_as_of": cheapest.as_of.isoformat(),
+    }
+
+
+def instance_page(listing: InstanceListing) -> Page:
+    """Instance types with GPUs, links and the cheapest on-demand price."""
+    columns = [
+        Column("cloud", "cloud"),
+        Column("name", "instance"),
+        Column("gpu", "GPU"),
+        number("gpu_count", "GPUs", plain_count),
+        number("cheapest_usd_per_hour", "$/h", usd),
+        number("cheapest_usd_per_gpu_hour", "$/GPU/h", usd),
+        Column("link_kind", "link", shown(str), priority=3),
+        number("link_bytes_per_s_per_direction", "GB/s", gigabytes_per_s, 4),
+        number("gpu_memory_bytes", "GPU memory", gib, 2),
+        Column("cheapest_as_of", "as of", shown(str), priority=5),
+        number("vcpus", "vCPUs", count, 6),
+        number("memory_gib", "RAM GiB", significant, 7),
+        number("network_gbit_per_s", "net Gbit/s", significant, 8),
+        Column("source", "source", priority=9),
+        Column("cheapest_at", "cheapest at", shown(str), where="data"),
+        Column("local_ssd_gb", "SSD GB", where="data"),
+        Column("link_evidence", "link evidence", where="data"),
+        Column("retired", "retired", where="data"),
+        Column("evidence", "evidence", where="data"),
+    ]
+    rows = [instance_cells(row) for row in listing.rows]
+    legend = "$/h is the whole instance, $/GPU/h one of its GPUs (a slice scaled up): lowest on-demand price held here."
+    return Page(f"{len(rows)} instance types", [Table(columns, rows)], [legend, *closing(listing)])
+
+
+def instance_cells(row: InstanceRow) -> Row:
+    """The cells of an instance type."""
+    return {**row.model_dump(), **cheapest_cells(row.cheapest)}
+
+
+def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) -> Page:
+    """Offers, cheapest first, and on request what is sold at an unknown price."""
+    rows = [price_cells(row) for row in listing.rows]
+    kept = rows if limit is None else rows[:limit]
+    tables = [Table(price_columns(), kept, empty="No price is known for this.")]
+    notes = [*cut_note(len(rows), len(kept)), *price_legend(kept)]
+    if show_unpriced:
+        unknown = [{**row.model_dump(), "price": None} for row in listing.unpriced]
+        tables.append(Table(unpriced_columns(), unknown, title="Sold here, price unknown"))
+    elif listing.unpriced:
+        notes.append(f"Also sold in {len(listing.unpriced)} places at a price unknown here: --unpriced lists them.")
+    return Page(f"{len(rows)} prices, cheapest per GPU first", tables, [*notes, *closing(listing)])
+
+
+def price_cells(row: PriceRow) -> Row:
+    """The cells of an offer; an estimate is marked with '~'."""
+    mark = "~" if row.basis == "estimated" else ""
+    instance, gpu = row.price_per_instance_usd_per_hour, row.price_per_gpu_usd_per_hour
+    return {**row.model_dump(), "instance_price": mark + usd(instance), "gpu_price": mark + usd(gpu)}
+
+
+def price_legend(rows: Sequence[Row]) -> list[str]:
+    """What the marks in these rows mean."""
+    legend = (
+        ["'~' is an estimate: on-demand less the average spot saving."] if any_cell(rows, "basis", "estimated") else []
+    )
+    return [*legend, "Region 'all' is one price for every region."] if any_cell(rows, "region", "all") else legend
+
+
+def any_cell(rows: Sequence[Row], key: str, value: str) -> bool:
+    """Whether a column holds the value anywhere."""
+    return any(row[key] == value for row in rows)
+
+
+def price_columns() -> list[Column]:
+    """Columns of an offer."""
+    return [
+        Column("cloud", "cloud"),
+        Column("region", "region"),
+        Column("instance", "instance"),
+        Column("gpu", "GPU", priority=4),
+        number("gpu_count", "GPUs", plain_count, 1),
+        Column("price_kind", "kind", priority=2),
+        Column("instance_price", "$/h", str, "right", where="text"),
+        Column("gpu_price", "$/GPU/h", str, "right", where="text"),
+        Column("price_per_instance_usd_per_hour", "$/h", where="data"),
+        Column("price_per_gpu_usd_per_hour", "$/GPU/h", where="data"),
+        Column("as_of", "as of", str, priority=3),
+        Column("basis", "basis", priority=5),
+        Column("interruption", "interrupted", lambda value: str(value or "-"), priority=6),
+        Column("source", "source", priority=7),
+        Column("upfront_usd", "upfront", where="data"),
+    ]
+
+
+def unpriced_columns() -> list[Column]:
+    """Columns of what is sold at an unknown price."""
+    return [
+        Column("cloud", "cloud"),
+        Column("region", "region"),
+        Column("instance", "instance"),
+        Column("gpu", "GPU", priority=2),
+        number("gpu_count", "GPUs", plain_count, 1),
+        number("num_zones", "zones", count),
+        Column("price", "$/h", align="right"),
+        Column("as_of", "as of", str, priority=3),
+    ]
+
+
+def model_page(listing: ModelListing) -> Page:
+    """Shipped architectures."""
+    columns = [
+        Column("name", "model"),
+        Column("family", "family", priority=2),
+        number("num_parameters", "parameters", billions),
+        number("num_active_parameters", "active", billions),
+        number("num_layers", "layers", count, 3),
+        number("max_context_tokens", "context", count, 1),
+        Column("weight_format", "weights", priority=4),
+    ]
+    rows = [row.model_dump() for row in listing.rows]
+    return Page(f"{len(rows)} models", [Table(columns, rows)], closing(listing))
+
+
+def billions(value: float) -> str:
+    """A parameter count in billions."""
+    return f"{significant(value / units.GIGA)}B"
+
+
+def cut_note(total: int, kept: int) -> Sequence[str]:
+    """What a limit left out."""
+    return [f"{total - kept} more: --limit {total} shows all, -o csv too."] if kept < total else []
+
+
+def closing(listing: Listing) -> list[str]:
+    """Notes, then price lists with their dates; nothing is live."""
+    dated = [f"  {s.title} ({s.as_of})" for s in listing.sources if s.id.endswith(PRICE_SOURCE_ENDINGS)]
+    heading = ["Prices are not live; they come from:"] if dated else []
+    return [*listing.notes, *heading, *dated]
+
+
+PRICE_SOURCE_ENDINGS = ("-price-list", "-spot-advisor", "-post")

@@ -1,0 +1,84 @@
+"""What the command line promises to everybody who types or scripts it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from importlib import import_module
+from importlib.metadata import version
+
+import pytest
+
+from gpufleet.cli.verbs import EXAMPLES, VERBS
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+HEAVY = ("numpy", "pydantic", "yaml", "jinja2", "rich", "json.decoder", "importlib.metadata")
+HELP_BUDGET_S = 0.2
+TRIES = 5
+
+
+def loaded_by(*words: str) -> set[str]:
+    """Heavy modules that a command line loads."""
+    code = (
+        "import sys\nfrom gpufleet.cli import main\n"
+        f"code = main({list(words)!r})\n"
+        f"sys.stderr.write(' '.join(m for m in {HEAVY!r} if m in sys.modules))\nsys.exit(code)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stderr.split())
+
+
+def fastest_s(*words: str) -> float:
+    """The best of a few runs: other work on the machine only ever adds."""
+    times = []
+    for _ in range(TRIES):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-m", "gpufleet", *words], capture_output=True, check=True)
+        times.append(time.perf_counter() - start)
+    return min(times)
+
+
+HELP_LINES = [("--help",), (), *((verb.name, "--help") for verb in VERBS)]
+
+
+@pytest.mark.parametrize("words", HELP_LINES, ids=" ".join)
+def test_help_answers_at_once_and_loads_nothing_heavy(words: tuple[str, ...]) -> None:
+    assert loaded_by(*words) & {"numpy", "pydantic", "yaml", "jinja2", "rich"} == set()
+    assert fastest_s(*words) < HELP_BUDGET_S
+
+
+@pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
+def test_a_listed_verb_works(verb: object, run_gpufleet: Run) -> None:
+    name, module, purpose = verb  # type: ignore[misc]
+    assert import_module(module).app
+    assert purpose.endswith(".") is False
+    done = run_gpufleet(name, "--help")
+    assert done.returncode == 0
+    assert f"Usage: gpufleet {name}" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_overview_lists_every_verb_once(run_gpufleet: Run) -> None:
+    done = run_gpufleet("--help")
+    listed = [line.split()[0] for line in done.stdout.splitlines() if line.startswith("  ")]
+    assert listed == [verb.name for verb in VERBS]
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_bare_command_orients_with_three_examples(run_gpufleet: Run) -> None:
+    done = run_gpufleet()
+    assert done.returncode == 0
+    assert len(EXAMPLES) == 3
+    assert all(f"  {example}\n" in done.stdout for example in EXAMPLES)
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V"])
+def test_the_version_is_that_of_the_installed_package(flag: str, run_gpufleet: Run) -> None:
+    assert run_gpufleet(flag).stdout == f"gpufleet {version('gpu-fleet-optimizer')}\n"
+
+
+def test_help_on_a_verb_can_be_asked_either_way_round(run_gpufleet: Run) -> None:
+    for verb in VERBS:
+        assert run_gpufleet("help", verb.name).stdout == run_gpufleet(verb.name, "--help").stdout

@@ -1,0 +1,206 @@
+"""The command line under mistakes, closed pipes and full disks: one message, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+
+TOY_VERB = '''
+import time
+import typer
+from typing import Annotated
+from gpufleet.cli.emit import emit
+from gpufleet.cli.options import OutFileOption, OutputOption, verb, verb_group
+from gpufleet.errors import Infeasible
+from gpufleet.report.page import Column, Page, Table
+
+app = verb_group("Toys.")
+
+@app.command()
+def rows(rate: str = "1", count: int = 2, output: OutputOption = None, out_file: OutFileOption = None) -> None:
+    """Print rows."""
+    found = [{"n": i} for i in range(count)]
+    emit(found, Page(tables=(Table((Column("n", "N"),), found),)), output, out_file)
+
+@app.command()
+def infeasible() -> None:
+    raise Infeasible("no GPU is large enough", hint="Try int4.")
+
+@app.command()
+def broken() -> None:
+    raise ZeroDivisionError("division by zero")
+
+@app.command()
+def wait() -> None:
+    print("waiting", flush=True)
+    time.sleep(30)
+'''
+START = """
+import sys
+import gpufleet.cli.verbs as verbs
+verbs.VERBS = (*verbs.VERBS, verbs.Verb("toy", "toy_verb", "A toy."))
+from gpufleet.cli import main
+sys.exit(main())
+"""
+
+
+@pytest.fixture
+def toy_command(tmp_path: Path) -> list[str]:
+    """A command line whose verb `toy` does what tests need."""
+    (tmp_path / "toy_verb.py").write_text(TOY_VERB, encoding="utf-8")
+    (tmp_path / "start.py").write_text(START, encoding="utf-8")
+    return [sys.executable, str(tmp_path / "start.py")]
+
+
+@pytest.fixture
+def toy(toy_command: list[str], tmp_path: Path) -> Run:
+    def run(*words: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [*toy_command, *words],
+            cwd=tmp_path,
+            env={**os.environ, **environment},
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    return run
+
+
+def assert_one_message(done: subprocess.CompletedProcess[str], code: int, *told: str) -> None:
+    """Exit code, nothing on stdout, one line on stderr that says all of `told`."""
+    assert (done.returncode, done.stdout) == (code, ""), done.stderr
+    assert done.stderr.startswith("gpufleet: error: ")
+    assert done.stderr.count("\n") == 1
+    for part in told:
+        assert part in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--versoin",), "Did you mean --version?"),
+        (("nonsense",), "unknown verb 'nonsense'"),
+        (("tyo",), "Did you mean toy?"),
+        (("help", "tyo"), "Did you mean toy?"),
+        (("\x1b[31m",), "unknown verb"),
+        (("x" * 100_000,), "unknown verb"),
+        (("",), "unknown verb"),
+        (("toy",), "missing command"),
+        (("toy", "--rows"), "unknown option"),
+        (("toy", "rosw"), "Did you mean rows?"),
+        (("toy", "rows", "--ratee", "5"), "Did you mean --rate?"),
+        (("toy", "rows", "--count", "two"), "'--count'"),
+        (("toy", "rows", "--count"), "requires an argument"),
+        (("toy", "rows", "-o", "jsn"), "'table', 'json', 'csv', 'md'"),
+        (("toy", "rows", "surplus"), "surplus"),
+    ],
+)
+def test_a_mistyped_command_line_gets_one_message(toy: Run, words: tuple[str, ...], told: str) -> None:
+    assert_one_message(toy(*words), 2, told)
+
+
+def test_a_question_without_an_answer_exits_3_with_its_hint(toy: Run) -> None:
+    assert_one_message(toy("toy", "infeasible"), 3, "no GPU is large enough. Try int4.")
+
+
+def test_our_bug_exits_1_and_shows_a_traceback_only_when_asked(toy: Run) -> None:
+    assert_one_message(toy("toy", "broken"), 1, "this is our bug: ZeroDivisionError", "GPUFLEET_DEBUG=1")
+    assert "Traceback" in toy("toy", "broken", GPUFLEET_DEBUG="1").stderr
+
+
+def test_a_reader_that_leaves_early_is_no_error(toy_command: list[str], tmp_path: Path) -> None:
+    producer = subprocess.Popen(
+        [*toy_command, "toy", "rows", "--count", "200000"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    assert producer.stdout is not None
+    assert producer.stderr is not None
+    producer.stdout.read(1)
+    producer.stdout.close()
+    with producer.stderr as complaints:
+        assert complaints.read() == b""
+    assert producer.wait(timeout=60) == 0
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+def test_a_full_disk_is_said(toy_command: list[str], tmp_path: Path) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [*toy_command, "toy", "rows"], cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True, check=False
+        )
+    assert done.returncode == 2
+    assert done.stderr == "gpufleet: error: cannot write to standard output: No space left on device.\n"
+
+
+def test_no_standard_output_at_all_is_no_crash(toy_command: list[str], tmp_path: Path) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", '"$@" >&-', "sh", *toy_command, "toy", "rows"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_control_c_stops_quietly_with_130(toy_command: list[str], tmp_path: Path) -> None:
+    process = subprocess.Popen(
+        [*toy_command, "toy", "wait"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "waiting\n"
+    time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    _, complaints = process.communicate(timeout=30)
+    assert (process.returncode, complaints) == (130, "")
+
+
+@pytest.mark.parametrize("target", ["missing/folder/a.csv", ".", "x" * 300, "nul\0byte"][:3])
+def test_a_file_that_cannot_be_written_is_one_message(toy: Run, target: str, tmp_path: Path) -> None:
+    before = sorted(tmp_path.iterdir())
+    assert_one_message(toy("toy", "rows", "--out-file", target), 2, "cannot write", target[:50])
+    assert [p for p in sorted(tmp_path.iterdir()) if p.name != "__pycache__"] == before
+
+
+def test_a_file_is_written_whole_in_the_format_of_its_suffix(toy: Run, tmp_path: Path) -> None:
+    (tmp_path / "rows.csv").write_text("an older answer", encoding="utf-8")
+    done = toy("toy", "rows", "--out-file", "rows.csv")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "wrote rows.csv\n")
+    assert (tmp_path / "rows.csv").read_bytes() == b"n\r\n0\r\n1\r\n"
+    assert not list(tmp_path.glob(".rows.csv*"))
+
+
+def test_a_link_is_followed_and_a_device_is_not_replaced(toy: Run, tmp_path: Path) -> None:
+    (tmp_path / "real.json").write_text("", encoding="utf-8")
+    (tmp_path / "link.json").symlink_to("real.json")
+    assert toy("toy", "rows", "--out-file", "link.json").returncode == 0
+    assert (tmp_path / "link.json").is_symlink()
+    assert (tmp_path / "real.json").read_text(encoding="utf-8").startswith("[")
+    assert toy("toy", "rows", "--out-file", "/dev/null").returncode == 0
+    assert not Path("/dev/null").is_file()
+
+
+def test_a_terminal_that_knows_only_ascii_gets_question_marks(toy: Run) -> None:
+    done = toy("toy", "ros\u2026w", PYTHONIOENCODING="ascii", PYTHONUTF8="0")
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
+
+
+def test_piped_output_has_no_escape_codes_and_at_most_80_columns(toy: Run) -> None:
+    done = toy("toy", "rows", FORCE_COLOR="1", COLUMNS="300")
+    assert "\x1b" not in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80

@@ -1,0 +1,102 @@
+"""Workload files, friendly and hostile."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from gpufleet.errors import UsageError
+from gpufleet.inputs.workload import parse_workload, read_workload
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+
+
+@pytest.mark.parametrize("path", sorted((REPOSITORY / "examples").glob("*.yaml")), ids=lambda p: p.name)
+def test_shipped_examples_can_be_read(path: Path) -> None:
+    assert read_workload(path).model
+
+
+def test_values_stay_as_typed() -> None:
+    workload = parse_workload("model: no\nrate: 50/s\nin: 1_000\nout: 1:30\nheadroom: 20%\nmin_replicas: 2")
+    assert (workload.model, workload.input, workload.output) == ("no", "1_000", "1:30")
+    assert (workload.rate, workload.headroom, workload.min_replicas) == ("50/s", "20%", "2")
+
+
+def test_a_list_may_be_yaml_or_words_with_commas() -> None:
+    assert parse_workload("clouds: [aws, gcp]").clouds == parse_workload("clouds: aws, gcp").clouds == ("aws", "gcp")
+
+
+def test_an_slo_may_be_a_list_of_limits() -> None:
+    assert parse_workload("slo: [ttft<500ms, tpot<40ms]").slo == "ttft<500ms,tpot<40ms"
+
+
+def test_what_a_file_does_not_say_is_unknown() -> None:
+    assert parse_workload("rate: 50/s").model is None
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "expected lines of 'key: value'"),
+        ("just words", "expected lines of 'key: value'"),
+        ("- model: x", "expected lines of 'key: value'"),
+        ("modle: x", "Did you mean model?"),
+        ("model: x\nmodel: y", "gives 'model' twice, line 2"),
+        ("model: [a, b]", "several values"),
+        ("clouds: {aws: yes}", "several values"),
+        ("rate:", "'rate' has no value"),
+        ("clouds: [aws, '']", "'clouds' has no value"),
+        ("model: x: y", "line 1"),
+        ("model: 'x", "not YAML"),
+        ("model: \x07", "not YAML"),
+        ("model: x\n---\nmodel: y", "another document"),
+        ("? [a]\n: b", "not a word"),
+        ("model: &m x\nengine: *m", "anchors"),
+        ("a: &a [x,x]\nb: &b [*a,*a]\nc: &c [*b,*b]", "anchors"),
+        ("model: !!python/object/apply:os.system [echo]", "tags"),
+        ("model: " + "[" * 100_000, "nested deeper"),
+        ("clouds: [" + "aws," * 100_000 + "]", "more than"),
+    ],
+)
+def test_a_hostile_or_mistyped_file_is_refused_at_once(text: str, told: str) -> None:
+    start = time.perf_counter()
+    with pytest.raises(UsageError) as caught:
+        parse_workload(text)
+    assert told in str(caught.value)
+    assert len(str(caught.value)) < 400
+    assert time.perf_counter() - start < 3
+
+
+@pytest.mark.parametrize("name", ["missing.yaml", "", "a\0b", "x" * 5000])
+def test_no_file_of_that_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="workload file"):
+        read_workload(f"{tmp_path}/{name}")
+
+
+def test_a_file_over_a_megabyte_is_not_read(tmp_path: Path) -> None:
+    path = tmp_path / "big.yaml"
+    path.write_bytes(b"#" * 1_000_001)
+    with pytest.raises(UsageError, match="at most 1 MB"):
+        read_workload(path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UsageError, match="not a file"):
+        read_workload(tmp_path / "pipe")
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "binary.yaml"
+    path.write_bytes(b"model: \xff\xfe")
+    with pytest.raises(UsageError, match="UTF-8"):
+        read_workload(path)
+
+
+def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+    path = tmp_path / "windows.yaml"
+    path.write_bytes(b"\xef\xbb\xbfmodel: x\r\nrate: 1/s\r\n")
+    assert read_workload(path).model == "x"
