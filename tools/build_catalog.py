@@ -39,13 +39,13 @@ MAX_SPOT_SAVING_PERCENT = 90
 
 PRICE_SOURCES: dict[str, dict[str, str]] = {
     "aws-instance-types": {
-        "title": "EC2 instance type descriptions, as kept in getmoto/moto 34d6cad",
+        "title": "EC2 instance type descriptions in getmoto/moto 34d6cad",
         "as_of": "2026-08-02",
         "url": "https://github.com/getmoto/moto",
         "licence": "Apache-2.0",
     },
     "aws-instance-offerings": {
-        "title": "EC2 instance type offerings by zone, as kept in getmoto/moto c6bd43f",
+        "title": "EC2 instance type offerings by zone in getmoto/moto c6bd43f",
         "as_of": "2026-08-01",
         "url": "https://github.com/getmoto/moto",
         "licence": "Apache-2.0",
@@ -57,14 +57,13 @@ PRICE_SOURCES: dict[str, dict[str, str]] = {
         "licence": "MIT",
     },
     "aws-price-list": {
-        "title": "EC2 on-demand list prices, as kept in aws/karpenter-provider-aws 1d92708",
+        "title": "EC2 on-demand price list in aws/karpenter-provider-aws 1d92708",
         "as_of": "2026-07-20",
         "url": "https://github.com/aws/karpenter-provider-aws",
         "licence": "Apache-2.0",
     },
     "aws-spot-advisor": {
-        "title": "Spot Instance Advisor 30-day savings of 2025-06-28 (alexei-led/spotinfo 05e9331) "
-        "on the on-demand price of 2026-07-20",
+        "title": "Spot Instance Advisor savings in alexei-led/spotinfo 05e9331, on on-demand of 2026-07-20",
         "as_of": "2025-06-28",
         "url": "https://github.com/alexei-led/spotinfo",
         "licence": "Apache-2.0",
@@ -79,7 +78,7 @@ PRICE_SOURCES: dict[str, dict[str, str]] = {
         "as_of": COMPILED,
     },
     "azure-price-list": {
-        "title": "Azure VM on-demand list prices, as kept in Azure/karpenter-provider-azure 352646f",
+        "title": "Azure on-demand price list in Azure/karpenter-provider-azure 352646f",
         "as_of": "2026-06-18",
         "url": "https://github.com/Azure/karpenter-provider-azure",
         "licence": "Apache-2.0",
@@ -90,7 +89,7 @@ PRICE_SOURCES: dict[str, dict[str, str]] = {
         "url": "https://learn.microsoft.com/azure/virtual-machines/sizes/overview",
     },
     "gcp-price-list": {
-        "title": "Compute Engine list prices, on-demand and spot, in cloudpilot-ai/karpenter-provider-gcp 417f047",
+        "title": "Compute Engine price list in cloudpilot-ai/karpenter-provider-gcp 417f047",
         "as_of": "2026-08-03",
         "url": "https://github.com/cloudpilot-ai/karpenter-provider-gcp",
         "licence": "Apache-2.0",
@@ -109,8 +108,7 @@ PRICE_SOURCES: dict[str, dict[str, str]] = {
 }
 for _cloud, _commit in {"lambda": "0f40703", "nebius": "0082b04", "runpod": "01acdfd", "verda": "000c1d0"}.items():
     PRICE_SOURCES[f"{_cloud}-price-list"] = {
-        "title": f"{_cloud} list prices, skypilot-org/skypilot-catalog v8 {_cloud}/vms.csv at {_commit}; "
-        "the copy is undated, counted as the first day of 2026",
+        "title": f"{_cloud} prices in skypilot-org/skypilot-catalog v8 at {_commit}; undated, taken as 1 January 2026",
         "as_of": UNDATED_COPY,
         "url": "https://github.com/skypilot-org/skypilot-catalog",
     }

@@ -12,7 +12,7 @@ from gpufleet.catalog.schema import Availability
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UnknownName, UsageError, nearest_names
+from gpufleet.errors import UnknownName, UsageError
 
 EVERYWHERE = "all"
 
@@ -125,15 +125,10 @@ def resolve_instance(catalog: Catalog, name: str) -> Instance:
     if found:
         raise UsageError("several clouds sell that instance", found=name, expected=f"{found[0].cloud}:{found[0].name}")
     raise UnknownName(
-        "instance", name, nearest_instances(catalog, bare), hint="'gpufleet catalog instances' lists all."
+        "instance", name, [known for _, known in catalog.instances], hint="'gpufleet catalog instances' lists all."
     )
 
 
 def plain(name: str) -> str:
     """An instance name as it is compared."""
     return name.casefold().removeprefix("standard_")
-
-
-def nearest_instances(catalog: Catalog, name: str) -> list[str]:
-    """Instance names like this one."""
-    return nearest_names(name, [known for _, known in catalog.instances])

@@ -13,7 +13,9 @@ class Verb(NamedTuple):
     purpose: str
 
 
-VERBS: tuple[Verb, ...] = ()
+VERBS: tuple[Verb, ...] = (
+    Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types and prices held here, with sources and dates"),
+)
 
 EXAMPLES: tuple[str, ...] = (
     "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",

@@ -154,10 +154,11 @@ def price_cells(row: PriceRow) -> Row:
 
 def price_legend(rows: Sequence[Row]) -> list[str]:
     """What the marks in these rows mean."""
-    legend = (
-        ["'~' is an estimate: on-demand less the average spot saving."] if any_cell(rows, "basis", "estimated") else []
+    meanings = (
+        ("basis", "estimated", "'~' is an estimate: on-demand less the average spot saving."),
+        ("region", "all", "Region 'all' is one price for every region."),
     )
-    return [*legend, "Region 'all' is one price for every region."] if any_cell(rows, "region", "all") else legend
+    return [meaning for key, value, meaning in meanings if any_cell(rows, key, value)]
 
 
 def any_cell(rows: Sequence[Row], key: str, value: str) -> bool:

@@ -1,0 +1,138 @@
+"""Listings of the catalog: GPUs, instance types, models and prices, each row with its source."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.results.base import SCHEMA_VERSION, Result
+
+
+class SourceNote(Result):
+    """Where figures of a listing come from, and of which day."""
+
+    id: str
+    title: str
+    as_of: date | None
+    url: str | None = None
+    licence: str | None = None
+
+
+class Listing(Result):
+    """What every listing carries: notes on how names were read, what was left out, and the sources."""
+
+    schema_version: str = SCHEMA_VERSION
+    notes: list[str]
+    sources: list[SourceNote]
+
+
+class PriceRow(Result):
+    """One offer; a slice of a GPU has its price per GPU scaled up to a whole one."""
+
+    cloud: str
+    region: str
+    instance: str
+    gpu: str
+    gpu_count: float
+    price_kind: str
+    price_per_instance_usd_per_hour: float
+    price_per_gpu_usd_per_hour: float
+    upfront_usd: float
+    basis: str
+    interruption: str | None
+    source: str
+    as_of: date
+
+
+class UnpricedRow(Result):
+    """An instance type that is sold in a region at a price that no table holds."""
+
+    cloud: str
+    region: str
+    instance: str
+    gpu: str
+    gpu_count: float | None
+    num_zones: int | None
+    source: str
+    as_of: date
+
+
+class PriceListing(Listing):
+    """Offers, and beside them what is sold at an unknown price; the latter is never ranked."""
+
+    rows: list[PriceRow]
+    unpriced: list[UnpricedRow]
+
+
+class GpuRow(Result):
+    """One accelerator: dense peaks, links in one direction, memory as the driver reports it.
+
+    `cheapest` is the lowest on-demand price per GPU that the tables hold; None where none does.
+    """
+
+    name: str
+    vendor: str
+    generation: str
+    memory_bytes: float
+    marketed_memory_gb: float
+    bandwidth_bytes_per_s: float
+    dense_peak_flop_per_s: dict[str, float]
+    link_bytes_per_s_per_direction: float | None
+    pcie_generation: int | None
+    board_power_watts: float | None
+    release_year: int | None
+    cheapest: PriceRow | None
+    source: str
+    evidence: str
+    notes: str
+
+
+class GpuListing(Listing):
+    """Accelerators."""
+
+    rows: list[GpuRow]
+
+
+class InstanceRow(Result):
+    """One instance type; None is unknown. `cheapest` is its lowest on-demand price over regions."""
+
+    cloud: str
+    name: str
+    gpu: str
+    gpu_count: float | None
+    gpu_memory_bytes: float | None
+    vcpus: int | None
+    memory_gib: float | None
+    link_kind: str | None
+    link_bytes_per_s_per_direction: float | None
+    link: str
+    link_evidence: str
+    network_gbit_per_s: float | None
+    local_ssd_gb: float | None
+    retired: bool
+    cheapest: PriceRow | None
+    source: str
+    evidence: str
+
+
+class InstanceListing(Listing):
+    """Instance types."""
+
+    rows: list[InstanceRow]
+
+
+class ModelRow(Result):
+    """One shipped architecture."""
+
+    name: str
+    family: str
+    num_parameters: float
+    num_active_parameters: float
+    num_layers: int
+    max_context_tokens: int
+    weight_format: str
+
+
+class ModelListing(Listing):
+    """Shipped architectures."""
+
+    rows: list[ModelRow]

@@ -1,0 +1,136 @@
+"""`gpufleet catalog` as it is typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+
+import pytest
+
+from gpufleet.cli import main
+
+
+def answer(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["catalog", *words]) == 0
+    return capsys.readouterr().out
+
+
+def csv_rows(capsys: pytest.CaptureFixture[str], *words: str) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(answer(capsys, *words, "-o", "csv"))))
+
+
+def complaint(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(["catalog", *words]) == 2
+    return capsys.readouterr().err
+
+
+def test_gpus_show_the_memory_that_drivers_report(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "44.7 GiB" in answer(capsys, "gpus", "--gpu", "L40S")
+
+
+def test_a_short_gpu_name_is_completed_in_the_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "h100 read as H100-SXM" in answer(capsys, "gpus", "--gpu", "h100")
+
+
+def test_cards_that_miss_the_memory_by_marketing_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "gpus", "--min-memory", "80GiB")
+    assert "B200" in text
+    assert "H100-SXM (79.6 GiB)" in " ".join(text.split())
+
+
+def test_eighty_decimal_gigabytes_include_the_h100(capsys: pytest.CaptureFixture[str]) -> None:
+    names = {row["name"] for row in csv_rows(capsys, "gpus", "--min-memory", "80GB")}
+    assert {"H100-SXM", "A100-SXM4-80GB"} <= names
+    assert "L40S" not in names
+
+
+def test_precision_keeps_the_gpus_that_compute_in_it(capsys: pytest.CaptureFixture[str]) -> None:
+    names = {row["name"] for row in csv_rows(capsys, "gpus", "--precision", "fp8", "--vendor", "nvidia")}
+    assert {"H100-SXM", "L4"} <= names
+    assert not {"A100-SXM4-80GB", "T4"} & names
+
+
+def test_prices_stand_per_instance_and_per_gpu(capsys: pytest.CaptureFixture[str]) -> None:
+    [row] = csv_rows(capsys, "prices", "--instance", "g6e.48xlarge", "--kind", "on-demand")
+    assert float(row["price_per_instance_usd_per_hour"]) == 30.13118
+    assert float(row["price_per_gpu_usd_per_hour"]) == pytest.approx(30.13118 / 8)
+    assert (row["source"], row["as_of"]) == ("aws-price-list", "2026-07-20")
+
+
+def test_the_date_of_a_price_list_is_in_the_text(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "2026-07-20" in answer(capsys, "prices", "--instance", "p5.48xlarge")
+
+
+def test_an_estimated_price_is_marked(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "prices", "--instance", "p5.48xlarge", "--kind", "spot")
+    assert "~$26.42" in text
+    assert "estimate" in text
+
+
+def test_an_unknown_price_is_called_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "prices", "--instance", "p5e.48xlarge", "--unpriced")
+    assert "No price is known" in text
+    assert "unknown" in text
+    assert "$0" not in text
+
+
+def test_prices_come_cheapest_first_and_can_be_turned_round(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = csv_rows(capsys, "prices", "--gpu", "H100")
+    dearest = csv_rows(capsys, "prices", "--gpu", "H100", "--sort", "-gpu-price", "--limit", "1")
+    per_gpu = [float(row["price_per_gpu_usd_per_hour"]) for row in rows]
+    assert per_gpu == sorted(per_gpu)
+    assert float(dearest[0]["price_per_gpu_usd_per_hour"]) == per_gpu[-1]
+
+
+def test_a_long_listing_is_cut_on_the_page_and_says_so_but_not_in_csv(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "more: --limit" in answer(capsys, "prices")
+    assert len(csv_rows(capsys, "prices")) > 1000
+
+
+def test_json_holds_base_units_sources_and_a_schema_version(capsys: pytest.CaptureFixture[str]) -> None:
+    listing = json.loads(answer(capsys, "gpus", "--gpu", "L40S", "-o", "json"))
+    [row] = listing["rows"]
+    assert listing["schema_version"]
+    assert row["memory_bytes"] == 45776 * 2**20
+    assert row["source"] in {source["id"] for source in listing["sources"]}
+
+
+def test_an_instance_without_a_gpu_count_is_listed_as_unknown(capsys: pytest.CaptureFixture[str]) -> None:
+    text = answer(capsys, "instances", "--cloud", "azure", "--gpu", "RTX-PRO-6000")
+    assert "unknown" in text
+
+
+@pytest.mark.parametrize("words", [["gpus"], ["instances"], ["prices"], ["prices", "--cloud", "azure"]])
+def test_no_line_is_wider_than_eighty_columns(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert max(map(len, answer(capsys, *words).splitlines())) <= 80
+
+
+@pytest.mark.parametrize("command", ["gpus", "instances", "prices"])
+def test_markdown_is_a_table(capsys: pytest.CaptureFixture[str], command: str) -> None:
+    assert "| ---" in answer(capsys, command, "--gpu", "L40S", "-o", "md")
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["gpus", "--gpu", "H1000"], "unknown GPU 'H1000'"),
+        (["gpus", "--vendor", "nvidya"], "nvidia"),
+        (["gpus", "--min-memory", "80"], "80GiB"),
+        (["gpus", "--min-memory", "nan"], "size in bytes"),
+        (["gpus", "--precision", "fp7"], "unknown precision"),
+        (["gpus", "--sort", "beauty"], "unknown order"),
+        (["gpus", "--gpu", ","], "empty list"),
+        (["prices", "--region", "us-esat-1"], "us-east-1"),
+        (["prices", "--kind", "spott"], "spot"),
+        (["prices", "--instance", "p5.48xlarg"], "p5.48xlarge"),
+        (["instances", "--cloud", "gpc"], "gcp"),
+        (["prices", "--limit", "0"], "limit"),
+    ],
+)
+def test_a_wrong_word_is_answered_with_what_was_meant(
+    capsys: pytest.CaptureFixture[str], words: list[str], expected: str
+) -> None:
+    message = complaint(capsys, *words)
+    assert expected in message
+    assert message.count("\n") == 1

@@ -1,0 +1,104 @@
+"""What people call things, and what is meant."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import (
+    OfferFilter,
+    matching_offers,
+    resolve_cloud,
+    resolve_gpu,
+    resolve_instance,
+    resolve_region,
+    unpriced,
+)
+from gpufleet.domain.offer import PriceKind
+from gpufleet.errors import UnknownName
+
+CATALOG = load_catalog()
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [
+        ("h100", "H100-SXM"),
+        ("A100", "A100-SXM4-80GB"),
+        ("a100-40gb", "A100-SXM4-40GB"),
+        ("V100", "V100-SXM2-16GB"),
+        ("H200", "H200-SXM"),
+        ("NVIDIA H100 80GB HBM3", "H100-SXM"),
+    ],
+)
+def test_a_short_name_is_completed_and_that_is_said(written: str, meant: str) -> None:
+    accelerator, note = resolve_gpu(CATALOG, written)
+    assert accelerator.name == meant
+    assert note == f"{written} read as {meant}"
+
+
+@pytest.mark.parametrize("written", ["L40s", "l40s", "H100 SXM", "h100_sxm", "mi300x", "rtx 4090"])
+def test_case_and_punctuation_need_no_note(written: str) -> None:
+    assert resolve_gpu(CATALOG, written).note is None
+
+
+def test_all_form_factors_of_h100_exist() -> None:
+    names = {resolve_gpu(CATALOG, name).accelerator.name for name in ("H100-SXM", "H100-PCIe", "H100-NVL")}
+    assert len(names) == 3
+
+
+def test_an_unknown_gpu_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UnknownName) as caught:
+        resolve_gpu(CATALOG, "H1000")
+    assert any(name.startswith("H100") for name in caught.value.nearest)
+
+
+def test_regions_are_found_in_any_case_and_unknown_ones_answered_with_the_nearest() -> None:
+    assert resolve_region(CATALOG, "US-East-1") == "us-east-1"
+    with pytest.raises(UnknownName) as caught:
+        resolve_region(CATALOG, "us-esat-1")
+    assert "us-east-1" in caught.value.nearest
+
+
+def test_a_region_of_another_cloud_is_not_a_region_of_this_one() -> None:
+    with pytest.raises(UnknownName, match="region of gcp"):
+        resolve_region(CATALOG, "eastus", ["gcp"])
+
+
+def test_clouds_in_any_case() -> None:
+    assert resolve_cloud(CATALOG, "AWS") == "aws"
+    with pytest.raises(UnknownName, match="gcp"):
+        resolve_cloud(CATALOG, "gpc")
+
+
+def test_instances_with_or_without_their_cloud() -> None:
+    assert resolve_instance(CATALOG, "P5.48xlarge").name == "p5.48xlarge"
+    assert resolve_instance(CATALOG, "azure:nd96isr_h100_v5").name == "Standard_ND96isr_H100_v5"
+    with pytest.raises(UnknownName, match=r"p5\.48xlarge"):
+        resolve_instance(CATALOG, "p5.48xlarg")
+
+
+def test_government_regions_are_offered_only_to_who_names_them() -> None:
+    everywhere = {o.region for o in matching_offers(CATALOG, OfferFilter(clouds=["aws"]))}
+    named = {o.region for o in matching_offers(CATALOG, OfferFilter(regions=["us-gov-west-1"]))}
+    assert "us-gov-west-1" not in everywhere
+    assert "us-gov-west-1" in named
+
+
+def test_a_price_for_every_region_matches_any_region() -> None:
+    found = matching_offers(CATALOG, OfferFilter(clouds=["lambda"], regions=["us-east-1"]))
+    assert len(found) == 9
+
+
+def test_a_filter_keeps_only_what_it_names() -> None:
+    wanted = OfferFilter(accelerators={"L40S"}, price_kinds={PriceKind.SPOT})
+    found = matching_offers(CATALOG, wanted)
+    assert found
+    assert all(CATALOG.accelerator_of(o).name == "L40S" and o.price_kind is PriceKind.SPOT for o in found)
+
+
+def test_sold_here_at_an_unknown_price_is_never_an_offer() -> None:
+    priced = {(o.cloud, o.region, o.instance) for o in CATALOG.offers}
+    places = {(a.cloud, a.region, a.instance) for a in unpriced(CATALOG)}
+    assert ("aws", "eu-central-1", "g6e.48xlarge") in places
+    assert not places & priced

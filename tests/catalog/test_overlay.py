@@ -1,0 +1,107 @@
+"""A user's tables of the same names add to the shipped ones or replace their rows; faults are named by place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
+from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
+from gpufleet.domain.offer import PriceKind
+from gpufleet.errors import DataMissing, UsageError
+
+OWNED = "home,lab,box-8,owned,0,4.50,observed,our-books,2026-10-01,\n"
+P5_CONTRACT = "aws,us-east-1,p5.48xlarge,on_demand,0,40,observed,our-books,2026-10-01,\n"
+BOX = "home,box-8,H100-SXM,8,96,1024,nvswitch,450,our rack,measured,100,,current,our-books,\n"
+
+
+def write(directory: Path, name: str, *lines: str) -> None:
+    path = directory / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(lines), encoding="utf-8")
+
+
+@pytest.fixture
+def overlay(tmp_path: Path) -> Path:
+    write(tmp_path, "sources.toml", '[our-books]\ntitle = "Our books"\nas_of = 2026-10-01\n')
+    write(tmp_path, "instances/home.csv", ",".join(INSTANCE_COLUMNS) + "\n", BOX)
+    write(tmp_path, "offers/home/2026-10-01.csv", ",".join(OFFER_COLUMNS) + "\n", OWNED, P5_CONTRACT)
+    return tmp_path
+
+
+def test_own_machines_and_prices_join_the_shipped_ones(overlay: Path) -> None:
+    catalog = load_catalog(overlay)
+    assert catalog.instances["home", "box-8"].gpu_count == 8
+    assert [o.price_kind for o in catalog.offers if o.cloud == "home"] == [PriceKind.OWNED]
+    assert len(catalog.accelerators) == len(load_catalog().accelerators)
+
+
+def test_an_own_price_replaces_the_list_price_of_the_same_place(overlay: Path) -> None:
+    key = ("aws", "us-east-1", "p5.48xlarge", PriceKind.ON_DEMAND)
+    offers = [o for o in load_catalog(overlay).offers if (o.cloud, o.region, o.instance, o.price_kind) == key]
+    assert [o.price_per_instance_usd_per_hour for o in offers] == [40.0]
+
+
+def test_the_environment_may_name_the_overlay(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(OVERLAY_VARIABLE, str(overlay))
+    assert ("home", "box-8") in load_catalog().instances
+
+
+def test_an_own_gpu_is_described_in_toml(tmp_path: Path) -> None:
+    table = 'vendor = "nvidia"\ngeneration = "Hopper"\nmemory_mib_reported = 65536\nmarketed_memory_gb = 64\n'
+    rates = 'bandwidth_gb_per_s = 2000\nbf16_dense_tflop_per_s = 700\nsource_id = "recall"\n'
+    write(tmp_path, "accelerators/own.toml", "[H64]\n", table, rates)
+    gpu = load_catalog(tmp_path).accelerators["H64"]
+    assert gpu.memory_bytes == 64 * 2**30
+    assert not gpu.computes("fp8")
+
+
+def test_of_two_dates_the_newer_price_counts(tmp_path: Path) -> None:
+    header = ",".join(OFFER_COLUMNS) + "\n"
+    older = P5_CONTRACT.replace("2026-10-01", "2026-09-01").replace(",40,", ",50,")
+    write(tmp_path, "offers/aws/a.csv", header, P5_CONTRACT)
+    write(tmp_path, "offers/aws/b.csv", header, older)
+    [found] = [o for o in load_catalog(tmp_path).offers if o.source == "our-books"]
+    assert found.price_per_instance_usd_per_hour == 40
+
+
+@pytest.mark.parametrize("price", ["nan", "0", "-3", "free", "", "inf"])
+def test_a_bad_price_is_named_by_file_line_and_column(tmp_path: Path, price: str) -> None:
+    row = OWNED.replace("4.50", price)
+    write(tmp_path, "offers/home/x.csv", ",".join(OFFER_COLUMNS) + "\n", P5_CONTRACT, row)
+    with pytest.raises(UsageError, match=r"x\.csv line 3: cannot read price_per_instance_usd_per_hour"):
+        load_catalog(tmp_path)
+
+
+def test_a_misspelt_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
+    write(tmp_path, "accelerators/own.toml", "[H64]\nbf16_tflop_per_s = 700\n")
+    with pytest.raises(UsageError, match="Did you mean bf16_dense_tflop_per_s"):
+        load_catalog(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("offers/x.csv", "cloud,region\n", "the header lacks a column"),
+        ("offers/x.csv", ",".join(OFFER_COLUMNS) + "\naws,us-east-1\n", "wrong number of cells"),
+        ("accelerators/x.toml", "[H64\n", "is not TOML"),
+        ("accelerators/x.toml", "speed = 3\n", "stands outside a table"),
+        ("sources.toml", '[s]\ntitle = "x"\nas_of = "soon"\n', "cannot read as_of"),
+    ],
+)
+def test_a_broken_table_is_one_clear_message(tmp_path: Path, name: str, content: str, message: str) -> None:
+    write(tmp_path, name, content)
+    with pytest.raises(UsageError, match=message):
+        load_catalog(tmp_path)
+
+
+def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "sources.toml").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(UsageError, match=r"cannot read sources\.toml"):
+        load_catalog(tmp_path)
+
+
+def test_an_overlay_that_is_not_there_is_said(tmp_path: Path) -> None:
+    with pytest.raises(DataMissing, match="not a directory"):
+        load_catalog(tmp_path / "missing")

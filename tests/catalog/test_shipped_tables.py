@@ -1,0 +1,178 @@
+"""The shipped tables hold what was published, and agree with themselves."""
+
+from __future__ import annotations
+
+from collections import Counter
+from datetime import date
+
+import pytest
+
+from gpufleet.catalog.checks import check_catalog
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import price_per_gpu_usd_per_hour
+from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.units import GIGA, MIB, TERA
+
+CATALOG = load_catalog()
+
+
+def offer(cloud: str, region: str, instance: str, kind: PriceKind = PriceKind.ON_DEMAND) -> Offer:
+    key = (cloud, region, instance, kind)
+    [found] = [o for o in CATALOG.offers if (o.cloud, o.region, o.instance, o.price_kind) == key]
+    return found
+
+
+def test_no_rule_of_the_tables_is_broken() -> None:
+    assert check_catalog(CATALOG, date(2026, 11, 21)) == []
+
+
+def test_all_gathered_rows_are_there() -> None:
+    assert len(CATALOG.accelerators) == 56
+    clouds = Counter(instance.cloud for instance in CATALOG.described_instances)
+    assert clouds == {"aws": 85, "gcp": 43, "azure": 26, "verda": 12, "lambda": 9, "nebius": 7, "runpod": 3}
+
+
+@pytest.mark.parametrize(
+    ("instance", "usd_per_hour"),
+    [
+        ("p4d.24xlarge", 21.957642),
+        ("p4de.24xlarge", 27.44705),
+        ("p5.48xlarge", 55.04),
+        ("p5en.48xlarge", 63.296),
+        ("p6-b200.48xlarge", 113.9328),
+        ("g6e.48xlarge", 30.13118),
+        ("g5.xlarge", 1.006),
+        ("g4dn.xlarge", 0.526),
+    ],
+)
+def test_aws_us_east_1_list_prices_of_2026_07_20(instance: str, usd_per_hour: float) -> None:
+    found = offer("aws", "us-east-1", instance)
+    assert (found.price_per_instance_usd_per_hour, found.as_of) == (usd_per_hour, date(2026, 7, 20))
+    assert found.basis is PriceBasis.LIST
+
+
+@pytest.mark.parametrize(
+    ("cloud", "region", "instance", "usd_per_hour", "as_of"),
+    [
+        ("azure", "eastus", "Standard_ND96isr_H100_v5", 98.32, date(2026, 6, 18)),
+        ("azure", "eastus", "Standard_NC24ads_A100_v4", 3.673, date(2026, 6, 18)),
+        ("gcp", "us-central1", "a3-highgpu-8g", 88.49, date(2026, 8, 3)),
+        ("gcp", "us-central1", "g2-standard-4", 0.706832, date(2026, 8, 3)),
+        ("nebius", "us-central1", "gpu-b200-sxm_8gpu-160vcpu-1792gb", 44.0, date(2026, 1, 1)),
+        ("runpod", "all", "1x_H100-SXM_SECURE", 2.69, date(2026, 5, 22)),
+    ],
+)
+def test_list_prices_of_other_clouds(cloud: str, region: str, instance: str, usd_per_hour: float, as_of: date) -> None:
+    found = offer(cloud, region, instance)
+    assert found.price_per_instance_usd_per_hour == usd_per_hour
+    assert found.as_of == as_of
+
+
+def test_spot_of_aws_is_on_demand_less_the_advisors_saving_and_says_that_it_is_an_estimate() -> None:
+    spot = offer("aws", "us-east-1", "p5.48xlarge", PriceKind.SPOT)
+    assert spot.price_per_instance_usd_per_hour == pytest.approx(55.04 * (1 - 0.52))
+    assert spot.basis is PriceBasis.ESTIMATED
+    assert spot.interruption is not None
+
+
+def test_every_offer_names_a_source_and_a_day() -> None:
+    assert all(CATALOG.sources[o.source].as_of is not None and o.as_of for o in CATALOG.offers)
+
+
+def test_price_per_gpu_times_count_is_the_price_of_the_instance() -> None:
+    for found in CATALOG.offers:
+        instance = CATALOG.instance_of(found)
+        whole = price_per_gpu_usd_per_hour(found, instance) * instance.gpu_count
+        assert whole == pytest.approx(found.price_per_instance_usd_per_hour, rel=1e-12)
+
+
+@pytest.mark.parametrize("instance", ["a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"])
+def test_gcp_sells_partial_a3_machines_as_spot_only(instance: str) -> None:
+    kinds = {o.price_kind for o in CATALOG.offers if o.instance == instance}
+    assert kinds == {PriceKind.SPOT}
+
+
+def test_machines_whose_price_leaves_the_gpu_out_are_not_offered() -> None:
+    assert not [o for o in CATALOG.offers if o.instance.startswith("n1-")]
+    assert [a for a in CATALOG.availability if a.instance == "n1-standard-4+T4"]
+
+
+def test_chinese_regions_are_listed_as_sold_but_have_no_dollar_price() -> None:
+    assert not [o for o in CATALOG.offers if o.region.startswith("cn-")]
+    assert [a for a in CATALOG.availability if a.region == "cn-north-1" and a.instance == "g5.xlarge"]
+
+
+def test_what_a_cloud_no_longer_starts_has_no_price() -> None:
+    assert CATALOG.instances["aws", "p3.2xlarge"].retired
+    assert not [o for o in CATALOG.offers if CATALOG.instance_of(o).retired]
+
+
+def test_memory_is_what_the_driver_reports_not_what_the_box_says() -> None:
+    reported_mib = {"L40S": 45776, "H100-SXM": 81559, "A10G": 22888, "B200": 183359, "B300": 275040}
+    for name, mib in reported_mib.items():
+        assert CATALOG.accelerators[name].memory_bytes == mib * MIB
+    assert CATALOG.accelerators["L40S"].marketed_memory_gb == 48
+
+
+def test_peaks_are_dense() -> None:
+    peaks = {
+        ("H100-SXM", "bf16"): 989.4,
+        ("L40S", "fp8"): 733.0,
+        ("A10G", "bf16"): 70.0,
+        ("A100-SXM4-80GB", "bf16"): 312,
+    }
+    for (name, arithmetic), tflop_per_s in peaks.items():
+        assert CATALOG.accelerators[name].peak_flop_per_s[arithmetic] == pytest.approx(tflop_per_s * TERA)
+
+
+@pytest.mark.parametrize("name", ["T4", "T4G", "V100-SXM2-16GB", "V100-PCIe-16GB"])
+def test_turing_and_volta_compute_in_fp16_but_not_in_bf16(name: str) -> None:
+    gpu = CATALOG.accelerators[name]
+    assert gpu.computes("fp16")
+    assert not gpu.computes("bf16")
+
+
+def test_links_are_one_direction() -> None:
+    one_way_gb_per_s = {"V100-SXM2-16GB": 150, "A100-SXM4-80GB": 300, "H100-SXM": 450, "B200": 900, "MI300X": 448}
+    for name, gb_per_s in one_way_gb_per_s.items():
+        assert CATALOG.accelerators[name].nvlink_bytes_per_s == gb_per_s * GIGA
+    assert CATALOG.accelerators["L40S"].nvlink_bytes_per_s == 0
+
+
+def test_an_instance_is_never_faster_inside_than_the_links_of_its_gpu() -> None:
+    for instance in CATALOG.instances.values():
+        of_gpu = CATALOG.accelerators[instance.accelerator].nvlink_bytes_per_s
+        if instance.fabric.is_switched and instance.fabric.bytes_per_s and of_gpu:
+            assert instance.fabric.bytes_per_s <= of_gpu, instance.name
+
+
+def test_l40s_of_aws_talk_over_the_measured_eight_lanes() -> None:
+    fabric = CATALOG.instances["aws", "g6e.48xlarge"].fabric
+    assert (fabric.kind, fabric.bytes_per_s) == ("pcie", 16 * GIGA)
+    assert "measured" in fabric.evidence
+
+
+def test_an_assumed_link_says_so() -> None:
+    fabric = CATALOG.instances["gcp", "g2-standard-96"].fabric
+    assert fabric.bytes_per_s == 16 * GIGA
+    assert fabric.evidence.startswith("assumed")
+
+
+def test_several_gpus_always_have_a_link_and_one_gpu_never() -> None:
+    for instance in CATALOG.instances.values():
+        assert (instance.fabric.kind == "none") == (instance.gpu_count <= 1), instance.name
+
+
+def test_a_fractional_instance_holds_a_fraction_of_a_gpu() -> None:
+    slice_of_l4 = CATALOG.instances["aws", "g6f.large"]
+    assert (slice_of_l4.accelerator, slice_of_l4.gpu_count) == ("L4", 0.125)
+
+
+def test_trainium2_does_not_have_the_half_terabyte_that_a_dump_gives_it() -> None:
+    assert CATALOG.accelerators["Trainium2"].memory_bytes == 96 * 1024 * MIB
+
+
+def test_an_instance_without_a_known_gpu_count_is_kept_apart() -> None:
+    key = ("azure", "Standard_NC144ds_xl_RTXPRO6000BSE_v6")
+    assert key in CATALOG.incomplete_instances
+    assert key not in CATALOG.instances
