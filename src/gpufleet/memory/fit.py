@@ -9,11 +9,16 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import AnyArray, Floats, Ints
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory, overhead_bytes
-from gpufleet.memory.weights import AnyFormat, weights_bytes_per_device
+from gpufleet.memory.weights import AnyFormat, weights_bytes_per_device, weights_terms
+from gpufleet.provenance import Grade, Sourced, Term
+from gpufleet.units import GIB
 
 FITS, TIGHT, DOES_NOT_FIT = "fits", "tight", "does not fit"
 RAISED_POOL_RATIO = 0.05  # engines are started with a higher memory fraction until KV has this share of the card
@@ -152,3 +157,57 @@ def kv_pool_bytes(engine: EngineMemory, memory_fraction: Floats, taken: Band) ->
     usable = memory_fraction * engine.device_bytes
     low, expected, high = (engine.free_fraction * (usable - end) for end in (taken.high, taken.expected, taken.low))
     return Band(low, expected, high)
+
+
+def memory_terms(
+    arch: Architecture,
+    weights: WeightFormat,
+    kv: Precision,
+    engine: EngineProfile,
+    layout: Layout,
+    budget: MemoryBudget,
+) -> list[Term]:
+    """Every part of one replica's budget with its formula and the numbers put in."""
+    return [
+        *weights_terms(arch, weights, layout),
+        _activation_term(engine, budget),
+        _overhead_term(engine, layout, budget),
+        _judged("graphs", budget.graph_bytes, "captured decode batches", engine.title, engine, engine.graph_bytes),
+        _pool_term(engine, budget),
+        _sequence_term(kv, engine, layout, budget),
+    ]
+
+
+def _judged(name: str, band: Band, formula: str, inputs: str, engine: EngineProfile, figure: Sourced) -> Term:
+    grade = Grade.MEASURED if engine.grade == "measured" else Grade.TRANSFERRED
+    low, value, high = float(band.low), float(band.expected), float(band.high)
+    return Term(name, value, "bytes", formula, inputs, figure.source, grade, low, high)
+
+
+def _activation_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
+    logit, hidden, mlp = (engine.constants[name] for name in ("logit_bytes", "hidden_copies", "mlp_copies"))
+    formula = "max(tokens x 2 B x (hidden_copies h + mlp_copies x MLP width), rows x vocabulary x logit_bytes)"
+    inputs = f"{hidden.value:g} hidden_copies, {mlp.value:g} mlp_copies, {logit.value:g} B a logit"
+    return _judged("activations", budget.activation_bytes, formula, inputs, engine, logit)
+
+
+def _overhead_term(engine: EngineProfile, layout: Layout, budget: MemoryBudget) -> Term:
+    formula = "context and libraries + communication buffers where GPUs > 1"
+    inputs = f"{layout.num_devices} GPUs"
+    return _judged("overhead", budget.overhead_bytes, formula, inputs, engine, engine.reserve_bytes)
+
+
+def _pool_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
+    formula = "free_fraction x (memory_fraction x device - weights - profiled activations - overhead)"
+    inputs = (
+        f"memory_fraction {float(budget.memory_fraction):.3g}, device {float(budget.device_bytes) / GIB:.1f} GiB, "
+        f"free_fraction {engine.constant('free_fraction'):g}"
+    )
+    return _judged("KV pool", budget.kv_pool_bytes, formula, inputs, engine, engine.memory_fraction)
+
+
+def _sequence_term(kv: Precision, engine: EngineProfile, layout: Layout, budget: MemoryBudget) -> Term:
+    formula = "layers x 2 ceil(kv_heads/tp) d x bytes x min(context, window) in blocks; MLA: one latent"
+    inputs = f"{kv.name} at {kv.bytes_per_element:g} B, {layout.label}, blocks of {engine.kv_block_tokens} tokens"
+    size = float(budget.kv_bytes_per_sequence)
+    return Term("KV of one sequence", size, "bytes", formula, inputs, "PagedAttention, arXiv:2309.06180")

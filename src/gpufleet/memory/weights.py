@@ -241,3 +241,30 @@ def _part_term(part: str, amount: float, weights: WeightFormat, layout: Layout) 
     precision = {"attention": weights.attention, "mlp": weights.mlp, "experts": weights.experts}.get(part, weights.base)
     inputs = f"{precision.name} at {precision.bytes_per_element:.4g} B, {layout.label}"
     return Term(f"{part} weights", amount, "bytes", _FORMULAS[part], inputs, SOURCE, Grade.MEASURED)
+
+
+def weights_read_bytes_per_device(
+    arch: Architecture, weights: AnyFormat, layout: Layout, batch_per_group: float = 1.0
+) -> float:
+    """Weight bytes that one decode step must read on the fullest device of a stage: all but embedding and idle experts.
+
+    Experts that serve any of B tokens, when routing is even: E (1 - (1 - k/E)^B).   [bytes]
+    """
+    tokens = batch_per_group * layout.attention_dp
+    per_layer = []
+    for block in arch.blocks:
+        layer = layer_bytes(block, arch.hidden_size, weights, layout.tp, layout.ep, layout.attention_dp)
+        idle = layer.experts * (1.0 - active_expert_share(block, tokens))
+        per_layer.append(layer.total - idle)
+    return float(stage_share(arch, per_layer, layout.pp) + head_bytes(arch, weights, layout.tp))
+
+
+def active_expert_share(block: Block, tokens: float) -> float:
+    """Share of a layer's routed experts that serve at least one of `tokens`, when routing is even; 1 where dense.
+
+    >>> moe = Block(58, Attention(1, 1, 1), MixtureOfExperts(256, 8, 2048, True))
+    >>> active_expert_share(moe, 1.0)
+    0.03125
+    """
+    part = block.feed_forward
+    return 1.0 if isinstance(part, DenseMlp) else 1.0 - (1.0 - part.top_k / part.num_experts) ** tokens

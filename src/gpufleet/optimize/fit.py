@@ -1,0 +1,291 @@
+"""Does a model fit these GPUs: in which layout, for how many users, and what would make it fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.precision import FP8, Precision, WeightFormat
+from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
+from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
+from gpufleet.memory.overhead import EngineMemory
+from gpufleet.memory.weights import weights_read_bytes_per_device
+
+LARGEST_REPLICA_DEVICES = 16
+SHORTEST_CONTEXT_TOKENS = 256
+
+
+@dataclass(frozen=True)
+class FitQuestion:
+    """One model on `num_gpus` of one accelerator as one replica; `batch` None asks how many users there is room for."""
+
+    arch: Architecture
+    accelerator: Accelerator
+    num_gpus: int
+    engine: EngineProfile
+    weights: WeightFormat
+    kv: Precision
+    context_tokens: float
+    batch: float | None = None
+
+
+@dataclass(frozen=True)
+class Placement:
+    """A layout with its memory budget."""
+
+    layout: Layout
+    budget: MemoryBudget
+
+    @property
+    def fits(self) -> bool:
+        """Whether it fits (tight counts)."""
+        return bool(self.budget.fits)
+
+    @property
+    def users(self) -> float:
+        """Sequences of the asked context that it holds."""
+        return float(self.budget.max_sequences.expected) if self.fits else 0.0
+
+    @property
+    def short_by_bytes(self) -> float:
+        """Bytes per GPU that are missing."""
+        return float(self.budget.short_by_bytes)
+
+
+@dataclass(frozen=True)
+class PrecisionOption:
+    """Users with one weight and KV format; `reason` says why there are none."""
+
+    weights: WeightFormat
+    kv: Precision
+    placement: Placement | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change of the question that makes it fit; the price is that of the cheapest machine, None where unknown."""
+
+    what: str
+    num_gpus: int
+    placement: Placement
+    offer: Offer | None
+    cost_note: str = ""
+
+
+@dataclass(frozen=True)
+class FitReport:
+    """The answer to a `FitQuestion`."""
+
+    question: FitQuestion
+    chosen: Placement | None
+    refusal: str | None
+    rejected: tuple[tuple[Layout, str, float | None], ...]
+    options: tuple[PrecisionOption, ...]
+    changes: tuple[Change, ...]
+    tpot_floor_s: float | None
+    binding_limit: str
+
+    @property
+    def fits(self) -> bool:
+        """Whether the model fits as asked."""
+        return self.chosen is not None and self.chosen.fits
+
+
+def placements(q: FitQuestion) -> list[Placement]:
+    """Every possible layout of the question's GPUs with its budget, best first.
+
+    Fitting ones first, then fewest pipeline stages, then plain TP before attention-DP, then most users.
+    """
+    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
+    if not len(columns):
+        return []
+    engine = EngineMemory.of(q.engine, q.accelerator)
+    found = [Placement(layout, memory_budget(q.arch, q.weights, engine, _demand(q, layout)))
+             for layout in map(columns.row, range(len(columns)))]  # fmt: skip
+    return sorted(found, key=_rank)
+
+
+def _demand(q: FitQuestion, layout: Layout) -> Demand:
+    return Demand(
+        kv_bytes_per_element=q.kv.bytes_per_element,
+        context_tokens=q.context_tokens,
+        tp=layout.tp,
+        pp=layout.pp,
+        ep=layout.ep,
+        attention_dp=layout.attention_dp,
+        batch=q.batch,
+    )
+
+
+def _rank(placement: Placement) -> tuple[object, ...]:
+    layout = placement.layout
+    return (
+        not placement.fits,
+        layout.pp if placement.fits else placement.short_by_bytes,
+        layout.attention_dp,
+        -placement.users,
+        layout.ep,
+    )
+
+
+def unsupported(q: FitQuestion) -> str | None:
+    """Why the engine cannot run these formats on this accelerator; None where it can."""
+    return weight_refusal(q.engine, q.accelerator, q.weights) or kv_refusal(q.engine, q.accelerator, q.kv)
+
+
+def best_placement(q: FitQuestion) -> Placement | None:
+    """The layout to use; one that does not fit where none does, None where no layout is possible."""
+    if unsupported(q):
+        return None
+    return next(iter(placements(q)), None)
+
+
+def tpot_floor_s(q: FitQuestion, layout: Layout, budget: MemoryBudget) -> float:
+    """Least seconds between two tokens of a user: what a step must read over the memory bandwidth.
+
+    pp x (weights read + batch x KV of one sequence) / bandwidth   [s]: a roofline bound, nothing reaches it.
+    """
+    batch = 1.0 if q.batch is None else np.ceil(q.batch / layout.attention_dp)
+    read = weights_read_bytes_per_device(q.arch, q.weights, layout, float(batch))
+    cached = float(batch) * float(budget.kv_bytes_per_sequence)
+    return layout.pp * (read + cached) / q.accelerator.bandwidth_bytes_per_s
+
+
+def precision_options(
+    q: FitQuestion, formats: Sequence[WeightFormat], kv_precisions: Sequence[Precision]
+) -> list[PrecisionOption]:
+    """Users of the asked context by weight format and KV format."""
+    found = []
+    for weights in formats:
+        for kv in kv_precisions:
+            variant = replace(q, weights=weights, kv=kv)
+            reason = unsupported(variant)
+            found.append(PrecisionOption(weights, kv, None if reason else best_placement(variant), reason))
+    return found
+
+
+def longest_context_tokens(q: FitQuestion, layout: Layout) -> float | None:
+    """The longest context, a power of two times 256 and shorter than asked, that fits this layout; None where none."""
+    steps = int(max(0.0, np.ceil(np.log2(q.context_tokens / SHORTEST_CONTEXT_TOKENS))))
+    contexts = np.asarray(SHORTEST_CONTEXT_TOKENS * 2.0 ** np.arange(steps), dtype=np.float64)
+    if not len(contexts):
+        return None
+    demand = replace(_demand(q, layout), context_tokens=contexts)
+    budget = memory_budget(q.arch, q.weights, EngineMemory.of(q.engine, q.accelerator), demand)
+    fitting = contexts[budget.fits]
+    return float(fitting.max()) if len(fitting) else None
+
+
+def _more_gpus(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """The fewest more GPUs that make it fit, and the cheapest machine with more."""
+    counts = [n for n in range(q.num_gpus + 1, LARGEST_REPLICA_DEVICES + 1) if n in offers or n in (2, 4, 8, 16)]
+    found = []
+    for count in counts:
+        placement = best_placement(replace(q, num_gpus=count))
+        if placement is not None and placement.fits:
+            note = "" if count in offers else "no machine with that many is priced here"
+            what = f"{count}x {q.accelerator.name}"
+            found.append(Change(what, count, placement, offers.get(count), note))
+            break
+    return found
+
+
+def _other_formats(q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapping[int, Offer]) -> list[Change]:
+    """The highest weight precision below the asked one that fits the same GPUs."""
+    smaller = [w for w in formats if w.mlp.bytes_per_element < q.weights.mlp.bytes_per_element]
+    for weights in sorted(smaller, key=lambda w: -w.mlp.bytes_per_element):
+        placement = best_placement(replace(q, weights=weights))
+        if placement is not None and placement.fits:
+            offer = offers.get(q.num_gpus)
+            return [Change(f"{weights.name} weights", q.num_gpus, placement, offer, "lower precision costs quality")]
+    return []
+
+
+def _lighter_kv(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    variant = replace(q, kv=FP8)
+    if q.kv.bytes_per_element <= FP8.bytes_per_element:
+        return []
+    placement = best_placement(variant)
+    if placement is None or not placement.fits:
+        return []
+    return [Change("fp8 KV cache", q.num_gpus, placement, offers.get(q.num_gpus), "lower precision costs quality")]
+
+
+def _shorter_context(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
+    """The longest context that any layout of the same GPUs still holds."""
+    contexts = {p.layout: longest_context_tokens(q, p.layout) for p in placements(q)}
+    longest = max((context for context in contexts.values() if context), default=None)
+    if longest is None:
+        return []
+    placement = best_placement(replace(q, context_tokens=longest))
+    if placement is None or not placement.fits:
+        return []
+    return [Change(f"a context of {longest:,.0f} tokens", q.num_gpus, placement, offers.get(q.num_gpus))]
+
+
+def changes_that_fit(
+    q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapping[int, Offer]
+) -> tuple[Change, ...]:
+    """Single changes after which the question fits, cheapest first; unknown prices last, fewest GPUs first.
+
+    At the same price, what keeps the model's quality comes before a lower precision.
+    """
+    found = _more_gpus(q, offers) + _other_formats(q, formats, offers)
+    if not unsupported(q):
+        found += _lighter_kv(q, offers) + _shorter_context(q, offers)
+    return tuple(sorted(found, key=_cost))
+
+
+def _cost(change: Change) -> tuple[float, int, bool]:
+    price = np.inf if change.offer is None else change.offer.price_per_instance_usd_per_hour
+    return float(price), change.num_gpus, "quality" in change.cost_note
+
+
+def fit_report(
+    q: FitQuestion,
+    formats: Sequence[WeightFormat],
+    kv_precisions: Sequence[Precision],
+    offers: Mapping[int, Offer],
+) -> FitReport:
+    """Layout, users, alternatives and changes for one question; `offers` holds the cheapest machine by GPU count."""
+    refusal = unsupported(q)
+    found = [] if refusal else placements(q)
+    chosen = found[0] if found else None
+    excluded: list[tuple[Layout, str, float | None]] = [
+        (layout, reason, None) for layout, reason in refused_layouts(q.arch, q.num_gpus, q.weights)
+    ]
+    short = [(p.layout, "does not fit", p.short_by_bytes) for p in found if not p.fits]
+    fits = chosen is not None and chosen.fits
+    return FitReport(
+        question=q,
+        chosen=chosen,
+        refusal=refusal,
+        rejected=(*excluded, *short) if not refusal else (),
+        options=tuple(precision_options(q, formats, kv_precisions)),
+        changes=() if fits else changes_that_fit(q, formats, offers),
+        tpot_floor_s=tpot_floor_s(q, chosen.layout, chosen.budget) if fits and chosen else None,
+        binding_limit=binding_limit(q, chosen, refusal),
+    )
+
+
+def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:
+    """What stops more users, or stops the model altogether."""
+    if refusal:
+        return "number format"
+    if chosen is None:
+        return "layout"
+    budget = chosen.budget
+    if float(budget.weights_bytes) > float(budget.memory_fraction * budget.device_bytes):
+        return "weights"
+    if not chosen.fits and float(budget.kv_pool_bytes.expected) <= 0:
+        return "activations and engine overhead"
+    return "KV cache"
