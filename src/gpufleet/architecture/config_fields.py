@@ -63,6 +63,13 @@ class ConfigFields:
             raise UsageError(f"{self.name}: {key} does not match the model", found=value, expected=expected)
         return value
 
+    def layer_numbers(self, key: str) -> frozenset[int] | None:
+        """A list of layers; None where absent or empty."""
+        listed = self.items(key)
+        if listed is None:
+            return None
+        return frozenset(self._whole_number(key, layer, lowest=0) for layer in listed)
+
     def _whole_number(self, key: str, value: object, lowest: int) -> int:
         if isinstance(value, float) and value.is_integer():
             value = int(value)

@@ -51,7 +51,7 @@ def gated_experts(
 
 def _sparse_layers(fields: ConfigFields, mixers: Sequence[Attention], experts: MixtureOfExperts) -> list[Layer]:
     """Qwen MoE: experts in every `decoder_sparse_step`-th layer but those of `mlp_only_layers`."""
-    dense = set(fields.items("mlp_only_layers") or ())
+    dense = fields.layer_numbers("mlp_only_layers") or frozenset()
     step = fields.count("decoder_sparse_step", default=1)
     routed = [layer not in dense and (layer + 1) % step == 0 for layer in range(len(mixers))]
     dense_mlp = None if all(routed) else gated_mlp(fields)
@@ -128,8 +128,7 @@ def llama4_text(fields: ConfigFields, family: str) -> Architecture:
 def _llama4_feed_forwards(fields: ConfigFields, num_layers: int) -> list[DenseMlp | MixtureOfExperts]:
     """Experts in `moe_layers`, or in every `interleave_moe_layer_step`-th layer; dense layers have their own width."""
     step = fields.count("interleave_moe_layer_step", default=1)
-    listed = fields.items("moe_layers")
-    routed = set(listed) if listed is not None else set(range(step - 1, num_layers, step))
+    routed = fields.layer_numbers("moe_layers") or frozenset(range(step - 1, num_layers, step))
     experts = gated_experts(
         fields,
         "intermediate_size",

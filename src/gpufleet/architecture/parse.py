@@ -11,6 +11,7 @@ from gpufleet.architecture.weight_format import weight_format_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError
 
+TEXT_PART_ONLY = "text model only: the vision part is not counted"
 _HELD_OUTSIDE = ("quantization_config", "torch_dtype", "dtype", "tie_word_embeddings")
 
 
@@ -43,4 +44,4 @@ def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, o
         raise UsageError(f"{name}: a {family} config without text_config", expected="text_config with the text model")
     inherited = {key: config[key] for key in _HELD_OUTSIDE if config.get(key) is not None}
     inner = {"model_type": TEXT_MODEL_OF[family], **inherited, **{k: v for k, v in text.items() if v is not None}}
-    return inner, ("text model only: the vision part is not counted",)
+    return inner, (TEXT_PART_ONLY,)

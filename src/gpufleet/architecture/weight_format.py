@@ -27,7 +27,7 @@ from gpufleet.errors import UsageError
 _DTYPES = {"bfloat16": BF16, "bf16": BF16, "float16": FP16, "fp16": FP16, "half": FP16, "float32": FP32, "float": FP32}
 _GROUP_OF_INT4 = 128
 _MAX_PATTERN_LENGTH = 200
-_MAX_PATTERNS = 20_000
+_MAX_DISTINCT_PATTERNS = 2_000
 _MODELOPT = {
     "FP8": FP8,
     "FP8_PER_CHANNEL_PER_TOKEN": FP8,
@@ -142,7 +142,7 @@ def _compressed_precision(quantization: Mapping[str, object]) -> Precision | Non
 
 def _excluded_patterns(quantization: Mapping[str, object]) -> list[str]:
     lists = (quantization.get(key) for key in ("modules_to_not_convert", "ignore", "ignored_layers", "exclude_modules"))
-    names = [str(n) for group in lists if isinstance(group, list) for n in group[:_MAX_PATTERNS]]
+    names = [str(n) for group in lists if isinstance(group, list) for n in group]
     return [glob for n in names if len(n) <= _MAX_PATTERN_LENGTH for glob in _globs(n)]
 
 
@@ -165,6 +165,8 @@ def _without_excluded(
     for pattern in patterns:
         number = re.search(r"layers\.(\d+)", pattern)
         general = re.sub(r"layers\.(\d+|\*)", "layers.#", pattern)
+        if len(layers_by_pattern) >= _MAX_DISTINCT_PATTERNS:
+            break
         layers_by_pattern.setdefault(general, set()).add(number.group(1) if number else "all")
     mlp_modules = _SHARED_EXPERT_MODULES if architecture.is_moe else _DENSE_MLP_MODULES
 

@@ -1,0 +1,98 @@
+"""Shipped model configs and their names."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from gpufleet.architecture.parse import TEXT_PART_ONLY, parse_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import UnknownName
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FOLDER = Path(__file__).parent.parent / "data" / "architectures"
+
+
+@dataclass(frozen=True)
+class ModelName:
+    """A shipped model that a name stands for; `is_text_part` when the name is that of a multimodal model."""
+
+    id: str
+    is_text_part: bool = False
+
+
+def model_names() -> list[str]:
+    """Ids of all shipped models, sorted."""
+    return sorted(path.stem for path in _FOLDER.glob("*.json"))
+
+
+def model_aliases() -> dict[str, ModelName]:
+    """Every name that can be typed as it is written, hub ids included, to the model it stands for."""
+    return {**dict(_listed_aliases()), **{n: ModelName(n) for n in model_names()}}
+
+
+def resolve_model_name(name: str) -> ModelName:
+    """The shipped model of a name or alias; case, spaces and underscores do not matter.
+
+    >>> resolve_model_name("Llama 3.1 8B").id
+    'llama-3.1-8b'
+    """
+    found = _names_by_folded().get(folded_name(name))
+    if found is None:
+        hint = "Or give a config.json file or its folder; 'gpufleet catalog models' lists the shipped names."
+        raise UnknownName("model", name, model_aliases(), hint=hint)
+    return found
+
+
+def load_model_config(name: str) -> dict[str, object]:
+    """The config of a shipped model by name or alias."""
+    text = (_FOLDER / f"{resolve_model_name(name).id}.json").read_text(encoding="utf-8")
+    config: dict[str, object] = json.loads(text)
+    return config
+
+
+def shipped_architecture(name: str) -> Architecture:
+    """The architecture of a shipped model by name or alias.
+
+    >>> shipped_architecture("meta-llama/Llama-3.3-70B-Instruct").num_layers
+    80
+    """
+    model = resolve_model_name(name)
+    architecture = parse_architecture(load_model_config(model.id), model.id)
+    return replace(architecture, notes=(*architecture.notes, TEXT_PART_ONLY)) if model.is_text_part else architecture
+
+
+def folded_name(name: str) -> str:
+    """A name as it is compared.
+
+    >>> folded_name(" Meta_Llama 3-8B ")
+    'meta-llama-3-8b'
+    """
+    return re.sub(r"[\s_]+", "-", name.strip().casefold())
+
+
+@lru_cache(maxsize=1)
+def _names_by_folded() -> dict[str, ModelName]:
+    names = {folded_name(alias): model for alias, model in _listed_aliases()}
+    return {**names, **{folded_name(name): ModelName(name) for name in model_names()}}
+
+
+@lru_cache(maxsize=1)
+def _listed_aliases() -> tuple[tuple[str, ModelName], ...]:
+    """Aliases of the table; the last part of a hub id is one too."""
+    tables = tomllib.loads((_FOLDER / "aliases.toml").read_text(encoding="utf-8"))
+    return tuple(
+        (name, ModelName(model, is_text_part=table == "text_model_only"))
+        for table, models in tables.items()
+        for model, aliases in models.items()
+        for alias in aliases
+        for name in dict.fromkeys((alias, alias.rpartition("/")[2]))
+    )

@@ -1,0 +1,79 @@
+"""Users' model configs: a file, or a folder as Hugging Face lays it out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from gpufleet.architecture.parse import parse_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import UsageError
+from gpufleet.inputs.text_file import read_text_file
+from gpufleet.units import MB
+
+MAX_CONFIG_BYTES = 5 * MB
+CONFIG_NAME = "config.json"
+QUANTIZATION_NAME = "hf_quant_config.json"
+
+
+def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Architecture:
+    """The architecture of a config.json, of a folder that holds one, or what `shipped` knows under that name."""
+    if isinstance(model, Path) or _is_path(model):
+        return read_model_config(Path(model))
+    return shipped(model)
+
+
+def read_model_config(path: Path) -> Architecture:
+    """The architecture that a config.json or the folder around it describes, `hf_quant_config.json` included."""
+    file = _config_file(path)
+    config = _read_object(file, "a model config")
+    name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
+    beside = file.with_name(QUANTIZATION_NAME)
+    if file.name == CONFIG_NAME and "quantization_config" not in config and beside.is_file():
+        config = {**config, "quantization_config": _modelopt_quantization(beside)}
+    return parse_architecture(config, name or str(path))
+
+
+def _config_file(path: Path) -> Path:
+    """The config of a folder, or the path itself; a path that cannot be looked up is refused when it is read."""
+    try:
+        expanded = path.expanduser()
+        return expanded / CONFIG_NAME if expanded.is_dir() else expanded
+    except (OSError, ValueError, RuntimeError):
+        return path
+
+
+def _is_path(model: str) -> bool:
+    """Whether a text names something on disk: spelled like a path, or a file or model folder that exists."""
+    if model.endswith(".json") or model.startswith((".", "/", "~")):
+        return True
+    try:
+        return Path(model).is_file() or (Path(model) / CONFIG_NAME).is_file()
+    except (OSError, ValueError):
+        return False
+
+
+def _modelopt_quantization(path: Path) -> Mapping[str, object]:
+    """What ModelOpt writes beside a config.json, in the words of a quantization_config."""
+    quantization = _read_object(path, "a quantization config").get("quantization")
+    if not isinstance(quantization, dict):
+        raise UsageError(f"{path} does not say how the model is quantised", expected="an object 'quantization'")
+    return {"quant_method": "modelopt", **quantization}
+
+
+def _read_object(path: Path, what: str) -> Mapping[str, object]:
+    text = read_text_file(path, what, MAX_CONFIG_BYTES)
+    try:
+        content = json.loads(text)
+    except RecursionError:
+        raise UsageError(f"{what} is nested too deeply: {str(path)!r}", expected="a Hugging Face config.json") from None
+    except ValueError as error:
+        raise UsageError(
+            f"{what} is not JSON: {str(path)!r}, {error}", expected="a complete Hugging Face config.json"
+        ) from None
+    if not isinstance(content, dict):
+        raise UsageError(
+            f"{what} is not one JSON object: {str(path)!r}", found=content, expected="a Hugging Face config.json"
+        )
+    return content

@@ -1,0 +1,69 @@
+"""KV cache against values computed by hand from the published shapes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpufleet.architecture.kv_cache import (
+    full_attention_kv_bytes,
+    kv_bytes_per_sequence,
+    latent_kv_bytes,
+    windowed_kv_bytes,
+)
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.units import GIB
+
+BF16_BYTES = 2.0
+
+
+def test_sixteen_sequences_of_llama_70b_at_4096_tokens_take_twenty_gib():
+    arch = shipped_architecture("llama-3.1-70b")
+    by_hand = 16 * 2 * 80 * 8 * 128 * 2 * 4096
+    assert 16 * kv_bytes_per_sequence(arch, BF16_BYTES, 4096) == by_hand == 20 * GIB
+
+
+def test_deepseek_v3_keeps_one_latent_of_576_numbers_per_layer():
+    """DeepSeek-V3 (arXiv:2412.19437): 61 layers, latent 512, rotary key 64: 70,272 bytes a token in bf16."""
+    arch = shipped_architecture("deepseek-v3")
+    assert latent_kv_bytes(arch, BF16_BYTES, 1) == 61 * (512 + 64) * 2 == 70_272
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, 32_768) == 70_272 * 32_768
+    assert full_attention_kv_bytes(arch, BF16_BYTES, 32_768) == 0
+
+
+def test_mistral_7b_stops_growing_at_its_window():
+    """Mistral 7B (arXiv:2310.06825): 32 layers, 8 KV heads of 128, window 4096."""
+    arch = shipped_architecture("mistral-7b-v0.1")
+    per_token = 2 * 32 * 8 * 128 * 2
+    contexts = np.array([1.0, 4095.0, 4096.0, 4097.0, 32_768.0])
+    expected = per_token * np.array([1, 4095, 4096, 4096, 4096])
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, contexts).tolist() == expected.tolist()
+
+
+def test_gpt_oss_slides_over_128_tokens_in_every_other_layer():
+    """gpt-oss (arXiv:2508.10925): 36 layers, half of them with a window of 128; 8 KV heads of 64."""
+    arch = shipped_architecture("gpt-oss-120b")
+    per_layer_token = 2 * 8 * 64 * 2
+    assert full_attention_kv_bytes(arch, BF16_BYTES, 8192) == 18 * per_layer_token * 8192
+    assert windowed_kv_bytes(arch, BF16_BYTES, 8192) == 18 * per_layer_token * 128
+
+
+def test_gemma_3_has_five_local_layers_for_each_global_one():
+    """Gemma 3 12B (arXiv:2503.19786): 48 layers, 8 global, window 1024; 8 KV heads of 256."""
+    arch = shipped_architecture("gemma-3-12b")
+    per_layer_token = 2 * 8 * 256 * 2
+    by_hand = per_layer_token * (8 * 32_768 + 40 * 1024)
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, 32_768) == by_hand == 2_483_027_968
+
+
+def test_llama_4_keeps_one_chunk_in_three_layers_of_four():
+    """Llama 4 Scout: 48 layers, every fourth sees everything, chunks of 8192; 8 KV heads of 128."""
+    arch = shipped_architecture("llama-4-scout")
+    per_layer_token = 2 * 8 * 128 * 2
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, 100_000) == per_layer_token * (12 * 100_000 + 36 * 8192)
+
+
+@pytest.mark.parametrize("bytes_per_element", [1.0, 2.0])
+def test_fp8_cache_is_half_of_bf16(bytes_per_element):
+    arch = shipped_architecture("llama-3.3-70b")
+    assert kv_bytes_per_sequence(arch, bytes_per_element, 1) == 163_840 * bytes_per_element
