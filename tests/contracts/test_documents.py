@@ -1,0 +1,59 @@
+"""Documents name things that exist."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from gpufleet.domain.slo import METRICS, STATISTICS
+from gpufleet.inputs.workload import FIELD_OF_KEY, WorkloadFile, parse_workload
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+PAGES = [*sorted(REPOSITORY.glob("*.md")), *sorted((REPOSITORY / "docs").rglob("*.md"))]
+LINK = re.compile(r"\]\((?!https?://|#)([^)#]+)")
+NAMED_PATH = re.compile(r"`((?:src|tests|tools|docs|measurements|examples|benchmarks)/[^`\s]*)`")
+
+
+def name_of(path: Path) -> str:
+    return str(path.relative_to(REPOSITORY))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_links_lead_somewhere(page: Path) -> None:
+    targets = LINK.findall(page.read_text(encoding="utf-8"))
+    assert [target for target in targets if not (page.parent / target).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
+def test_paths_that_are_named_exist(page: Path) -> None:
+    named = NAMED_PATH.findall(page.read_text(encoding="utf-8"))
+    patterns = {path: re.sub(r"<[^>]*>", "*", path).rstrip("/") for path in named}
+    assert [path for path, pattern in patterns.items() if not list(REPOSITORY.glob(pattern))] == []
+
+
+def test_the_manual_lists_every_key_of_a_workload_file() -> None:
+    manual = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
+    assert [key for key in FIELD_OF_KEY if f"`{key}`" not in manual] == []
+    assert len(FIELD_OF_KEY) == len(fields(WorkloadFile))
+
+
+def test_the_manual_lists_every_metric_and_statistic() -> None:
+    manual = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
+    assert [name for name in (*METRICS, *STATISTICS) if f"`{name}`" not in manual] == []
+
+
+def test_the_workload_shown_in_the_manual_can_be_read() -> None:
+    manual = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", manual, re.DOTALL)
+    assert [parse_workload(block).model for block in blocks] == ["llama-3.3-70b"]
+
+
+def test_decisions_are_numbered_without_gaps_and_say_what_they_cost() -> None:
+    records = sorted((REPOSITORY / "docs" / "decisions").glob("*.md"))
+    assert [int(record.name[:4]) for record in records] == list(range(1, len(records) + 1))
+    for record in records:
+        text = record.read_text(encoding="utf-8")
+        assert [part for part in ("**Decision.**", "**Why.**", "**Cost.**") if part not in text] == [], record.name

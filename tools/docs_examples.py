@@ -1,0 +1,126 @@
+"""Commands shown in README.md and docs/: run them, compare what is shown with what is printed, or rewrite it.
+
+    python tools/docs_examples.py           list examples whose output is out of date
+    python tools/docs_examples.py --write   put the real output in their place
+
+An example is a ```console block with a line `$ gpufleet ...`, the output below it. `# exit 3` after the command
+names an exit code other than 0. A line `...` in the output stands for any lines. A command without output below it
+is run and only its exit code is checked. Nothing is normalised but wall-clock times such as `in 0.84 s`.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
+BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
+EXIT_CODE = re.compile(r"\s+# exit (\d+)$")
+WALL_CLOCK = re.compile(r"\bin \d+(?:\.\d+)? s\b")
+ELISION = "..."
+
+
+@dataclass(frozen=True)
+class Example:
+    """One shown command: where its output stands in the page, and what is shown there."""
+
+    page: Path
+    line: int
+    command: str
+    exit_code: int
+    start: int
+    end: int
+    shown: str
+
+    @property
+    def label(self) -> str:
+        """Where to find it."""
+        return f"{self.page.relative_to(REPOSITORY)}:{self.line}"
+
+
+def examples_of(page: Path) -> list[Example]:
+    """The gpufleet commands that a page shows, in its order."""
+    text = page.read_text(encoding="utf-8")
+    return [example for block in BLOCK.finditer(text) for example in examples_in(page, text, block)]
+
+
+def examples_in(page: Path, text: str, block: re.Match[str]) -> Iterator[Example]:
+    """The gpufleet commands of one console block."""
+    prompts = list(PROMPT.finditer(text, block.start(1), block.end(1)))
+    ends = [prompt.start() for prompt in prompts[1:]] + [block.end(1)]
+    for prompt, end in zip(prompts, ends, strict=True):
+        code = EXIT_CODE.search(prompt[1])
+        command = EXIT_CODE.sub("", prompt[1]).replace("\\\n", " ")
+        if command.split()[:1] == ["gpufleet"]:
+            line = text.count("\n", 0, prompt.start()) + 1
+            shown = text[prompt.end() : end]
+            yield Example(page, line, command, int(code[1]) if code else 0, prompt.end(), end, shown)
+
+
+def run_example(example: Example) -> tuple[int, str]:
+    """Exit code and output of the command, run at the top of the repository as by a reader with a pipe."""
+    done = subprocess.run(
+        [sys.executable, "-m", *shlex.split(example.command)],
+        cwd=REPOSITORY,
+        env={**os.environ, "NO_COLOR": "1"},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def agrees(shown: str, printed: str) -> bool:
+    """Whether the shown output is what was printed; `...` lines stand for any lines."""
+    if not shown.strip():
+        return True
+    parts = [re.escape(timeless(part)) for part in re.split(rf"^{re.escape(ELISION)}\n", shown, flags=re.MULTILINE)]
+    return re.fullmatch("(?:.*\n)*?".join(parts).rstrip("\\\n") + r"\s*", timeless(printed)) is not None
+
+
+def timeless(text: str) -> str:
+    """The text without what differs from run to run, and without spaces at line ends."""
+    return "\n".join(line.rstrip() for line in WALL_CLOCK.sub("in _ s", text).split("\n"))
+
+
+def problem_of(example: Example) -> str | None:
+    """What is wrong with an example, or None."""
+    code, printed = run_example(example)
+    if code != example.exit_code:
+        return f"{example.label}: exit code {code}, the page says {example.exit_code}: {printed[-500:]}"
+    if not agrees(example.shown, printed):
+        return f"{example.label}: the output shown is not what is printed:\n{printed}"
+    return None
+
+
+def rewritten(page: Path) -> str:
+    """The page with the real output of every command that shows all of it."""
+    text = page.read_text(encoding="utf-8")
+    for example in reversed(examples_of(page)):
+        _, printed = run_example(example)
+        if not agrees(example.shown, printed) and ELISION not in example.shown.splitlines():
+            text = text[: example.start] + printed + text[example.end :]
+    return text
+
+
+def main(write: bool) -> int:
+    """Rewrite when asked, then name what is still wrong."""
+    if write:
+        for page in PAGES:
+            page.write_text(rewritten(page), encoding="utf-8")
+    problems = [problem for page in PAGES for example in examples_of(page) if (problem := problem_of(example))]
+    print("\n".join(problems) or "Every example shows what is printed.")
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main("--write" in sys.argv[1:]))
