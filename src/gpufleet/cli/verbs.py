@@ -14,7 +14,7 @@ class Verb(NamedTuple):
 
 
 VERBS: tuple[Verb, ...] = (
-    Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types and prices held here, with sources and dates"),
+    Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
 )
 
 EXAMPLES: tuple[str, ...] = (
