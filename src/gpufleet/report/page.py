@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 Row = Mapping[str, object]
 
@@ -26,7 +26,7 @@ class Column:
 
     key: str
     header: str
-    show: Callable[[object], str] = plain
+    show: Callable[[Any], str] = plain
     align: Literal["left", "right"] = "left"
     priority: int = 0
     where: Literal["everywhere", "text", "data"] = "everywhere"
