@@ -1,0 +1,237 @@
+"""Measured kernels of every accelerator as stacked arrays, and the small bundles of them that candidates gather.
+
+A grid holds ln(measured seconds / (roofline seconds + fixed seconds)): dimensionless, so that peaks and bandwidths
+stay with the `Accelerator` and a curve can be lent to a GPU that nobody measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
+from gpufleet.domain.precision import PRECISIONS
+from gpufleet.errors import UnknownName
+
+PRECISION_INDEX: Mapping[str, int] = {name: index for index, name in enumerate(PRECISIONS)}
+UNSUPPORTED = -1
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One coordinate of a grid: `count` knots from `low` (log2 of the quantity), `step` apart."""
+
+    name: str
+    low: float
+    step: float
+    count: int
+
+    def __post_init__(self) -> None:
+        if self.count < 2 or not self.step > 0:
+            raise ValueError(f"axis {self.name}: needs two knots and a positive step, found {self.count}, {self.step}")
+
+
+@dataclass(frozen=True, eq=False)
+class Grids:
+    """Tables of one operator over the same axes; `values[table, ...]` is the log ratio to the roofline."""
+
+    axes: tuple[Axis, ...]
+    values: FloatArray
+    fixed_s: float
+
+    def __post_init__(self) -> None:
+        expected = tuple(axis.count for axis in self.axes)
+        if self.values.shape[1:] != expected:
+            raise ValueError(f"grids: tables of shape {self.values.shape[1:]} on axes of {expected} knots")
+
+    @property
+    def cells_per_table(self) -> int:
+        """Knots of one table."""
+        return int(np.prod([axis.count for axis in self.axes]))
+
+
+@dataclass(frozen=True, eq=False)
+class Curves:
+    """One operator for an array of candidates.
+
+    `table` is UNSUPPORTED where the device cannot run the operator in this precision; `log_slowdown` widens a borrowed
+    curve; `low_ratio` and `high_ratio` bound measured / predicted seconds at the 10th and 90th percentile.
+    """
+
+    grids: Grids
+    table: IntArray
+    peak_flop_per_s: FloatArray
+    bandwidth_bytes_per_s: FloatArray
+    bytes_per_element: FloatArray
+    log_slowdown: FloatArray
+    grade: IntArray
+    low_ratio: FloatArray
+    high_ratio: FloatArray
+
+    @property
+    def is_supported(self) -> BoolArray:
+        """Whether the device runs this operator in this precision."""
+        return self.table > UNSUPPORTED
+
+
+@dataclass(frozen=True, eq=False)
+class GemmCurves(Curves):
+    """Dense matrix products; `bytes_per_element` of the weights."""
+
+    activation_bytes_per_element: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertCurves(Curves):
+    """Grouped matrix products of routed experts; `bytes_per_element` of the expert weights."""
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionCurves:
+    """Attention over the KV cache and over prompts; `bytes_per_element` of the KV cache."""
+
+    decode: Curves
+    prefill: Curves
+
+
+@dataclass(frozen=True, eq=False)
+class LatentAttentionCurves:
+    """Multi-head latent attention: absorbed decode, prefill core, and the two batched products around the decode."""
+
+    decode: Curves
+    prefill: Curves
+    absorb: Curves
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveCurves:
+    """Collectives over one kind of link: four tables each (all-reduce, all-gather, reduce-scatter, all-to-all)."""
+
+    grids: Grids
+    table: IntArray
+    link_bytes_per_s: FloatArray
+    grade: IntArray
+    low_ratio: FloatArray
+    high_ratio: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class OperatorTables:
+    """Which table every accelerator uses for one operator: arrays [accelerator, precision]."""
+
+    grids: Grids
+    table: IntArray
+    peak_flop_per_s: FloatArray
+    log_slowdown: FloatArray
+    grade: IntArray
+    low_ratio: FloatArray
+    high_ratio: FloatArray
+
+    def __post_init__(self) -> None:
+        shapes = {a.shape for a in (self.table, self.peak_flop_per_s, self.log_slowdown, self.grade, self.low_ratio)}
+        if len(shapes) > 1:
+            raise ValueError(f"operator tables: arrays of different shapes {shapes}")
+        if self.table.size and self.table.max() >= len(self.grids.values):
+            raise ValueError("operator tables: an accelerator refers to a table that is not there")
+
+
+@dataclass(frozen=True, eq=False)
+class CollectiveTables:
+    """Which table every accelerator uses over its own links (column 0) and over PCIe (column 1)."""
+
+    grids: Grids
+    table: IntArray
+    grade: IntArray
+    low_ratio: FloatArray
+    high_ratio: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Calibration:
+    """Kernel curves of `accelerators`, in this order; candidates index it by accelerator and precision."""
+
+    accelerators: tuple[str, ...]
+    bandwidth_bytes_per_s: FloatArray
+    gemm_tables: OperatorTables
+    decode_tables: OperatorTables
+    prefill_tables: OperatorTables
+    latent_decode_tables: OperatorTables
+    latent_prefill_tables: OperatorTables
+    latent_absorb_tables: OperatorTables
+    expert_tables: OperatorTables
+    collective_tables: CollectiveTables
+
+    def gemm(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray) -> GemmCurves:
+        """Curves of dense products with weights in `precisions[index]`."""
+        fields = self._gather(self.gemm_tables, accelerator, precisions, index)
+        activation = np.array([ACTIVATION_BYTES.get(name, 2.0) for name in precisions])[index]
+        return GemmCurves(**fields, activation_bytes_per_element=activation)
+
+    def experts(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray) -> ExpertCurves:
+        """Curves of routed experts with weights in `precisions[index]`."""
+        return ExpertCurves(**self._gather(self.expert_tables, accelerator, precisions, index))
+
+    def attention(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray) -> AttentionCurves:
+        """Curves of attention with the KV cache in `precisions[index]`."""
+        return AttentionCurves(
+            decode=Curves(**self._gather(self.decode_tables, accelerator, precisions, index)),
+            prefill=Curves(**self._gather(self.prefill_tables, accelerator, precisions, index)),
+        )
+
+    def latent_attention(
+        self, accelerator: IntArray, precisions: Sequence[str], index: IntArray
+    ) -> LatentAttentionCurves:
+        """Curves of latent attention with the compressed cache in `precisions[index]`."""
+        return LatentAttentionCurves(
+            decode=Curves(**self._gather(self.latent_decode_tables, accelerator, precisions, index)),
+            prefill=Curves(**self._gather(self.latent_prefill_tables, accelerator, precisions, index)),
+            absorb=Curves(**self._gather(self.latent_absorb_tables, accelerator, precisions, index)),
+        )
+
+    def collectives(self, accelerator: IntArray, link_is_pcie: BoolArray, link_bytes_per_s: Floats) -> CollectiveCurves:
+        """Curves of collectives over each candidate's link; `link_bytes_per_s` per GPU and direction."""
+        tables, column = self.collective_tables, np.asarray(link_is_pcie).astype(np.int64)
+        return CollectiveCurves(
+            grids=tables.grids,
+            table=tables.table[accelerator, column],
+            link_bytes_per_s=np.asarray(link_bytes_per_s, dtype=np.float64),
+            grade=tables.grade[accelerator, column],
+            low_ratio=tables.low_ratio[accelerator, column],
+            high_ratio=tables.high_ratio[accelerator, column],
+        )
+
+    def _gather(
+        self, tables: OperatorTables, accelerator: IntArray, precisions: Sequence[str], index: IntArray
+    ) -> dict[str, Any]:
+        column = np.array([precision_index(name) for name in precisions])[index]
+        bytes_per_element = np.array([PRECISIONS[name].bytes_per_element for name in precisions])[index]
+        return {
+            "grids": tables.grids,
+            "table": tables.table[accelerator, column],
+            "peak_flop_per_s": tables.peak_flop_per_s[accelerator, column],
+            "bandwidth_bytes_per_s": self.bandwidth_bytes_per_s[accelerator],
+            "bytes_per_element": bytes_per_element,
+            "log_slowdown": tables.log_slowdown[accelerator, column],
+            "grade": tables.grade[accelerator, column],
+            "low_ratio": tables.low_ratio[accelerator, column],
+            "high_ratio": tables.high_ratio[accelerator, column],
+        }
+
+
+ACTIVATION_BYTES: Mapping[str, float] = {
+    "fp32": 4.0,
+    "fp8": 1.0,
+    "fp8_block": PRECISIONS["fp8_block"].bytes_per_element,
+    "int8": 1.0,
+    "nvfp4": PRECISIONS["nvfp4"].bytes_per_element,
+}
+
+
+def precision_index(name: str) -> int:
+    """The column of a precision; an unknown name is refused with the nearest known ones."""
+    if name not in PRECISION_INDEX:
+        raise UnknownName("precision", name, PRECISION_INDEX)
+    return PRECISION_INDEX[name]

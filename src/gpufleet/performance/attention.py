@@ -1,0 +1,151 @@
+"""Softmax attention over a KV cache (decode) and over prompts (prefill); heads are those of one device."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import AttentionCurves, Curves
+from gpufleet.performance.interpolation import curve_s, log2
+from gpufleet.performance.roofline import roofline_s
+
+ACTIVATION_BYTES = 2.0
+
+
+def decode_flop(batch: Floats, num_heads: Floats, head_dim: Floats, context_tokens: Floats) -> Floats:
+    """Operations of one decode step: query x keys and weights x values, 2 flop each.
+
+    >>> decode_flop(1, 32, 128, 1000)
+    16384000
+    """
+    return 4 * batch * num_heads * head_dim * context_tokens
+
+
+def decode_bytes(
+    batch: Floats, num_heads: Floats, num_kv_heads: Floats, head_dim: Floats, context_tokens: Floats, kv_bytes: Floats
+) -> Floats:
+    """Bytes of one decode step: K and V of every token read, query and output of every head.
+
+    >>> decode_bytes(1, 32, 8, 128, 1000, 2.0)
+    4112384.0
+    """
+    cache = 2 * batch * num_kv_heads * head_dim * context_tokens * kv_bytes
+    return cache + 2 * batch * num_heads * head_dim * ACTIVATION_BYTES
+
+
+def causal_pairs(query_tokens: Floats, context_tokens: Floats, window_tokens: Floats = np.inf) -> FloatArray:
+    """Query-key pairs of one sequence: the last `query_tokens` of `context_tokens` see what precedes them.
+
+    sum over queries of min(position, window)   [pairs]
+
+    >>> float(causal_pairs(4, 4)), float(causal_pairs(2, 10)), float(causal_pairs(4, 4, 2))
+    (10.0, 19.0, 7.0)
+    """
+    context = np.asarray(context_tokens, dtype=np.float64)
+    prefix = np.maximum(context - query_tokens, 0.0)
+    return _pairs_up_to(context, window_tokens) - _pairs_up_to(prefix, window_tokens)
+
+
+def _pairs_up_to(tokens: FloatArray, window_tokens: Floats) -> FloatArray:
+    seen: FloatArray = np.minimum(tokens, window_tokens)
+    return seen * (seen + 1) / 2 + (tokens - seen) * seen
+
+
+def decode_coordinates(
+    batch: Floats, num_heads: Floats, num_kv_heads: Floats, head_dim: Floats, context_tokens: Floats
+) -> tuple[FloatArray, ...]:
+    """Where a decode step stands in the grid: parallel KV streams, context, queries per KV head, head size.
+
+    >>> [float(c) for c in decode_coordinates(8, 32, 8, 128, 4096)]
+    [6.0, 12.0, 2.0, 7.0]
+    """
+    streams = batch * np.asarray(num_kv_heads)
+    return log2(streams), log2(context_tokens), log2(num_heads / np.asarray(num_kv_heads)), log2(head_dim)
+
+
+def prefill_coordinates(
+    sequences: Floats, query_tokens: Floats, pairs: Floats, num_heads: Floats, num_kv_heads: Floats, head_dim: Floats
+) -> tuple[FloatArray, ...]:
+    """Where a prefill stands in the grid: query rows, mean keys per query, head size, queries per KV head.
+
+    >>> [float(c) for c in prefill_coordinates(2, 1024, 1024 * 512, 16, 4, 128)]
+    [15.0, 9.0, 7.0, 2.0]
+    """
+    rows = sequences * np.asarray(query_tokens) * num_heads
+    mean_keys = pairs / np.maximum(query_tokens, 1.0)
+    return log2(rows), log2(mean_keys), log2(head_dim), log2(num_heads / np.asarray(num_kv_heads))
+
+
+def decode_roofline_s(
+    curves: Curves,
+    batch: Floats,
+    num_heads: Floats,
+    num_kv_heads: Floats,
+    head_dim: Floats,
+    context_tokens: Floats,
+) -> FloatArray:
+    """Least seconds of a decode step on each candidate's device."""
+    size_bytes = decode_bytes(batch, num_heads, num_kv_heads, head_dim, context_tokens, curves.bytes_per_element)
+    flop = decode_flop(batch, num_heads, head_dim, context_tokens)
+    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def prefill_roofline_s(
+    curves: Curves,
+    sequences: Floats,
+    query_tokens: Floats,
+    context_tokens: Floats,
+    pairs: Floats,
+    num_heads: Floats,
+    num_kv_heads: Floats,
+    head_dim: Floats,
+) -> FloatArray:
+    """Least seconds of a prefill: 4 flop per pair, head and dimension; queries, outputs, K and V moved once."""
+    flop = 4 * sequences * pairs * num_heads * head_dim
+    queries = 2 * query_tokens * num_heads * ACTIVATION_BYTES
+    size_bytes = sequences * head_dim * (queries + 2 * context_tokens * num_kv_heads * curves.bytes_per_element)
+    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def attention_decode_s(
+    curves: AttentionCurves,
+    batch: Floats,
+    num_heads: Floats,
+    num_kv_heads: Floats,
+    head_dim: Floats,
+    context_tokens: Floats,
+) -> FloatArray:
+    """Seconds of one layer's attention for one new token of each of `batch` sequences.
+
+    t = exp(grid) (max(flop / peak, bytes / bandwidth) + 5 us)   [s]
+    `context_tokens` = min(context, window), heads per device. Source: measured decode kernels,
+    `data/calibration/kernels.toml`. Valid: 1-2,048 sequences, 1-131,072 tokens, head size 64-256.
+    """
+    roofline = decode_roofline_s(curves.decode, batch, num_heads, num_kv_heads, head_dim, context_tokens)
+    coordinates = decode_coordinates(batch, num_heads, num_kv_heads, head_dim, context_tokens)
+    return curve_s(curves.decode, roofline, coordinates)
+
+
+def attention_prefill_s(
+    curves: AttentionCurves,
+    sequences: Floats,
+    query_tokens: Floats,
+    context_tokens: Floats,
+    num_heads: Floats,
+    num_kv_heads: Floats,
+    head_dim: Floats,
+    window_tokens: Floats = np.inf,
+) -> FloatArray:
+    """Seconds of one layer's causal attention over the last `query_tokens` of `context_tokens` (prefix + chunk).
+
+    t = exp(grid) (max(4 pairs heads head_dim / peak, bytes / bandwidth) + 8 us)   [s]
+    Source: measured prefill kernels without a prefix, `data/calibration/kernels.toml`; a prefix enters through the
+    mean number of keys per query. Valid: 1-256 sequences of 1-16,384 tokens, head size 64-256.
+    """
+    pairs = causal_pairs(query_tokens, context_tokens, window_tokens)
+    seen_tokens = np.minimum(context_tokens, np.asarray(query_tokens) + window_tokens)
+    roofline = prefill_roofline_s(
+        curves.prefill, sequences, query_tokens, seen_tokens, pairs, num_heads, num_kv_heads, head_dim
+    )
+    coordinates = prefill_coordinates(sequences, query_tokens, pairs, num_heads, num_kv_heads, head_dim)
+    return curve_s(curves.prefill, roofline, coordinates)

@@ -1,0 +1,111 @@
+"""Multi-head latent attention (DeepSeek MLA) on one device, without the four projections, which are plain GEMMs.
+
+Decode runs absorbed: queries are multiplied into the latent space, attend over the compressed cache as one shared KV
+head, and the result is multiplied out again. Prefill expands the latent to full heads (a GEMM) and attends causally.
+"""
+
+from __future__ import annotations
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import Curves, LatentAttentionCurves
+from gpufleet.performance.attention import causal_pairs
+from gpufleet.performance.interpolation import curve_s, log2
+from gpufleet.performance.roofline import roofline_s
+
+ACTIVATION_BYTES = 2.0
+KV_LORA_RANK = 512
+QK_ROPE_HEAD_DIM = 64
+QK_NOPE_HEAD_DIM = 128
+V_HEAD_DIM = 128
+
+
+def latent_decode_roofline_s(curves: Curves, batch: Floats, num_heads: Floats, context_tokens: Floats) -> FloatArray:
+    """Least seconds of absorbed decode: 512 + 64 cached elements per token, 2 (576 + 512) flop per head and token."""
+    latent_dim = KV_LORA_RANK + QK_ROPE_HEAD_DIM
+    flop = 2 * batch * num_heads * context_tokens * (latent_dim + KV_LORA_RANK)
+    cache = batch * context_tokens * latent_dim * curves.bytes_per_element
+    size_bytes = cache + batch * num_heads * (latent_dim + KV_LORA_RANK) * ACTIVATION_BYTES
+    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def latent_decode_coordinates(batch: Floats, num_heads: Floats, context_tokens: Floats) -> tuple[FloatArray, ...]:
+    """Where an absorbed decode step stands in the grid.
+
+    >>> [float(c) for c in latent_decode_coordinates(4, 16, 4096)]
+    [2.0, 4.0, 12.0]
+    """
+    return log2(batch), log2(num_heads), log2(context_tokens)
+
+
+def absorb_roofline_s(curves: Curves, tokens: Floats, num_heads: Floats) -> FloatArray:
+    """Least seconds of the two batched products [tokens, 128] x [128, 512] and back, per head, in 16 bit."""
+    elements = KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)
+    flop = 2 * tokens * num_heads * elements
+    vectors = 2 * KV_LORA_RANK + QK_NOPE_HEAD_DIM + V_HEAD_DIM
+    size_bytes = num_heads * (elements + tokens * vectors) * ACTIVATION_BYTES
+    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def absorb_coordinates(tokens: Floats, num_heads: Floats) -> tuple[FloatArray, ...]:
+    """Where the batched products stand in the grid.
+
+    >>> [float(c) for c in absorb_coordinates(256, 16)]
+    [8.0, 4.0]
+    """
+    return log2(tokens), log2(num_heads)
+
+
+def latent_prefill_roofline_s(
+    curves: Curves, sequences: Floats, query_tokens: Floats, pairs: Floats, num_heads: Floats
+) -> FloatArray:
+    """Least seconds of the prefill core: query and key of 192, value of 128 per head."""
+    key_dim = QK_NOPE_HEAD_DIM + QK_ROPE_HEAD_DIM
+    flop = 2 * sequences * pairs * num_heads * (key_dim + V_HEAD_DIM)
+    size_bytes = 2 * sequences * query_tokens * num_heads * (key_dim + V_HEAD_DIM) * ACTIVATION_BYTES
+    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def latent_prefill_coordinates(
+    sequences: Floats, query_tokens: Floats, pairs: Floats, num_heads: Floats
+) -> tuple[FloatArray, ...]:
+    """Where a prefill stands in the grid: query rows and mean keys per query.
+
+    >>> [float(c) for c in latent_prefill_coordinates(2, 1024.0, 1024 * 512.0, 16)]
+    [15.0, 9.0]
+    """
+    return log2(sequences * query_tokens * num_heads), log2(pairs / query_tokens)
+
+
+def latent_decode_s(
+    curves: LatentAttentionCurves, batch: Floats, num_heads: Floats, context_tokens: Floats
+) -> FloatArray:
+    """Seconds of one layer's absorbed decode and of the two products around it, for `batch` sequences.
+
+    t = exp(grid) (roofline + 8 us) + exp(grid) (roofline of the products + 4 us)   [s]
+    Dimensions of DeepSeek-V2/V3 and Kimi-K2. Source: measured MLA decode and BMM kernels,
+    `data/calibration/kernels.toml`. Valid: 1-1,024 sequences, 1-131,072 tokens, 1-128 heads per device.
+    """
+    core = curve_s(
+        curves.decode,
+        latent_decode_roofline_s(curves.decode, batch, num_heads, context_tokens),
+        latent_decode_coordinates(batch, num_heads, context_tokens),
+    )
+    absorb = curve_s(
+        curves.absorb, absorb_roofline_s(curves.absorb, batch, num_heads), absorb_coordinates(batch, num_heads)
+    )
+    return core + absorb
+
+
+def latent_prefill_s(
+    curves: LatentAttentionCurves, sequences: Floats, query_tokens: Floats, num_heads: Floats
+) -> FloatArray:
+    """Seconds of one layer's causal prefill core for `sequences` prompts of `query_tokens`.
+
+    t = exp(grid) (max(640 pairs heads / peak, bytes / bandwidth) + 8 us)   [s]
+    Expanding the latent into keys and values (kv_b_proj) is a GEMM that the caller adds. Source: measured MLA context
+    kernels, `data/calibration/kernels.toml`. Valid: 1-256 sequences of 1-32,768 tokens.
+    """
+    pairs = causal_pairs(query_tokens, query_tokens)
+    roofline = latent_prefill_roofline_s(curves.prefill, sequences, query_tokens, pairs, num_heads)
+    coordinates = latent_prefill_coordinates(sequences, query_tokens, pairs, num_heads)
+    return curve_s(curves.prefill, roofline, coordinates)

@@ -1,0 +1,105 @@
+"""Routed experts on one device: grouped matrix products over the experts that got a token."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import Curves, ExpertCurves
+from gpufleet.performance.interpolation import curve_s, log2
+from gpufleet.performance.roofline import roofline_s
+
+ACTIVATION_BYTES = 2.0
+LEAST_EXPERTS = 1e-3
+
+
+def active_experts(tokens: Floats, num_experts: Floats, top_k: Floats) -> FloatArray:
+    """Expected number of experts that at least one of `tokens` chooses, if each chooses `top_k` at random.
+
+    E (1 - (1 - k / E)^T)   [experts]
+
+    >>> round(float(active_experts(16, 256, 8)), 1)
+    102.0
+    """
+    unused = np.log1p(-np.minimum(top_k / np.asarray(num_experts, dtype=np.float64), 1 - 1e-12)) * tokens
+    return np.asarray(-num_experts * np.expm1(unused))
+
+
+def experts_flop(rows: Floats, hidden_size: Floats, width: Floats, num_products: Floats) -> Floats:
+    """Operations of `rows` token-expert pairs through products of hidden_size x width (three when gated).
+
+    >>> experts_flop(8, 4096, 1536, 3) / 1e6
+    301.989888
+    """
+    return 2 * num_products * rows * hidden_size * width
+
+
+def experts_bytes(
+    experts: Floats, rows: Floats, hidden_size: Floats, width: Floats, num_products: Floats, weight_bytes: Floats
+) -> Floats:
+    """Bytes moved: the weights of every active expert once, inputs and outputs of every row.
+
+    >>> experts_bytes(8, 0, 4096, 1536, 3, 2.0) / 2**20
+    288.0
+    """
+    return experts * num_products * hidden_size * width * weight_bytes + 2 * rows * (hidden_size + width) * (
+        ACTIVATION_BYTES
+    )
+
+
+@dataclass(frozen=True)
+class RankLoad:
+    """What one rank of an expert-parallel group works on: token-expert rows, and experts that got any."""
+
+    rows: FloatArray
+    experts: FloatArray
+
+
+def busiest_rank(tokens: Floats, num_experts: Floats, top_k: Floats, ep: Floats) -> RankLoad:
+    """An even share of the rows and of the active experts; the grid's EP axis holds the excess of the busiest rank."""
+    experts = np.maximum(active_experts(tokens, num_experts, top_k) / ep, LEAST_EXPERTS)
+    return RankLoad(rows=np.maximum(tokens * np.asarray(top_k) / ep, experts), experts=experts)
+
+
+def experts_coordinates(load: RankLoad, hidden_size: Floats, width: Floats, ep: Floats) -> tuple[FloatArray, ...]:
+    """Where a grouped product stands in the grid: rows per active expert, active experts, matrix size, EP.
+
+    >>> [float(c) for c in experts_coordinates(RankLoad(np.array(256.0), np.array(32.0)), 4096, 1024, 8)]
+    [3.0, 5.0, 22.0, 3.0]
+    """
+    return log2(load.rows / load.experts), log2(load.experts), log2(hidden_size * width), log2(ep)
+
+
+def experts_roofline_s(
+    curves: Curves, load: RankLoad, hidden_size: Floats, width: Floats, num_products: int
+) -> FloatArray:
+    """Least seconds of the grouped products of one rank."""
+    size_bytes = experts_bytes(load.experts, load.rows, hidden_size, width, num_products, curves.bytes_per_element)
+    flop = experts_flop(load.rows, hidden_size, width, num_products)
+    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def experts_s(
+    curves: ExpertCurves,
+    tokens: Floats,
+    num_experts: Floats,
+    top_k: Floats,
+    hidden_size: Floats,
+    expert_width: Floats,
+    ep: Floats,
+    moe_tp: Floats,
+    gated: bool = True,
+) -> FloatArray:
+    """Seconds of one layer's routed experts on the busiest of `ep` ranks, for `tokens` entering the whole group.
+
+    t = exp(grid) (max(2 g rows h i / peak, bytes of active experts / bandwidth) + 15 us)   [s]
+    rows = tokens top_k / ep, i = expert_width / moe_tp, g = 3 products when gated, 2 when not. Source: measured
+    fused-MoE kernels with power-law routing (exponents 1.01, 1.2), `data/calibration/kernels.toml`.
+    Valid: 1-16,384 tokens, 8-896 experts, top-k 1-22, EP 1-256.
+    """
+    width = np.asarray(expert_width / np.asarray(moe_tp, dtype=np.float64))
+    load = busiest_rank(tokens, num_experts, top_k, ep)
+    roofline = experts_roofline_s(curves, load, hidden_size, width, 3 if gated else 2)
+    return curve_s(curves, roofline, experts_coordinates(load, hidden_size, width, ep))

@@ -1,0 +1,1 @@
+"""Fits the tables of `src/gpufleet/data/calibration` to measurements; development only."""

@@ -1,0 +1,146 @@
+"""Reads measured kernel tables (parquet, latency in ms) into one shape of frame per operator.
+
+Columns: precision, engine, latency_s and the shape. Only the newest version of each engine counts, except for
+collectives, where versions differ mainly by the host they ran on.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from gpufleet.units import MILLISECOND
+
+SLOW_GEMM = {("vllm", "fp8_block"): "DeepGemm|FlashInfer"}
+GEMM_PRECISIONS = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int8_wo": "int8_wo",
+    "int4_wo": "int4",
+    "sq": "int8",
+}
+EXPERT_PRECISIONS = {
+    "bfloat16": "bf16",
+    "fp8": "fp8",
+    "fp8_block": "fp8_block",
+    "nvfp4": "nvfp4",
+    "int4_wo": "int4",
+    "w4a16_mxfp4": "mxfp4",
+    "w4a8_mxfp4_mxfp8": "mxfp4",
+}
+KV_PRECISIONS = {"bfloat16": "bf16", "fp8": "fp8"}
+BMM_PRECISIONS = {"bfloat16": "bf16"}
+ELEMENT_BYTES = {"bfloat16": 2, "half": 2, "float16": 2}
+COLLECTIVE_NAMES = {
+    "all_reduce": "all_reduce",
+    "all_gather": "all_gather",
+    "reduce_scatter": "reduce_scatter",
+    "alltoall": "all_to_all",
+}
+
+
+def version_key(name: str) -> tuple[int, ...]:
+    """Sorts 1.3.0rc20 after 1.3.0rc10 and 0.24.0 after 0.5.14 within one engine."""
+    return tuple(int(part) for part in re.findall(r"\d+", name))
+
+
+def table_files(gpu: Path, family: str, table: str) -> Iterator[tuple[str, str, Path]]:
+    """Engine, version and path of each table of this name."""
+    for path in sorted(gpu.glob(f"{family}/*/*/{table}.parquet")):
+        yield path.parts[-3], path.parts[-2], path
+
+
+def newest_rows(gpu: Path, family: str, table: str, shape: list[str], label: str) -> pd.DataFrame:
+    """All engines; of each engine the newest version that measured a shape, all its kernels."""
+    files = sorted(table_files(gpu, family, table), key=lambda item: version_key(item[1]))
+    frames = [
+        pd.read_parquet(path).assign(engine=engine, version=version, age=age)
+        for age, (engine, version, path) in enumerate(files)
+    ]
+    if not frames:
+        return pd.DataFrame()
+    rows = pd.concat(frames, ignore_index=True)
+    newest = rows.groupby([*shape, label, "engine"], dropna=False).age.transform("max")
+    rows = rows[rows.age == newest]
+    return rows.assign(latency_s=rows.latency * MILLISECOND)
+
+
+def gemm_rows(gpu: Path) -> pd.DataFrame:
+    """m, n, k."""
+    rows = newest_rows(gpu, "gemm", "gemm_perf", ["m", "n", "k"], "gemm_dtype")
+    for (engine, dtype), kernels in SLOW_GEMM.items():
+        slow = (rows.engine == engine) & (rows.gemm_dtype == dtype) & ~rows.kernel_source.str.contains(kernels)
+        rows = rows[~slow]
+    return labelled(rows, "gemm_dtype", GEMM_PRECISIONS)
+
+
+def attention_rows(gpu: Path, phase: str) -> pd.DataFrame:
+    """batch, heads, kv_heads, head_dim, window, isl, step; phase is 'context' or 'generation'."""
+    shape = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "window_size", "isl", "step", "attn_dtype"]
+    rows = newest_rows(gpu, "attention", f"{phase}_attention_perf", shape, "kv_cache_dtype")
+    kv_heads = rows.num_key_value_heads.where(rows.num_key_value_heads > 0, rows.num_heads)
+    return labelled(rows.assign(kv_heads=kv_heads), "kv_cache_dtype", KV_PRECISIONS)
+
+
+def latent_rows(gpu: Path, phase: str) -> pd.DataFrame:
+    """num_heads, batch_size, isl, step of the attention core without projections."""
+    rows = newest_rows(gpu, "mla", f"{phase}_mla_perf", ["num_heads", "batch_size", "isl", "step"], "kv_cache_dtype")
+    return rows if rows.empty else labelled(rows, "kv_cache_dtype", KV_PRECISIONS)
+
+
+def absorb_rows(gpu: Path) -> pd.DataFrame:
+    """num_tokens, num_heads; the products before and after the decode core added up."""
+    shape = ["op_name", "num_tokens", "num_heads"]
+    rows = newest_rows(gpu, "mla_bmm", "mla_bmm_perf", shape, "bmm_dtype")
+    if rows.empty:
+        return rows
+    rows = labelled(rows, "bmm_dtype", BMM_PRECISIONS)
+    best = rows.groupby(
+        ["precision", "engine", "version", "op_name", "num_tokens", "num_heads"], as_index=False
+    ).latency_s.min()
+    whole = best.groupby(["precision", "engine", "version", "num_tokens", "num_heads"], as_index=False)
+    both = whole.agg(latency_s=("latency_s", "sum"), parts=("latency_s", "size"))
+    return both[both.parts == 2].drop(columns="parts")
+
+
+def expert_rows(gpu: Path) -> pd.DataFrame:
+    """tokens, h, i, top_k, experts, moe_tp, ep; gated kernels under power-law routing."""
+    shape = [
+        "num_tokens",
+        "hidden_size",
+        "inter_size",
+        "topk",
+        "num_experts",
+        "moe_tp_size",
+        "moe_ep_size",
+        "distribution",
+    ]
+    rows = newest_rows(gpu, "moe", "moe_perf", shape, "moe_dtype")
+    rows = rows[rows.distribution.str.startswith("power_law") & ~rows.kernel_source.str.contains("nongated")]
+    return labelled(rows, "moe_dtype", EXPERT_PRECISIONS)
+
+
+def collective_rows(gpu: Path) -> pd.DataFrame:
+    """collective, size_bytes, num_gpus; every version, best of NCCL and custom kernels later."""
+    frames = []
+    for table in ("nccl_perf", "custom_allreduce_perf"):
+        for engine, version, path in table_files(gpu, "comm", table):
+            frame = pd.read_parquet(path).assign(engine=engine, version=version)
+            frames.append(frame.rename(columns={"nccl_dtype": "dtype", "allreduce_dtype": "dtype"}))
+    rows = pd.concat(frames, ignore_index=True)
+    rows["collective"] = rows.op_name.map(COLLECTIVE_NAMES).fillna("all_reduce")
+    rows = rows[rows.dtype.isin(ELEMENT_BYTES)]
+    size_bytes = rows.message_size * rows.dtype.map(ELEMENT_BYTES)
+    return rows.assign(precision=rows.collective, size_bytes=size_bytes, latency_s=rows.latency * MILLISECOND)
+
+
+def labelled(rows: pd.DataFrame, column: str, names: dict[str, str]) -> pd.DataFrame:
+    """Rows of known number formats under the names that gpufleet uses."""
+    rows = rows.assign(precision=rows[column].map(names))
+    return rows[rows.precision.notna() & np.isfinite(rows.latency_s) & (rows.latency_s > 0)]
