@@ -27,7 +27,7 @@ from gpufleet.errors import UsageError
 _DTYPES = {"bfloat16": BF16, "bf16": BF16, "float16": FP16, "fp16": FP16, "half": FP16, "float32": FP32, "float": FP32}
 _GROUP_OF_INT4 = 128
 _MAX_PATTERN_LENGTH = 200
-_MAX_DISTINCT_PATTERNS = 2_000
+_MAX_DISTINCT_PATTERNS = 500
 _MODELOPT = {
     "FP8": FP8,
     "FP8_PER_CHANNEL_PER_TOKEN": FP8,
