@@ -101,6 +101,20 @@ def test_an_instance_without_a_gpu_count_is_listed_as_unknown(capsys: pytest.Cap
     assert "unknown" in text
 
 
+@pytest.mark.parametrize("cloud", ["aws", "azure", "gcp", "lambda", "nebius", "runpod", "verda"])
+def test_no_name_of_a_complete_machine_is_cut_short_on_the_page(
+    capsys: pytest.CaptureFixture[str], cloud: str
+) -> None:
+    lines = answer(capsys, "instances", "--cloud", cloud).splitlines()
+    assert [line for line in lines if "…" in line and "unknown  unknown  unknown" not in line] == []
+
+
+def test_a_retired_machine_is_called_retired(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = answer(capsys, "instances", "--cloud", "aws", "--gpu", "V100").splitlines()
+    [line] = [line for line in lines if "p3.2xlarge" in line]
+    assert line.count("retired") == 2
+
+
 @pytest.mark.parametrize("words", [["gpus"], ["instances"], ["prices"], ["prices", "--cloud", "azure"]])
 def test_no_line_is_wider_than_eighty_columns(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert max(map(len, answer(capsys, *words).splitlines())) <= 80
@@ -134,3 +148,22 @@ def test_a_wrong_word_is_answered_with_what_was_meant(
     message = complaint(capsys, *words)
     assert expected in message
     assert message.count("\n") == 1
+
+
+def test_models_show_exact_parameters_and_every_name(capsys: pytest.CaptureFixture[str]) -> None:
+    [row] = json.loads(answer(capsys, "models", "--search", "meta-llama/Llama-3.3-70B", "-o", "json"))["rows"]
+    assert row["name"] == "llama-3.3-70b"
+    assert row["num_parameters"] == 70_553_706_496
+    assert row["num_active_parameters"] == row["num_parameters"]
+
+
+def test_models_by_family_and_size(capsys: pytest.CaptureFixture[str]) -> None:
+    rows = csv_rows(capsys, "models", "--family", "llama", "--sort", "-parameters")
+    sizes = [int(row["num_parameters"]) for row in rows]
+    assert len(sizes) > 5
+    assert sizes == sorted(sizes, reverse=True)
+    assert {row["family"] for row in rows} == {"llama"}
+
+
+def test_an_unknown_family_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "llama" in complaint(capsys, "models", "--family", "lama")

@@ -9,6 +9,7 @@ import typer
 
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
@@ -24,8 +25,8 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.report.catalog_pages import gpu_page, instance_page, price_page
-from gpufleet.results.catalog import GpuListing, InstanceListing, PriceListing
+from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
+from gpufleet.results.catalog import GpuListing, InstanceListing, ModelListing, ModelRow, PriceListing
 from gpufleet.units import GIB, parse_bytes
 
 app = verb_group("What the tables hold, with sources and dates; nothing is live.")
@@ -78,6 +79,14 @@ RestrictedOption = Annotated[
 UnpricedOption = Annotated[
     bool, typer.Option("--unpriced", help="Also list what is sold at a price that is not known here.")
 ]
+SearchOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--search", metavar="TEXT", help="Only models with TEXT in one of their names."),
+]
+FamilyOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--family", metavar="NAME", help="Only this family, such as llama or qwen3_moe."),
+]
 LimitOption = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--limit", metavar="N", min=1, help="At most N rows."),
@@ -87,7 +96,7 @@ SortOption = Annotated[
     typer.Option("--sort", metavar="KEY", help="Order by a column; '-KEY' turns it round."),
 ]
 
-AnyListing = TypeVar("AnyListing", GpuListing, InstanceListing, PriceListing)
+AnyListing = TypeVar("AnyListing", GpuListing, InstanceListing, ModelListing, PriceListing)
 SortKeys = dict[str, Callable[[Any], Any]]
 GPU_ORDERS: SortKeys = {
     "name": lambda row: row.name.casefold(),
@@ -104,6 +113,12 @@ INSTANCE_ORDERS: SortKeys = {
     "memory": lambda row: row.gpu_memory_bytes,
     "price": lambda row: row.cheapest and row.cheapest.price_per_instance_usd_per_hour,
     "gpu-price": lambda row: row.cheapest and row.cheapest.price_per_gpu_usd_per_hour,
+}
+MODEL_ORDERS: SortKeys = {
+    "name": lambda row: row.name,
+    "parameters": lambda row: row.num_parameters,
+    "active": lambda row: row.num_active_parameters,
+    "context": lambda row: row.max_context_tokens,
 }
 PRICE_ORDERS: SortKeys = {
     "gpu-price": lambda row: row.price_per_gpu_usd_per_hour,
@@ -199,6 +214,32 @@ def prices(
     listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
     rows_on_page = None if limit or (output or format_of(out_file)) is OutputFormat.CSV else ROWS_ON_A_PAGE
     emit(listing, price_page(listing, rows_on_page, unpriced), output, out_file)
+
+
+@app.command("models")
+def models(
+    search: SearchOption = None,
+    family: FamilyOption = None,
+    sort: SortOption = None,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """Shipped model architectures: exact parameters, context, checkpoint precision and other names."""
+    everything = list_models()
+    families = sorted({row.family for row in everything.rows})
+    if family is not None and family.casefold() not in families:
+        raise UnknownName("family", family, families, hint=f"Known: {', '.join(families)}.")
+    rows = [row for row in everything.rows if is_wanted_model(row, search, family)]
+    listing = arranged(everything.model_copy(update={"rows": rows}), sort, MODEL_ORDERS, limit)
+    emit(listing, model_page(listing), output, out_file)
+
+
+def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bool:
+    """Whether a model has the text in one of its names and is of the family."""
+    names = (name.casefold() for name in (row.name, *row.aliases))
+    of_family = family is None or row.family == family.casefold()
+    return of_family and (search is None or any(search.casefold() in name for name in names))
 
 
 def words(text: str) -> list[str]:

@@ -102,11 +102,13 @@ def instance_page(listing: InstanceListing) -> Page:
     """Instance types with GPUs, links and the cheapest on-demand price."""
     columns = [
         Column("cloud", "cloud"),
-        Column("name", "instance"),
+        Column("name", "instance", short_instance),
         Column("gpu", "GPU"),
         number("gpu_count", "GPUs", plain_count),
-        number("cheapest_usd_per_hour", "$/h", usd),
-        number("cheapest_usd_per_gpu_hour", "$/GPU/h", usd),
+        Column("instance_price", "$/h", str, "right", where="text"),
+        Column("gpu_price", "$/GPU/h", str, "right", where="text"),
+        Column("cheapest_usd_per_hour", "$/h", where="data"),
+        Column("cheapest_usd_per_gpu_hour", "$/GPU/h", where="data"),
         Column("link_kind", "link", shown(str), priority=3),
         number("link_bytes_per_s_per_direction", "GB/s", gigabytes_per_s, 4),
         number("gpu_memory_bytes", "GPU memory", gib, 2),
@@ -127,8 +129,17 @@ def instance_page(listing: InstanceListing) -> Page:
 
 
 def instance_cells(row: InstanceRow) -> Row:
-    """The cells of an instance type."""
-    return {**row.model_dump(), **cheapest_cells(row.cheapest)}
+    """The cells of an instance type; without a price it is retired or the price is unknown."""
+    cheapest = cheapest_cells(row.cheapest)
+    no_price = "retired" if row.retired else UNKNOWN
+    prices = [cheapest["cheapest_usd_per_hour"], cheapest["cheapest_usd_per_gpu_hour"]]
+    instance_price, gpu_price = [usd(price) if isinstance(price, float) else no_price for price in prices]
+    return {**row.model_dump(), **cheapest, "instance_price": instance_price, "gpu_price": gpu_price}
+
+
+def short_instance(name: object) -> str:
+    """An instance name without the word that all of Azure's begin with; both forms are understood."""
+    return str(name).removeprefix("Standard_")
 
 
 def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) -> Page:
@@ -171,7 +182,7 @@ def price_columns() -> list[Column]:
     return [
         Column("cloud", "cloud"),
         Column("region", "region"),
-        Column("instance", "instance"),
+        Column("instance", "instance", short_instance),
         Column("gpu", "GPU", priority=4),
         number("gpu_count", "GPUs", plain_count, 1),
         Column("price_kind", "kind", priority=2),
@@ -192,7 +203,7 @@ def unpriced_columns() -> list[Column]:
     return [
         Column("cloud", "cloud"),
         Column("region", "region"),
-        Column("instance", "instance"),
+        Column("instance", "instance", short_instance),
         Column("gpu", "GPU", priority=2),
         number("gpu_count", "GPUs", plain_count, 1),
         number("num_zones", "zones", count),
@@ -202,7 +213,7 @@ def unpriced_columns() -> list[Column]:
 
 
 def model_page(listing: ModelListing) -> Page:
-    """Shipped architectures."""
+    """Shipped architectures, and the shipped configs that no plan reads yet."""
     columns = [
         Column("name", "model"),
         Column("family", "family", priority=2),
@@ -211,9 +222,17 @@ def model_page(listing: ModelListing) -> Page:
         number("num_layers", "layers", count, 3),
         number("max_context_tokens", "context", count, 1),
         Column("weight_format", "weights", priority=4),
+        Column("alias", "also known as", priority=5),
     ]
-    rows = [row.model_dump() for row in listing.rows]
-    return Page(f"{len(rows)} models", [Table(columns, rows)], closing(listing))
+    rows = [{**row.model_dump(), "alias": ", ".join(row.aliases) or "-"} for row in listing.rows]
+    notes = ["A config.json of your own needs no entry here.", *not_planned_note(listing)]
+    return Page(f"{len(rows)} models", [Table(columns, rows)], [*notes, *closing(listing)])
+
+
+def not_planned_note(listing: ModelListing) -> list[str]:
+    """Which shipped configs are not read yet."""
+    names = ", ".join(listing.not_planned)
+    return [f"Shipped but not planned yet, being of other kinds: {names}."] if names else []
 
 
 def billions(value: float) -> str:

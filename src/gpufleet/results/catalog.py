@@ -121,18 +121,20 @@ class InstanceListing(Listing):
 
 
 class ModelRow(Result):
-    """One shipped architecture."""
+    """One shipped architecture; `weight_format` is the precision of the published checkpoint."""
 
     name: str
     family: str
-    num_parameters: float
-    num_active_parameters: float
+    num_parameters: int
+    num_active_parameters: int
     num_layers: int
     max_context_tokens: int
     weight_format: str
+    aliases: list[str]
 
 
 class ModelListing(Listing):
-    """Shipped architectures."""
+    """Shipped architectures; `not_planned` says of other shipped configs why no plan reads them yet."""
 
     rows: list[ModelRow]
+    not_planned: dict[str, str]

@@ -1,0 +1,54 @@
+"""The shipped models as a listing: exact parameter counts, names, and which configs no plan reads yet."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.architecture.parameters import num_active_parameters, num_parameters
+from gpufleet.catalog.models import model_aliases, model_names, shipped_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import GpufleetError
+from gpufleet.results.catalog import ModelListing, ModelRow
+
+
+def list_models() -> ModelListing:
+    """Shipped architectures by name."""
+    architectures, not_planned = read_all()
+    aliases = aliases_by_model()
+    rows = [model_row(arch, aliases.get(arch.name, [])) for arch in architectures.values()]
+    return ModelListing(rows=rows, not_planned=dict(not_planned), notes=[], sources=[])
+
+
+def read_all() -> tuple[Mapping[str, Architecture], Mapping[str, str]]:
+    """Architectures by name, and why the other shipped configs are not read."""
+    architectures: dict[str, Architecture] = {}
+    refused: dict[str, str] = {}
+    for name in model_names():
+        try:
+            architectures[name] = shipped_architecture(name)
+        except GpufleetError as error:
+            refused[name] = error.problem
+    return architectures, refused
+
+
+def aliases_by_model() -> dict[str, list[str]]:
+    """Every other name of each model."""
+    aliases: dict[str, list[str]] = {}
+    for alias, model in sorted(model_aliases().items()):
+        if alias != model.id:
+            aliases.setdefault(model.id, []).append(alias)
+    return aliases
+
+
+def model_row(arch: Architecture, aliases: list[str]) -> ModelRow:
+    """One architecture as listed."""
+    return ModelRow(
+        name=arch.name,
+        family=arch.family,
+        num_parameters=num_parameters(arch),
+        num_active_parameters=num_active_parameters(arch),
+        num_layers=arch.num_layers,
+        max_context_tokens=arch.max_context_tokens,
+        weight_format=arch.weights.name,
+        aliases=aliases,
+    )
