@@ -5,9 +5,11 @@ from __future__ import annotations
 import csv
 import io
 import json
+from pathlib import Path
 
 import pytest
 
+from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.cli import main
 
 
@@ -102,9 +104,7 @@ def test_an_instance_without_a_gpu_count_is_listed_as_unknown(capsys: pytest.Cap
 
 
 @pytest.mark.parametrize("cloud", ["aws", "azure", "gcp", "lambda", "nebius", "runpod", "verda"])
-def test_no_name_of_a_complete_machine_is_cut_short_on_the_page(
-    capsys: pytest.CaptureFixture[str], cloud: str
-) -> None:
+def test_no_name_of_a_complete_machine_is_cut_short_on_the_page(capsys: pytest.CaptureFixture[str], cloud: str) -> None:
     lines = answer(capsys, "instances", "--cloud", cloud).splitlines()
     assert [line for line in lines if "…" in line and "unknown  unknown  unknown" not in line] == []
 
@@ -140,6 +140,8 @@ def test_markdown_is_a_table(capsys: pytest.CaptureFixture[str], command: str) -
         (["prices", "--instance", "p5.48xlarg"], "p5.48xlarge"),
         (["instances", "--cloud", "gpc"], "gcp"),
         (["prices", "--limit", "0"], "limit"),
+        (["instances", "--min-gpus", "nan"], "positive"),
+        (["instances", "--min-gpus", "-1"], "positive"),
     ],
 )
 def test_a_wrong_word_is_answered_with_what_was_meant(
@@ -163,6 +165,16 @@ def test_models_by_family_and_size(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(sizes) > 5
     assert sizes == sorted(sizes, reverse=True)
     assert {row["family"] for row in rows} == {"llama"}
+
+
+def test_a_box_and_a_contract_of_ones_own_are_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    offers = tmp_path / "offers"
+    offers.mkdir()
+    row = "aws,us-east-1,p5.48xlarge,commit_1y,8760,30,observed,aws-price-list,2026-10-01,"
+    (offers / "contract.csv").write_text(",".join(OFFER_COLUMNS) + "\n" + row + "\n", encoding="utf-8")
+    words = ("prices", "--kind", "commit_1y", "--catalog", str(tmp_path))
+    [found] = csv_rows(capsys, *words)
+    assert (float(found["price_per_instance_usd_per_hour"]), float(found["upfront_usd"])) == (30, 8760)
 
 
 def test_an_unknown_family_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:

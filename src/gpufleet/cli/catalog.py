@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Annotated, Any, Optional, TypeVar
+from typing import Annotated, Optional
 
 import typer
 
-from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
-from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.model_listing import list_models
-from gpufleet.catalog.query import (
-    OfferFilter,
-    resolve_cloud,
-    resolve_gpu,
-    resolve_instance,
-    resolve_region,
-)
-from gpufleet.catalog.schema import IncompleteInstance
 from gpufleet.cli.emit import emit, format_of
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group
-from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import PriceKind
-from gpufleet.domain.precision import PRECISIONS
-from gpufleet.errors import UnknownName, UsageError
-from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
-from gpufleet.results.catalog import GpuListing, InstanceListing, ModelListing, ModelRow, PriceListing
-from gpufleet.units import GIB, parse_bytes
 
 app = verb_group("What the tables hold, with sources and dates; nothing is live.")
-
-ROWS_ON_A_PAGE = 40
 
 CatalogOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -96,38 +74,6 @@ SortOption = Annotated[
     typer.Option("--sort", metavar="KEY", help="Order by a column; '-KEY' turns it round."),
 ]
 
-AnyListing = TypeVar("AnyListing", GpuListing, InstanceListing, ModelListing, PriceListing)
-SortKeys = dict[str, Callable[[Any], Any]]
-GPU_ORDERS: SortKeys = {
-    "name": lambda row: row.name.casefold(),
-    "memory": lambda row: row.memory_bytes,
-    "bandwidth": lambda row: row.bandwidth_bytes_per_s,
-    "bf16": lambda row: row.dense_peak_flop_per_s.get("bf16"),
-    "fp8": lambda row: row.dense_peak_flop_per_s.get("fp8"),
-    "year": lambda row: row.release_year,
-    "price": lambda row: row.cheapest and row.cheapest.price_per_gpu_usd_per_hour,
-}
-INSTANCE_ORDERS: SortKeys = {
-    "name": lambda row: (row.cloud, row.name.casefold()),
-    "gpus": lambda row: row.gpu_count,
-    "memory": lambda row: row.gpu_memory_bytes,
-    "price": lambda row: row.cheapest and row.cheapest.price_per_instance_usd_per_hour,
-    "gpu-price": lambda row: row.cheapest and row.cheapest.price_per_gpu_usd_per_hour,
-}
-MODEL_ORDERS: SortKeys = {
-    "name": lambda row: row.name,
-    "parameters": lambda row: row.num_parameters,
-    "active": lambda row: row.num_active_parameters,
-    "context": lambda row: row.max_context_tokens,
-}
-PRICE_ORDERS: SortKeys = {
-    "gpu-price": lambda row: row.price_per_gpu_usd_per_hour,
-    "price": lambda row: row.price_per_instance_usd_per_hour,
-    "region": lambda row: (row.cloud, row.region, row.instance),
-    "instance": lambda row: (row.cloud, row.instance, row.region),
-    "date": lambda row: row.as_of,
-}
-
 
 @app.command("gpus")
 def gpus(
@@ -143,18 +89,22 @@ def gpus(
     catalog_dir: CatalogOption = None,
 ) -> None:
     """Accelerators: memory, dense rates, links, and the cheapest on-demand price held here."""
-    catalog = load_catalog(catalog_dir)
-    names, notes = resolve_gpus(catalog, gpu)
-    keep = all_of(
-        lambda found: names is None or found.name in names,
-        vendor_filter(catalog, vendor),
-        memory_filter(min_memory),
-        precision_filter(precision),
-        sold_by_filter(catalog, clouds_of(catalog, cloud)),
+    from gpufleet.cli.catalog_answers import gpu_answer
+
+    emit(
+        *gpu_answer(
+            gpu=gpu,
+            vendor=vendor,
+            min_memory=min_memory,
+            precision=precision,
+            cloud=cloud,
+            sort=sort,
+            limit=limit,
+            catalog_dir=catalog_dir,
+        ),
+        output,
+        out_file,
     )
-    listing = list_gpus(catalog, keep, [*notes, *nearly_enough_memory(catalog, min_memory)])
-    listing = arranged(listing, sort, GPU_ORDERS, limit)
-    emit(listing, gpu_page(listing), output, out_file)
 
 
 @app.command("instances")
@@ -170,18 +120,21 @@ def instances(
     catalog_dir: CatalogOption = None,
 ) -> None:
     """Instance types: GPUs, links, host, and the cheapest on-demand price held here."""
-    catalog = load_catalog(catalog_dir)
-    names, notes = resolve_gpus(catalog, gpu)
-    clouds = clouds_of(catalog, cloud)
-    keep = all_of(
-        lambda found: names is None or found.accelerator in names,
-        lambda found: clouds is None or found.cloud in clouds,
-        total_memory_filter(catalog, min_memory),
-        lambda found: min_gpus is None or (isinstance(found, Instance) and found.gpu_count >= min_gpus),
+    from gpufleet.cli.catalog_answers import instance_answer
+
+    emit(
+        *instance_answer(
+            gpu=gpu,
+            cloud=cloud,
+            min_memory=min_memory,
+            min_gpus=min_gpus,
+            sort=sort,
+            limit=limit,
+            catalog_dir=catalog_dir,
+        ),
+        output,
+        out_file,
     )
-    listing = list_instances(catalog, keep, notes)
-    listing = arranged(listing, sort, INSTANCE_ORDERS, limit)
-    emit(listing, instance_page(listing), output, out_file)
 
 
 @app.command("prices")
@@ -200,20 +153,26 @@ def prices(
     catalog_dir: CatalogOption = None,
 ) -> None:
     """Prices per instance and per GPU, cheapest per GPU first, each with its date."""
-    catalog = load_catalog(catalog_dir)
-    names, notes = resolve_gpus(catalog, gpu)
-    clouds = clouds_of(catalog, cloud)
-    wanted = OfferFilter(
-        clouds=clouds,
-        regions=None if region is None else [resolve_region(catalog, name, clouds) for name in words(region)],
-        accelerators=names,
-        instances=None if instance is None else [resolve_instance(catalog, instance).name],
-        price_kinds=None if kind is None else {price_kind(name) for name in words(kind)},
-        include_restricted=restricted,
+    from gpufleet.cli.catalog_answers import price_answer
+
+    is_page = (output or format_of(out_file)) is not OutputFormat.CSV
+    emit(
+        *price_answer(
+            gpu=gpu,
+            instance=instance,
+            cloud=cloud,
+            region=region,
+            kind=kind,
+            restricted=restricted,
+            unpriced=unpriced,
+            sort=sort,
+            limit=limit,
+            catalog_dir=catalog_dir,
+            is_page=is_page,
+        ),
+        output,
+        out_file,
     )
-    listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
-    rows_on_page = None if limit or (output or format_of(out_file)) is OutputFormat.CSV else ROWS_ON_A_PAGE
-    emit(listing, price_page(listing, rows_on_page, unpriced), output, out_file)
 
 
 @app.command("models")
@@ -226,121 +185,6 @@ def models(
     out_file: OutFileOption = None,
 ) -> None:
     """Shipped model architectures: exact parameters, context, checkpoint precision and other names."""
-    everything = list_models()
-    families = sorted({row.family for row in everything.rows})
-    if family is not None and family.casefold() not in families:
-        raise UnknownName("family", family, families, hint=f"Known: {', '.join(families)}.")
-    rows = [row for row in everything.rows if is_wanted_model(row, search, family)]
-    listing = arranged(everything.model_copy(update={"rows": rows}), sort, MODEL_ORDERS, limit)
-    emit(listing, model_page(listing), output, out_file)
+    from gpufleet.cli.catalog_answers import model_answer
 
-
-def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bool:
-    """Whether a model has the text in one of its names and is of the family."""
-    names = (name.casefold() for name in (row.name, *row.aliases))
-    of_family = family is None or row.family == family.casefold()
-    return of_family and (search is None or any(search.casefold() in name for name in names))
-
-
-def words(text: str) -> list[str]:
-    """The names of a comma-separated list."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    if not found:
-        raise UsageError("an empty list of names", found=text, expected="names separated by commas")
-    return found
-
-
-def resolve_gpus(catalog: Catalog, text: str | None) -> tuple[set[str] | None, list[str]]:
-    """Ids of a list of GPU names, and how incomplete names were read."""
-    if text is None:
-        return None, []
-    resolved = [resolve_gpu(catalog, word) for word in words(text)]
-    return {gpu.accelerator.name for gpu in resolved}, [f"{gpu.note}." for gpu in resolved if gpu.note]
-
-
-def clouds_of(catalog: Catalog, text: str | None) -> list[str] | None:
-    """Clouds of a comma-separated list."""
-    return None if text is None else [resolve_cloud(catalog, word) for word in words(text)]
-
-
-def price_kind(name: str) -> PriceKind:
-    """A price kind as people write it: on-demand, on_demand."""
-    known = {kind.value: kind for kind in PriceKind}
-    found = known.get(name.casefold().replace("-", "_"))
-    if found is None:
-        raise UnknownName("price kind", name, known, hint=f"Known: {', '.join(known)}.")
-    return found
-
-
-def all_of(*conditions: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    """Whether every condition holds."""
-    return lambda found: all(condition(found) for condition in conditions)
-
-
-def vendor_filter(catalog: Catalog, vendor: str | None) -> Callable[[Accelerator], bool]:
-    """Accelerators of one vendor."""
-    if vendor is None:
-        return lambda found: True
-    known = sorted({gpu.vendor for gpu in catalog.accelerators.values()})
-    if vendor.casefold() not in known:
-        raise UnknownName("vendor", vendor, known, hint=f"Known: {', '.join(known)}.")
-    return lambda found: found.vendor == vendor.casefold()
-
-
-def memory_filter(text: str | None) -> Callable[[Accelerator], bool]:
-    """Accelerators whose driver reports at least this much memory."""
-    least_bytes = 0.0 if text is None else parse_bytes(text)
-    return lambda found: found.memory_bytes >= least_bytes
-
-
-def total_memory_filter(catalog: Catalog, text: str | None) -> Callable[[Instance | IncompleteInstance], bool]:
-    """Instance types whose GPUs together have at least this much memory."""
-    if text is None:
-        return lambda found: True
-    least_bytes = parse_bytes(text)
-    return lambda found: isinstance(found, Instance) and gpu_memory_bytes(catalog, found) >= least_bytes
-
-
-def precision_filter(name: str | None) -> Callable[[Accelerator], bool]:
-    """Accelerators that compute in the arithmetic of a number format."""
-    if name is None:
-        return lambda found: True
-    arithmetics = {p.name: p.arithmetic for p in PRECISIONS.values()} | {"tf32": "tf32", "fp4": "fp4"}
-    if name.casefold() not in arithmetics:
-        raise UnknownName("precision", name, arithmetics, hint=f"Known: {', '.join(arithmetics)}.")
-    return lambda found: found.computes(arithmetics[name.casefold()])
-
-
-def sold_by_filter(catalog: Catalog, clouds: list[str] | None) -> Callable[[Accelerator], bool]:
-    """Accelerators that an instance type of these clouds holds."""
-    if clouds is None:
-        return lambda found: True
-    sold = {instance.accelerator for instance in catalog.described_instances if instance.cloud in clouds}
-    return lambda found: found.name in sold
-
-
-def nearly_enough_memory(catalog: Catalog, text: str | None) -> list[str]:
-    """Says which cards miss the limit only because drivers report less than the round figure they are sold by."""
-    least_bytes = 0.0 if text is None else parse_bytes(text)
-    near = [
-        f"{gpu.name} ({gpu.memory_bytes / GIB:.1f} GiB)"
-        for gpu in catalog.accelerators.values()
-        if gpu.memory_bytes < least_bytes <= gpu.marketed_memory_gb * GIB
-    ]
-    return [f"Sold as {text} but reporting less, so not listed: {', '.join(near)}."] if near else []
-
-
-def arranged(listing: AnyListing, sort: str | None, orders: SortKeys, limit: int | None) -> AnyListing:
-    """The listing in the order that is asked for, unknown values last, cut to the limit."""
-    rows: list[Any] = listing.rows if sort is None else in_order(listing.rows, sort, orders)
-    return listing.model_copy(update={"rows": rows if limit is None else rows[:limit]})
-
-
-def in_order(rows: list[Any], sort: str, orders: SortKeys) -> list[Any]:
-    """Rows by a key, backwards with '-' before it; rows without the value come last."""
-    name = sort.removeprefix("-")
-    if name not in orders:
-        raise UnknownName("order", sort, orders, hint=f"Known: {', '.join(orders)}.")
-    value = orders[name]
-    known = sorted((row for row in rows if value(row) is not None), key=value, reverse=sort.startswith("-"))
-    return [*known, *(row for row in rows if value(row) is None)]
+    emit(*model_answer(search=search, family=family, sort=sort, limit=limit), output, out_file)
