@@ -1,0 +1,90 @@
+"""Fitted step constants of engine eras: `data/calibration/engines.toml`, written by `tools/calibrate engines`."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from gpufleet.catalog.engines import find_engine
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.errors import DataMissing
+from gpufleet.provenance import Sourced
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+SHIPPED = Path(__file__).parent.parent / "data" / "calibration" / "engines.toml"
+
+
+@dataclass(frozen=True)
+class EngineEra:
+    """Versions of one engine that share step constants; `until` is the first version that no longer belongs."""
+
+    engine: str
+    name: str
+    until: str | None
+    grade: str
+    constants: Mapping[str, Sourced]
+
+    def holds(self, version: str) -> bool:
+        """Whether a version belongs to this era or an older one."""
+        return self.until is None or version_key(version) < version_key(self.until)
+
+
+def version_key(version: str) -> tuple[int, ...]:
+    """Numbers of a version in order: '0.11.2' before '1.0.0rc3'; a name without numbers counts as newest.
+
+    >>> version_key("0.8.0") < version_key("0.14.0") < version_key("nightly")
+    True
+    """
+    numbers = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
+    return tuple(int(n) for n in numbers.group(1).split(".")) if numbers else (sys.maxsize,)
+
+
+@lru_cache(maxsize=1)
+def load_eras() -> Mapping[str, tuple[EngineEra, ...]]:
+    """Eras of every engine, oldest first."""
+    eras: dict[str, list[EngineEra]] = {}
+    for row in tomllib.loads(SHIPPED.read_text(encoding="utf-8"))["era"]:
+        eras.setdefault(row["engine"], []).append(_era(row))
+    return {name: tuple(sorted(rows, key=_age)) for name, rows in eras.items()}
+
+
+def _age(era: EngineEra) -> tuple[int, ...]:
+    return (sys.maxsize,) if era.until is None else version_key(era.until)
+
+
+def _era(row: Mapping[str, Any]) -> EngineEra:
+    constants = {
+        name: Sourced(c["value"], c["unit"], row["source"], c.get("low"), c.get("high"))
+        for name, c in row["constants"].items()
+    }
+    return EngineEra(row["engine"], row["name"], row.get("until"), row["grade"], constants)
+
+
+def era_of(engine: str, version: str | None = None) -> EngineEra:
+    """The era that a version belongs to; the newest where no version is given."""
+    eras = load_eras().get(find_engine(engine).name)
+    if not eras:
+        raise DataMissing(f"no step constants are known for {engine}", hint=f"Known: {', '.join(load_eras())}.")
+    return next(era for era in eras if (version is None and era.until is None) or (version and era.holds(version)))
+
+
+def load_engine(engine: str, version: str | None = None) -> EngineProfile:
+    """An engine with memory rules and the step constants of the version's era."""
+    return with_era(find_engine(engine), era_of(engine, version))
+
+
+def with_era(profile: EngineProfile, era: EngineEra) -> EngineProfile:
+    """A profile with an era's constants put in; the worse of the two grades counts."""
+    grade = max(profile.grade, era.grade, key=("measured", "transferred", "roofline", "seed rule").index)
+    return replace(
+        profile, version_era=era.name, grade=grade, constants={**profile.constants, **era.constants}
+    )

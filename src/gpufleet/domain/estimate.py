@@ -1,0 +1,24 @@
+"""Estimates of many candidates over a grid of batches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.domain.arrays import FloatArray
+
+
+@dataclass(frozen=True)
+class LoadCurves:
+    """How each candidate behaves as its mean batch grows: rows are candidates, columns the shared `batch` grid.
+
+    `requests_per_s` is the arrival rate that keeps that batch decoding; `tpot_s` the mean time per output token;
+    `lone_ttft_s` (one per candidate) the TTFT of a request that finds the engine idle.
+    """
+
+    batch: FloatArray
+    decode_step_s: FloatArray
+    prompt_extra_s: FloatArray
+    tpot_s: FloatArray
+    requests_per_s: FloatArray
+    lone_ttft_s: FloatArray
+    largest_batch: FloatArray

@@ -1,0 +1,27 @@
+"""The link between GPUs where no instance is named."""
+
+from __future__ import annotations
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.units import GB
+
+LANE_GIGABYTES_PER_S = {2: 0.5, 3: 1.0, 4: 2.0, 5: 4.0, 6: 8.0}
+SLOT_LANES = 16
+
+
+def pcie_bytes_per_s(generation: int | None) -> float:
+    """Rate of a x16 slot in one direction; generation 3 where it is not known.
+
+    16 lanes x 2**(generation - 3) GB/s   [bytes/s]   Source: PCI-SIG base specifications, before encoding overhead.
+
+    >>> pcie_bytes_per_s(4) / 1e9
+    32.0
+    """
+    return LANE_GIGABYTES_PER_S[generation or 3] * SLOT_LANES * GB
+
+
+def usual_link(gpu: Accelerator) -> tuple[bool, float]:
+    """(is PCIe, bytes/s per GPU and direction): NVLink where the device has it, else a full slot."""
+    if gpu.nvlink_bytes_per_s:
+        return False, gpu.nvlink_bytes_per_s
+    return True, pcie_bytes_per_s(gpu.pcie_generation)

@@ -1,0 +1,203 @@
+"""Every replica worth looking at: accelerators and links on sale, sizes, layouts, formats and engines."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.layout.enumerate import conceivable_layouts
+from gpufleet.layout.feasible import refusal
+from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.memory.fit import Demand as MemoryDemand
+from gpufleet.memory.fit import MemoryBudget, memory_budget
+from gpufleet.memory.overhead import EngineMemory
+from gpufleet.memory.weights import ElementBytes
+from gpufleet.performance.serving import Lengths
+from gpufleet.units import GIB
+
+
+@dataclass
+class Rejections:
+    """How many candidates each reason rejected, and the one that came nearest (smallest shortfall)."""
+
+    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    nearest: dict[str, tuple[float, str]] = field(default_factory=dict)
+
+    def add(self, reason: str, what: str, shortfall: float = 0.0, count: int = 1) -> None:
+        """Count a rejection and keep the nearest miss."""
+        self.counts[reason] += count
+        if reason not in self.nearest or shortfall < self.nearest[reason][0]:
+            self.nearest[reason] = (shortfall, what)
+
+    def rows(self) -> list[tuple[str, int, str]]:
+        """(reason, count, best) with the commonest reason first."""
+        order = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
+        return [(reason, self.counts[reason], self.nearest[reason][1]) for reason in order]
+
+
+class Host(NamedTuple):
+    """GPUs that a replica may span: an accelerator and the link between them."""
+
+    accelerator: int
+    link_is_pcie: bool
+    link_bytes_per_s: float
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the search may combine."""
+
+    palette: Palette
+    instances: tuple[Instance, ...]
+    gpus_per_replica: tuple[int, ...] = (1, 2, 4, 8, 16)
+
+
+class _Replica(NamedTuple):
+    host: Host
+    weight_format: int
+    kv_precision: int
+    engine: int
+    layout: Layout
+
+
+def replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Candidates:
+    """Every replica that the rules allow, as candidates; the others are counted with their reason."""
+    found = list(_replicas(arch, choices, rejections))
+    hosts = [r.host for r in found]
+    layouts = [r.layout for r in found]
+    return Candidates(
+        choices.palette,
+        accelerator=np.array([h.accelerator for h in hosts], dtype=np.int64),
+        weight_format=np.array([r.weight_format for r in found], dtype=np.int64),
+        kv_precision=np.array([r.kv_precision for r in found], dtype=np.int64),
+        engine=np.array([r.engine for r in found], dtype=np.int64),
+        tp=np.array([x.tp for x in layouts], dtype=np.int64),
+        pp=np.array([x.pp for x in layouts], dtype=np.int64),
+        ep=np.array([x.ep for x in layouts], dtype=np.int64),
+        attention_dp=np.array([x.attention_dp for x in layouts], dtype=np.int64),
+        link_is_pcie=np.array([h.link_is_pcie for h in hosts], dtype=np.bool_),
+        link_bytes_per_s=np.array([h.link_bytes_per_s for h in hosts], dtype=np.float64),
+    )
+
+
+def hosts(palette: Palette, instances: Iterable[Instance], sizes: Sequence[int]) -> list[tuple[Host, int]]:
+    """Distinct (host, GPUs of a replica) that the instances offer; one GPU needs no link."""
+    index = {a.name: i for i, a in enumerate(palette.accelerators)}
+    found: set[tuple[Host, int]] = set()
+    for instance in instances:
+        gpu = index[instance.accelerator]
+        is_pcie, link = not instance.fabric.is_switched, instance.fabric.bytes_per_s or 0.0
+        for size in (s for s in sizes if s <= instance.gpu_count):
+            found.add((Host(gpu, False, 0.0) if size == 1 else Host(gpu, is_pcie, link), size))
+    return sorted(found)
+
+
+def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Iterator[_Replica]:
+    palette = choices.palette
+    layouts = {size: conceivable_layouts(arch, size) for size in choices.gpus_per_replica}
+    for host, size in hosts(palette, choices.instances, choices.gpus_per_replica):
+        gpu = palette.accelerators[host.accelerator]
+        if size > 1 and not host.link_bytes_per_s:
+            rejections.add("the link between the GPUs is not known", f"{size}x {gpu.name}", count=len(layouts[size]))
+            continue
+        for engine_index, engine in enumerate(palette.engines):
+            for format_index, kv_index in _formats(palette, engine, gpu, rejections):
+                for layout in layouts[size]:
+                    reason = refusal(arch, layout, palette.weight_formats[format_index])
+                    if reason is None:
+                        yield _Replica(host, format_index, kv_index, engine_index, layout)
+                    else:
+                        rejections.add(reason, f"{size}x {gpu.name} {layout.label}")
+
+
+def _formats(
+    palette: Palette, engine: EngineProfile, gpu: Accelerator, rejections: Rejections
+) -> list[tuple[int, int]]:
+    """Pairs of weight and KV format that this engine runs on this accelerator."""
+    runs = []
+    for i, weights in enumerate(palette.weight_formats):
+        reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False)
+        if reason:
+            rejections.add(_without_name(reason, gpu), f"{gpu.name} in {weights.name}")
+        else:
+            runs.append(i)
+    kv = [j for j, precision in enumerate(palette.kv_precisions) if kv_refusal(engine, gpu, precision) is None]
+    return [(i, j) for i in runs for j in kv]
+
+
+def _without_name(reason: str, gpu: Accelerator) -> str:
+    """The reason of a whole class of devices."""
+    return reason.replace(f"{gpu.name} ({gpu.generation})", f"{gpu.generation}").replace(gpu.name, gpu.generation)
+
+
+def with_fp16_twins(formats: Iterable[WeightFormat], fp16: Precision) -> tuple[WeightFormat, ...]:
+    """The formats, and each bf16 part in fp16: what engines do on cards without bf16 arithmetic."""
+    found = {w.name: w for w in formats}
+    for weights in list(found.values()):
+        twin = _in_fp16(weights, fp16)
+        found.setdefault(twin.name, twin)
+    return tuple(found.values())
+
+
+def _in_fp16(weights: WeightFormat, fp16: Precision) -> WeightFormat:
+    parts = {part: getattr(weights, part) for part in ("base", "attention", "mlp", "experts", "head")}
+    changed = {part: fp16 for part, precision in parts.items() if precision.name == "bf16"}
+    if not changed:
+        return weights
+    name = "fp16" if weights.name == "bf16" else f"{weights.name} over fp16"
+    return replace(weights, name=name, **changed)
+
+
+@dataclass(frozen=True)
+class Room:
+    """Memory of every candidate: its budget and the most sequences that decode together."""
+
+    budget: MemoryBudget
+    largest_batch: FloatArray
+    limited_by_engine: BoolArray
+
+
+def room(arch: Architecture, candidates: Candidates, lengths: Lengths) -> Room:
+    """What fits beside the weights: sequences of full length in the KV pool, at most what the engine admits."""
+    c, palette = candidates, candidates.palette
+    engine = EngineMemory.gather(palette.engines, palette.accelerators, c.engine, c.accelerator)
+    kv_bytes = np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision]
+    demand = MemoryDemand(
+        kv_bytes, lengths.input_tokens + lengths.output_tokens, c.tp, c.pp, c.ep, c.attention_dp,
+        prompt_tokens=lengths.input_tokens,
+    )  # fmt: skip
+    budget = memory_budget(arch, ElementBytes.gather(palette.weight_formats, c.weight_format), engine, demand)
+    admitted = np.asarray(engine.max_batch * c.attention_dp, dtype=np.float64)
+    held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)
+    return Room(budget, np.minimum(held, admitted), held > admitted)
+
+
+def keep_fitting(candidates: Candidates, space: Room, rejections: Rejections) -> BoolArray:
+    """Candidates that hold at least one sequence; the others are counted with how much is missing per GPU."""
+    fits = space.largest_batch >= 1
+    short = np.broadcast_to(np.asarray(space.budget.short_by_bytes, dtype=np.float64), fits.shape)
+    for row in np.flatnonzero(~fits):
+        missing = max(float(short[row]), 0.0)
+        what = f"{describe(candidates, int(row))}: short by {missing / GIB:.1f} GiB per GPU"
+        rejections.add("does not fit in memory", what, missing)
+    return fits
+
+
+def describe(candidates: Candidates, row: int) -> str:
+    """A candidate in words: 4x L40S TP4 bf16."""
+    c = candidates
+    gpu, weights = c.palette.accelerators[c.accelerator[row]], c.palette.weight_formats[c.weight_format[row]]
+    layout = Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
+    return f"{layout.num_devices}x {gpu.name} {layout.label} {weights.name}"

@@ -1,0 +1,225 @@
+"""Which machines serve a workload within its objectives at least cost.
+
+Arrays have one row per candidate replica and one column per batch of the shared grid; offers join at the end.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
+from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.estimate import LoadCurves
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.slo import Limit
+from gpufleet.domain.workload import Workload
+from gpufleet.performance.load_curves import (
+    crowded_batch,
+    latency_percentile_s,
+    sustained_requests_per_s,
+    tpot_percentile_s,
+    ttft_percentiles_s,
+)
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Lengths
+from gpufleet.pricing.effective_price import effective_usd_per_hour
+
+QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
+ADMISSION_QUANTILE = 0.95
+LOAD, ROOM, SATURATION = "load", "KV room", "throughput"
+
+
+@dataclass(frozen=True)
+class Demand:
+    """A workload and how much slack to keep: capacity for rate x (1 + headroom), at least `min_replicas`."""
+
+    workload: Workload
+    headroom_ratio: float = 0.0
+    min_replicas: int = 1
+
+    @property
+    def lengths(self) -> Lengths:
+        """Tokens of a request."""
+        return Lengths(self.workload.input_tokens, self.workload.output_tokens)
+
+    @property
+    def planned_requests_per_s(self) -> float:
+        """The rate that capacity is bought for."""
+        return self.workload.rate_requests_per_s * (1 + self.headroom_ratio)
+
+
+@dataclass(frozen=True)
+class Capacity:
+    """What one replica of each candidate sustains within the objectives.
+
+    `objectives_s` maps a limit's label to seconds [candidate, batch]; `breaks` maps a reason to where it forbids a
+    batch; `best` is the column of the highest admissible rate, `requests_per_s` that rate (0: none is admissible).
+    """
+
+    curves: LoadCurves
+    objectives_s: dict[str, FloatArray]
+    breaks: dict[str, BoolArray]
+    best: IntArray
+    requests_per_s: FloatArray
+    sustained_requests_per_s: FloatArray
+
+    @property
+    def is_feasible(self) -> BoolArray:
+        """Candidates with an admissible batch."""
+        return self.requests_per_s > 0
+
+
+def objective_s(curves: LoadCurves, candidates: Candidates, lengths: Lengths, limit: Limit) -> FloatArray:
+    """Seconds of one objective for every candidate at every batch."""
+    quantile, groups = QUANTILES[limit.statistic], candidates.attention_dp[:, None].astype(np.float64)
+    if limit.metric == "ttft":
+        return ttft_percentiles_s(curves, groups, quantile)
+    if limit.metric == "tpot":
+        return tpot_percentile_s(curves, quantile)
+    return latency_percentile_s(curves, groups, lengths, quantile)
+
+
+def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand) -> Capacity:
+    """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
+    limits = demand.workload.slo.limits
+    objectives = {limit.label: objective_s(curves, candidates, demand.lengths, limit) for limit in limits}
+    sustained = sustained_requests_per_s(curves)
+    breaks = {limit.label: ~(objectives[limit.label] <= limit.limit_s) for limit in limits}
+    breaks[ROOM] = crowded_batch(curves.batch, ADMISSION_QUANTILE)[None, :] > curves.largest_batch[:, None]
+    breaks[LOAD] = ~(curves.requests_per_s <= HIGHEST_LOAD_RATIO * sustained[:, None])
+    admissible = ~np.any(list(breaks.values()), axis=0) & np.isfinite(curves.tpot_s)
+    rates = np.where(admissible, curves.requests_per_s, 0.0)
+    best = np.argmax(rates, axis=1)
+    return Capacity(curves, objectives, breaks, best, rates[np.arange(len(best)), best], sustained)
+
+
+def binding_limit(found: Capacity, row: int) -> str:
+    """What forbids the next larger batch of a candidate."""
+    following = min(int(found.best[row]) + 1, len(found.curves.batch) - 1)
+    broken = [reason for reason, where in found.breaks.items() if where[row, following]]
+    return broken[0] if broken else SATURATION
+
+
+@dataclass(frozen=True)
+class Placement:
+    """Replicas of one candidate on one instance type: as many as needed, packed whole into machines."""
+
+    instance: Instance
+    row: int
+    replicas: int
+    instance_count: int
+    gpus_per_replica: int
+
+    @property
+    def idle_gpus(self) -> int:
+        """GPUs that are paid for and hold no replica."""
+        return round(self.instance.gpu_count * self.instance_count) - self.replicas * self.gpus_per_replica
+
+
+def is_host(instance: Instance, candidates: Candidates) -> BoolArray:
+    """Candidates whose replica fits into one machine of this type and was rated on its link."""
+    accelerators = [a.name for a in candidates.palette.accelerators]
+    if instance.accelerator not in accelerators:
+        return np.zeros(len(candidates), dtype=np.bool_)
+    same_gpu = candidates.accelerator == accelerators.index(instance.accelerator)
+    same_link = (candidates.link_is_pcie == (not instance.fabric.is_switched)) & (
+        candidates.link_bytes_per_s == (instance.fabric.bytes_per_s or 0.0)
+    )
+    return np.asarray(
+        same_gpu & (same_link | (candidates.num_devices == 1)) & (candidates.num_devices <= instance.gpu_count)
+    )
+
+
+def place(instance: Instance, candidates: Candidates, found: Capacity, demand: Demand) -> Placement | None:
+    """The candidate that needs the fewest machines of this type; among equals the one with most capacity to spare."""
+    rows = np.flatnonzero(is_host(instance, candidates) & found.is_feasible)
+    if not len(rows):
+        return None
+    per_instance = np.floor(instance.gpu_count / candidates.num_devices[rows])
+    needed = np.ceil(demand.planned_requests_per_s / found.requests_per_s[rows])
+    machines = np.ceil(np.maximum(needed, demand.min_replicas) / per_instance)
+    spare = machines * per_instance * found.requests_per_s[rows]
+    chosen = np.lexsort((rows, -spare, machines))[0]
+    row, count = int(rows[chosen]), int(machines[chosen])
+    return Placement(instance, row, count * int(per_instance[chosen]), count, int(candidates.num_devices[row]))
+
+
+@dataclass(frozen=True)
+class PricedPlacement:
+    """A placement bought through an offer."""
+
+    placement: Placement
+    offer: Offer
+
+    @property
+    def usd_per_hour(self) -> float:
+        """What all machines cost."""
+        return float(self.placement.instance_count * effective_price(self.offer))
+
+
+def effective_price(offer: Offer) -> float:
+    """Hourly price of one instance of an offer."""
+    return float(effective_usd_per_hour(offer.price_per_instance_usd_per_hour, offer.upfront_usd))
+
+
+def rank(placements: Iterable[Placement], offers: Sequence[Offer]) -> list[PricedPlacement]:
+    """Every placement through every offer of its instance type, cheapest first; ties keep a fixed order."""
+    by_type = {(p.instance.cloud, p.instance.name): p for p in placements}
+    priced = [PricedPlacement(by_type[key], o) for o in offers if (key := (o.cloud, o.instance)) in by_type]
+    return sorted(
+        priced, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
+    )
+
+
+def best_of_each_type(ranked: Iterable[PricedPlacement]) -> list[PricedPlacement]:
+    """The cheapest region of each instance type and price kind, in order."""
+    best: dict[tuple[str, str, str], PricedPlacement] = {}
+    for priced in ranked:
+        best.setdefault((priced.offer.cloud, priced.offer.instance, priced.offer.price_kind.value), priced)
+    return list(best.values())
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One candidate at the rate that its replicas really get."""
+
+    batch: float
+    requests_per_s: float
+    objectives_s: dict[str, float]
+
+
+def operate(found: Capacity, row: int, requests_per_s: float) -> Operation:
+    """Batch and objectives at a rate, between the columns of the grid."""
+    columns = int(found.best[row]) + 1
+    rates = np.maximum.accumulate(found.curves.requests_per_s[row, :columns])
+    position = float(np.interp(requests_per_s, rates, np.arange(columns)))
+    below = min(int(position), columns - 1)
+    above, share = min(below + 1, columns - 1), position - below
+
+    def at(values: FloatArray) -> float:
+        return float(values[below] * (1 - share) + values[above] * share)
+
+    return Operation(
+        at(found.curves.batch), requests_per_s, {name: at(values[row]) for name, values in found.objectives_s.items()}
+    )
+
+
+def minimum_to_serve(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:
+    """For each limit, the smallest value at which some candidate becomes feasible with the other limits kept.
+
+    Returns (limit, needed seconds, candidate); a limit that cannot mend the plan alone is left out.
+    """
+    needed = []
+    for limit in limits:
+        others = [where for reason, where in found.breaks.items() if reason != limit.label]
+        open_to_it = ~np.any(others, axis=0) & np.isfinite(found.objectives_s[limit.label])
+        seconds = np.where(open_to_it, found.objectives_s[limit.label], np.inf)
+        row = int(np.unravel_index(np.argmin(seconds), seconds.shape)[0])
+        if math.isfinite(float(seconds.min())):
+            needed.append((limit, float(seconds.min()), row))
+    return needed
+

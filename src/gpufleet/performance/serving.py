@@ -1,0 +1,198 @@
+"""What an engine delivers: TTFT, TPOT and throughput of continuous and static batching, in closed form.
+
+Constants of an engine (`data/calibration/engines.toml`), by name:
+decode_scale_ratio, step_overhead_s, layer_overhead_s   one decode step = scale * kernels + step + layer * layers
+prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
+prefill_scale_ratio, request_overhead_s, token_overhead_s   time to first token of a lone request
+first_flush_ratio                                       share of the streaming interval that delays the first token
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.performance.queueing import mean_wait_s, wait_percentile_s
+from gpufleet.performance.step import StepLoad, StepModel
+
+SHORTEST_STEP_RATIO = 0.5
+HIGHEST_LOAD_RATIO = 0.95
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """Tokens of a request: `input_tokens` of prompt and `output_tokens` generated (mean values)."""
+
+    input_tokens: Floats
+    output_tokens: Floats
+
+    @property
+    def mean_decode_context_tokens(self) -> Floats:
+        """Context that a decode step sees on average: the prompt and half of the output."""
+        return self.input_tokens + self.output_tokens / 2
+
+
+@dataclass(frozen=True)
+class Client:
+    """How the measuring client behaves: `waves` prompts per client, and the engine's streaming interval."""
+
+    waves: Floats = np.inf
+    stream_interval_tokens: Floats = 1.0
+
+
+@dataclass(frozen=True)
+class Phases:
+    """Seconds of the two things that a busy engine does, per candidate at one batch.
+
+    `decode_step_s` gives every sequence a token; `prompt_extra_s` is what one prompt adds to such a step.
+    """
+
+    decode_step_s: FloatArray
+    prompt_extra_s: FloatArray
+
+
+@dataclass(frozen=True)
+class Serving:
+    """Steady continuous batching of one replica."""
+
+    batch: FloatArray
+    tpot_s: FloatArray
+    ttft_s: FloatArray
+    requests_per_s: FloatArray
+
+    def output_tokens_per_s(self, lengths: Lengths) -> FloatArray:
+        """Tokens generated per second by the replica."""
+        return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
+
+
+def engine_step_s(model: StepModel, kernels_s: FloatArray) -> FloatArray:
+    """One decode step as the engine runs it.
+
+    t = max(k t_kernels + o_step + o_layer layers, t_kernels / 2)   [s]
+    A negative o_layer is programmatic launch, which hides part of every kernel's fixed time.
+    """
+    c = model.candidates
+    step_s = (
+        c.engine_constant("decode_scale_ratio") * kernels_s
+        + c.engine_constant("step_overhead_s")
+        + c.engine_constant("layer_overhead_s") * model.arch.num_layers
+    )
+    return np.asarray(np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s), dtype=np.float64)
+
+
+def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
+    """Decode step at `batch`, and what one prompt adds to such a step."""
+    context = lengths.mean_decode_context_tokens
+    decode = model.seconds(StepLoad(batch, context))
+    mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, 1.0, lengths.input_tokens))
+    return Phases(engine_step_s(model, decode), np.maximum(mixed - decode, 0.0))
+
+
+def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
+    """Time to first token of `prompts` requests that find the engine idle and are prefilled together.
+
+    TTFT = a + b input_tokens + k_p t_prefill   [s]   a: request handling, b: tokenising, k_p: engine over kernels
+    """
+    c = model.candidates
+    prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
+    prefill = model.seconds(StepLoad(np.zeros(len(c)), 1.0, prompts, lengths.input_tokens))
+    return np.asarray(
+        c.engine_constant("request_overhead_s")
+        + c.engine_constant("token_overhead_s") * lengths.input_tokens
+        + c.engine_constant("prefill_scale_ratio") * prefill,
+        dtype=np.float64,
+    )
+
+
+def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Time per output token in steady continuous batching.
+
+    TPOT = t_decode(B) + phi (B - 1) / output_tokens * t_prompt   [s]
+    While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
+    lengthens one of its steps.
+    """
+    mixing = model.candidates.engine_constant("prefill_mixing_ratio")
+    neighbours = np.maximum(batch - 1, 0.0) / model.candidates.attention_dp
+    return np.asarray(at.decode_step_s + mixing * neighbours / lengths.output_tokens * at.prompt_extra_s)
+
+
+def cycle_s(at: Phases, per_token_s: FloatArray, lengths: Lengths) -> FloatArray:
+    """Time that a request occupies a batch slot: its prefill and all its decode steps."""
+    return np.asarray(at.prompt_extra_s + per_token_s * lengths.output_tokens, dtype=np.float64)
+
+
+def closed_loop(
+    model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats, client: Client
+) -> Serving:
+    """`concurrency` clients that send the next request when the last one is answered.
+
+    `largest_batch` is what the KV pool and the engine admit; the other clients queue for a slot.
+    """
+    concurrency = np.asarray(concurrency, dtype=np.float64)
+    batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
+    at = phases(model, batch, lengths)
+    per_token_s = tpot_s(model, at, batch, lengths)
+    rate = batch / cycle_s(at, per_token_s, lengths)
+    first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
+    flushed = flushed_tokens(model, client, lengths)
+    streamed_s = per_token_s * (lengths.output_tokens - flushed) / np.maximum(lengths.output_tokens - 1, 1)
+    return Serving(batch, streamed_s, first_s + flushed * per_token_s + (concurrency - batch) / rate, rate)
+
+
+def flushed_tokens(model: StepModel, client: Client, lengths: Lengths) -> FloatArray:
+    """Tokens after the first that the engine holds back before the client sees anything."""
+    interval = np.minimum(client.stream_interval_tokens, lengths.output_tokens)
+    return np.asarray(model.candidates.engine_constant("first_flush_ratio") * np.maximum(interval - 1, 0))
+
+
+def loaded_ttft_s(
+    model: StepModel, at: Phases, batch: FloatArray, rate: FloatArray, lengths: Lengths, client: Client
+) -> FloatArray:
+    """Mean time until the engine has the first token, in a closed loop.
+
+    lone request + half a running step + M/D/1 wait for others' prompts + the start burst once in `waves`, in which
+    prompt i waits for i - 1 others   [s]
+    """
+    in_group = np.maximum(batch / model.candidates.attention_dp, 1.0)
+    everyone_first_s = (in_group - 1) / 2 * at.prompt_extra_s
+    prefill_load = np.minimum(rate / model.candidates.attention_dp * at.prompt_extra_s, HIGHEST_LOAD_RATIO)
+    wait_s = np.minimum(mean_wait_s(prefill_load, at.prompt_extra_s), everyone_first_s)
+    burst_s = everyone_first_s / client.waves
+    return np.asarray(lone_ttft_s(model, lengths) + at.decode_step_s / 2 + wait_s + burst_s, dtype=np.float64)
+
+
+def ttft_percentile_s(
+    at: Phases, lone_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: float | None
+) -> FloatArray:
+    """TTFT under Poisson arrivals that a share `quantile` of requests stays below; None means the mean.
+
+    M/D/1 wait for others' prompts + the running step + a lone request   [s]
+    """
+    load = requests_per_s / groups * at.prompt_extra_s
+    if quantile is None:
+        return np.asarray(lone_s + at.decode_step_s / 2 + mean_wait_s(load, at.prompt_extra_s))
+    wait_s = wait_percentile_s(quantile, load, at.prompt_extra_s)
+    return np.asarray(lone_s + quantile * at.decode_step_s + wait_s)
+
+
+def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
+    """A fixed batch that is prefilled together and decoded to the end.
+
+    latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B)   [s]
+    """
+    step_s = engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)))
+    first_s = lone_ttft_s(model, lengths, batch)
+    latency_s = first_s + (lengths.output_tokens - 1) * step_s
+    return Serving(batch, step_s, first_s, batch / latency_s)
+
+
+def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
+    """Throughput when the queue never empties and `batch` sequences are always decoding; TTFT is of the engine alone.
+
+    rate = B / (t_prompt + output_tokens TPOT(B))   [1/s]
+    """
+    at = phases(model, batch, lengths)
+    per_token_s = tpot_s(model, at, batch, lengths)
+    return Serving(batch, per_token_s, lone_ttft_s(model, lengths), batch / cycle_s(at, per_token_s, lengths))

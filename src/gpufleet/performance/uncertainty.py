@@ -1,0 +1,74 @@
+"""How far a prediction may be off: log-normal factors learnt from what the fit had not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.architecture import Architecture, LatentAttention
+from gpufleet.domain.arrays import FloatArray, Floats, IntArray
+from gpufleet.domain.calibration import AttentionCurves, Curves
+from gpufleet.performance.step import StepModel
+from gpufleet.provenance import Grade
+
+NORMAL_P90 = 1.2816
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """Factors that turn an expected value into its 10th and 90th percentile, per candidate."""
+
+    low_ratio: FloatArray
+    high_ratio: FloatArray
+
+    def around(self, expected: Floats) -> tuple[FloatArray, FloatArray]:
+        """The 10th and 90th percentile of a quantity of this kind."""
+        return np.asarray(expected * self.low_ratio), np.asarray(expected * self.high_ratio)
+
+
+def time_bounds(model: StepModel, quantity: str) -> Bounds:
+    """Bounds of `tpot` or `ttft`: the engine's left-out residuals, widened where kernels were not measured.
+
+    ln factor = +- sqrt(engine^2 + kernels^2), centred on the engine's median residual   [1]
+    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit; kernels: the same of curves lent
+    by another accelerator, 0 where they were measured on this one.
+    """
+    c = model.candidates
+    low, high = c.engine_constant(f"{quantity}_log_low"), c.engine_constant(f"{quantity}_log_high")
+    borrowed_low, borrowed_high = _borrowed_log_ratios(model)
+    return Bounds(
+        low_ratio=np.exp(-np.sqrt(np.minimum(low, 0.0) ** 2 + borrowed_low**2)),
+        high_ratio=np.exp(np.sqrt(np.maximum(high, 0.0) ** 2 + borrowed_high**2)),
+    )
+
+
+def _borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
+    """The widest ln ratios of the curves that carry a decode step; 0 where all were measured on the device."""
+    low, high = np.zeros(len(model.candidates)), np.zeros(len(model.candidates))
+    for curves in weighty_curves(model):
+        borrowed = curves.grade > Grade.MEASURED
+        low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
+        high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
+    return low, high
+
+
+def grades(model: StepModel) -> IntArray:
+    """The worst grade among the curves that carry a step, and the engine's own."""
+    worst = np.array([Grade[engine.grade.upper().replace(" ", "_")] for engine in model.candidates.palette.engines])
+    grade: IntArray = worst[model.candidates.engine].astype(np.int64)
+    for curves in weighty_curves(model):
+        grade = np.maximum(grade, curves.grade)
+    tp_grade = np.where(model.candidates.num_devices > 1, model.hardware.collectives.grade, 0)
+    return np.maximum(grade, tp_grade)
+
+
+def weighty_curves(model: StepModel) -> list[Curves]:
+    """Curves of the operators that a step of this architecture spends its time in."""
+    hw, arch = model.hardware, model.arch
+    products: list[Curves] = [hw.attention_gemm, hw.experts if arch.is_moe else hw.mlp_gemm]
+    return [*products, _attention(hw.attention, hw.latent_attention.decode, arch)]
+
+
+def _attention(plain: AttentionCurves, latent: Curves, arch: Architecture) -> Curves:
+    return latent if isinstance(arch.blocks[0].mixer, LatentAttention) else plain.decode

@@ -1,0 +1,1 @@
+"""USD: what machines, tokens and requests cost."""

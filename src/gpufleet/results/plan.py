@@ -1,0 +1,104 @@
+"""A priced serving plan."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+
+
+class Deployment(Result):
+    """One way to serve the workload: machines, layout, what they deliver and cost.
+
+    `latency` maps an objective's name (ttft.p95) to its figure at the asked rate. `headroom_ratio` is how much the rate
+    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica.
+    """
+
+    cloud: str
+    region: str
+    instance: str
+    instance_count: int
+    gpu: str
+    gpus_per_instance: float
+    price_kind: str
+    price_basis: str
+    price_source: str
+    price_as_of: date
+    price_per_instance_usd_per_hour: float
+    price_per_gpu_usd_per_hour: float
+    engine: str
+    weight_format: str
+    kv_precision: str
+    layout: str
+    gpus_per_replica: int
+    replicas: int
+    idle_gpus: int
+    batch: float
+    largest_batch: float
+    latency: dict[str, Figure]
+    requests_per_s_capacity: Figure
+    load_ratio: float
+    headroom_ratio: float
+    usd_per_hour: float
+    usd_per_month: float
+    usd_per_million_output_tokens: float
+    usd_per_request: float
+    binding_limit: str
+    is_tight: bool
+    grade: str
+
+
+class RejectionCount(Result):
+    """Candidates that one rule rejected, and the one that came nearest."""
+
+    reason: str
+    count: int
+    best: str
+
+
+class Relaxation(Result):
+    """A limit that would have to give way, alone, for one candidate to become feasible, and how far."""
+
+    limit: str
+    asked: str
+    needed: str
+    candidate: str
+
+
+class PriceSource(Result):
+    """Where prices of a plan come from."""
+
+    id: str
+    title: str
+    as_of: date
+
+
+class ServePlan(Result):
+    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
+
+    schema_version: str = SCHEMA_VERSION
+    model: str
+    num_parameters: int
+    num_active_parameters: int
+    inputs: list[Input]
+    objectives: dict[str, float]
+    deployments: list[Deployment]
+    spot_alternative: Deployment | None = None
+    rejections: list[RejectionCount]
+    relaxations: list[Relaxation] = []
+    num_layouts: int
+    num_configurations: int
+    num_offers: int
+    price_sources: list[PriceSource]
+    notes: list[str] = []
+    input_hash: str
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether any deployment serves the workload within its objectives."""
+        return bool(self.deployments)
+
+    @property
+    def answer(self) -> Deployment:
+        """The cheapest deployment."""
+        return self.deployments[0]

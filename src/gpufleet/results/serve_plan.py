@@ -1,0 +1,191 @@
+"""A `ServePlan` from a solved serving question: picks figures, adds ranges and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.architecture.parameters import num_active_parameters, num_parameters
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.slo import Limit
+from gpufleet.optimize.replicas import describe
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import (
+    ROOM,
+    SATURATION,
+    PricedPlacement,
+    binding_limit,
+    effective_price,
+    minimum_to_serve,
+    operate,
+)
+from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
+from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
+from gpufleet.provenance import Grade, Source
+from gpufleet.results.base import Figure, Input
+from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, Relaxation, ServePlan
+from gpufleet.units import MILLISECOND
+
+ONE_REPLICA = "one replica is enough"
+
+
+@dataclass(frozen=True)
+class Context:
+    """What turns rows of a solution into deployments."""
+
+    question: ServeQuestion
+    solution: ServeSolution
+    tpot: Bounds
+    ttft: Bounds
+    grades: Sequence[int]
+
+    @classmethod
+    def of(cls, question: ServeQuestion, solution: ServeSolution) -> Context:
+        """Ranges and grades of all candidates of a solution."""
+        model = solution.model
+        return cls(question, solution, time_bounds(model, "tpot"), time_bounds(model, "ttft"), list(grades(model)))
+
+
+def serve_plan(
+    question: ServeQuestion,
+    solution: ServeSolution,
+    inputs: list[Input],
+    sources: Mapping[str, Source],
+    input_hash: str,
+    notes: list[str],
+    num_rows: int = 10,
+) -> ServePlan:
+    """The answer: at most `num_rows` deployments, cheapest first, with everything that was rejected."""
+    context = Context.of(question, solution)
+    deployments = [deployment(context, priced) for priced in solution.ranked[:num_rows]]
+    limits = question.demand.workload.slo.limits
+    return ServePlan(
+        model=question.arch.name,
+        num_parameters=num_parameters(question.arch),
+        num_active_parameters=num_active_parameters(question.arch),
+        inputs=inputs,
+        objectives={limit.label: limit.limit_s for limit in limits},
+        deployments=deployments,
+        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        relaxations=[] if deployments else relaxations(context, limits),
+        num_layouts=solution.num_layouts,
+        num_configurations=solution.num_configurations,
+        num_offers=len(question.offers),
+        price_sources=price_sources(deployments, sources),
+        notes=notes,
+        input_hash=input_hash,
+    )
+
+
+def deployment(context: Context, priced: PricedPlacement) -> Deployment:
+    """One priced placement at the rate that each of its replicas gets."""
+    question, solution = context.question, context.solution
+    p, offer, c = priced.placement, priced.offer, solution.candidates
+    demand, palette, row = question.demand, c.palette, priced.placement.row
+    rate = demand.workload.rate_requests_per_s
+    running = operate(solution.found, row, rate / p.replicas)
+    latency = objectives(context, row, running.objectives_s)
+    capacity = p.replicas * float(solution.found.requests_per_s[row])
+    return Deployment(
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        instance_count=p.instance_count,
+        gpu=p.instance.accelerator,
+        gpus_per_instance=p.instance.gpu_count,
+        price_kind=offer.price_kind.value,
+        price_basis=offer.basis.value,
+        price_source=offer.source,
+        price_as_of=offer.as_of,
+        price_per_instance_usd_per_hour=effective_price(offer),
+        price_per_gpu_usd_per_hour=effective_price(offer) / p.instance.gpu_count,
+        engine=palette.engines[c.engine[row]].name,
+        weight_format=palette.weight_formats[c.weight_format[row]].name,
+        kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
+        layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])).label,
+        gpus_per_replica=p.gpus_per_replica,
+        replicas=p.replicas,
+        idle_gpus=p.idle_gpus,
+        batch=running.batch,
+        largest_batch=float(solution.found.curves.largest_batch[row]),
+        latency=latency,
+        requests_per_s_capacity=capacity_figure(context, row, capacity),
+        load_ratio=running.requests_per_s / float(solution.found.sustained_requests_per_s[row]),
+        headroom_ratio=capacity / rate - 1,
+        usd_per_hour=priced.usd_per_hour,
+        usd_per_month=float(usd_per_month(priced.usd_per_hour)),
+        usd_per_million_output_tokens=float(
+            usd_per_million_tokens(priced.usd_per_hour, rate * demand.workload.output_tokens)
+        ),
+        usd_per_request=float(usd_per_request(priced.usd_per_hour, rate)),
+        binding_limit=what_binds(context, priced),
+        is_tight=is_tight(latency, demand.workload.slo.limits),
+        grade=Grade(context.grades[row]).label,
+    )
+
+
+def objectives(context: Context, row: int, seconds: Mapping[str, float]) -> dict[str, Figure]:
+    """Every objective with its range; latency takes the wider share of its parts."""
+    return {label: _figure(context, row, label, value) for label, value in seconds.items()}
+
+
+def _figure(context: Context, row: int, label: str, value: float) -> Figure:
+    bounds = context.ttft if label.startswith("ttft") else context.tpot
+    return Figure(
+        value=value,
+        unit="s",
+        low=value * float(bounds.low_ratio[row]),
+        high=value * float(bounds.high_ratio[row]),
+        grade=Grade(context.grades[row]).label,
+    )
+
+
+def capacity_figure(context: Context, row: int, requests_per_s: float) -> Figure:
+    """Capacity moves against TPOT: slower tokens, fewer requests."""
+    return Figure(
+        value=requests_per_s,
+        unit="1/s",
+        low=requests_per_s / float(context.tpot.high_ratio[row]),
+        high=requests_per_s / float(context.tpot.low_ratio[row]),
+        grade=Grade(context.grades[row]).label,
+    )
+
+
+def what_binds(context: Context, priced: PricedPlacement) -> str:
+    """The limit that forbids more load per replica, or that one replica already suffices."""
+    row, demand = priced.placement.row, context.question.demand
+    if priced.placement.replicas == 1 and demand.planned_requests_per_s < 0.8 * context.solution.found.requests_per_s[row]:
+        return ONE_REPLICA
+    limit = binding_limit(context.solution.found, row)
+    at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
+    return at_most.get(limit, limit)
+
+
+def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
+    """Whether the high end of any objective's range breaks its limit."""
+    return any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
+
+
+def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
+    """The smallest change of one objective, alone, that makes some candidate feasible; smallest factor first."""
+    found = minimum_to_serve(context.solution.found, limits) if len(context.solution.candidates) else []
+    found.sort(key=lambda item: item[1] / item[0].limit_s)
+    return [
+        Relaxation(
+            limit=limit.label,
+            asked=f"{limit.limit_s / MILLISECOND:.0f} ms",
+            needed=f"{math.ceil(seconds / MILLISECOND):.0f} ms",
+            candidate=describe(context.solution.candidates, row),
+        )
+        for limit, seconds, row in found
+    ]
+
+
+def price_sources(deployments: Sequence[Deployment], sources: Mapping[str, Source]) -> list[PriceSource]:
+    """Each source and date that a shown price comes from, once."""
+    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
+    return [PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used]

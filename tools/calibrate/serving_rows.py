@@ -1,0 +1,248 @@
+"""Measured serving and throughput rows, in batches that the product's own equations predict at once."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from gpufleet.accuracy.conditions import conditions_of, engine_of_row, layout_of
+from gpufleet.accuracy.precisions import weight_precision_of
+from gpufleet.architecture.parse import parse_architecture
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import load_model_config
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import PRECISIONS
+from gpufleet.errors import GpufleetError
+from gpufleet.inputs.measurements import MeasurementRow, read_measurements
+from gpufleet.optimize.links import usual_link
+from gpufleet.optimize.replicas import room
+from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, static_batch
+from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.provenance import Sourced
+from gpufleet.units import MILLISECOND
+
+CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
+SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
+SHORT_PROMPT_TOKENS, USUAL_OUTPUT_TOKENS = 5.0, 200.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One measured configuration in base units; NaN where a quantity was not measured."""
+
+    source: str
+    model_id: str
+    gpu: str
+    engine: str
+    version: str | None
+    scenario: str
+    precision: str | None
+    layout: Layout
+    concurrency: float
+    lengths: tuple[float, float]
+    client: Client
+    measured: dict[str, float]
+
+
+def read_points(paths: Iterable[Path]) -> list[Point]:
+    """Every scored row of the files that names a known model, GPU and engine."""
+    catalog = load_catalog()
+    points = []
+    for path in paths:
+        for row in read_measurements(path).rows:
+            if row.text("why_not") or row.text("speculative_suspect"):
+                continue
+            try:
+                points.append(_point(row, catalog))
+            except (GpufleetError, KeyError, ValueError):
+                continue
+    return points
+
+
+def _point(row: MeasurementRow, catalog: Catalog) -> Point:
+    engine = engine_of_row(row)
+    layout = layout_of(row, engine.name)
+    scenario = SCENARIOS[row.text("scenario")]
+    ratio = row.number("mean_length_ratio") or 1.0
+    count = row.text("concurrency", "batch_or_concurrency")
+    conditions = conditions_of(row, engine.name)
+    precision = weight_precision_of(row)
+    if not row.text("model_id") or not row.text("gpu_id"):
+        raise ValueError("shape or GPU unknown")
+    if not set((precision or "bf16").split("+")) <= set(PRECISIONS):
+        raise ValueError(f"no such precision: {precision}")
+    return Point(
+        source=row.text("source") if scenario != CLOSED_LOOP else f"{row.text('client')} {engine.name} {layout.gpu}",
+        model_id=row.text("model_id"),
+        gpu=resolve_gpu(catalog, layout.gpu).accelerator.name,
+        engine=find_engine(engine.name).name,
+        version=engine.version,
+        scenario=scenario,
+        precision=precision,
+        layout=Layout(layout.tp, layout.pp, layout.ep or 1, layout.attention_dp),
+        concurrency=np.inf if scenario == FULL_QUEUE else float(count),
+        lengths=(
+            (row.number("isl") or SHORT_PROMPT_TOKENS) * ratio,
+            (row.number("osl") or USUAL_OUTPUT_TOKENS) * ratio,
+        ),
+        client=Client(float(conditions.waves or np.inf), float(conditions.stream_interval_tokens)),
+        measured=_measured(row),
+    )
+
+
+def _measured(row: MeasurementRow) -> dict[str, float]:
+    tpot, ttft, rate = row.number("tpot_ms"), row.number("ttft_ms"), row.number("out_tokens_per_s_total")
+    latency = row.number("latency_ms")
+    found = {
+        "tpot": tpot and tpot * MILLISECOND,
+        "ttft": ttft and ttft * MILLISECOND,
+        "rate": rate,
+        "latency": latency and latency * MILLISECOND,
+    }
+    return {name: value for name, value in found.items() if value}
+
+
+@dataclass(frozen=True)
+class RecordedSteps(StepModel):
+    """A step model that remembers: kernel seconds do not depend on the engine constants that a fit varies."""
+
+    recorded: dict[bytes, FloatArray] = field(default_factory=dict)
+
+    def seconds(self, load: StepLoad) -> FloatArray:
+        """Seconds of the whole step, computed once for each load."""
+        parts = (load.decoding, load.decode_context_tokens, load.prefilling, load.prompt_tokens)
+        key = b"|".join(np.asarray(part, dtype=np.float64).tobytes() for part in parts)
+        if key not in self.recorded:
+            self.recorded[key] = super().seconds(load)
+        return self.recorded[key]
+
+    def with_engine(self, engine: EngineProfile) -> RecordedSteps:
+        """The same kernels under other engine constants."""
+        palette = replace(self.candidates.palette, engines=(engine,))
+        return replace(self, candidates=replace(self.candidates, palette=palette))
+
+
+@dataclass(frozen=True)
+class PointBatch:
+    """Points of one model, engine and scenario, ready to predict."""
+
+    points: tuple[Point, ...]
+    model: RecordedSteps
+    lengths: Lengths
+    concurrency: FloatArray
+    largest_batch: FloatArray
+    client: Client
+
+    def predict(self, engine: EngineProfile) -> Serving:
+        """What the product says of every point under these engine constants."""
+        model, scenario = self.model.with_engine(engine), self.points[0].scenario
+        if scenario == CLOSED_LOOP:
+            return closed_loop(model, self.concurrency, self.lengths, self.largest_batch, self.client)
+        if scenario == STATIC:
+            return static_batch(model, self.concurrency, self.lengths)
+        return full_queue(model, np.maximum(self.largest_batch, 1.0), self.lengths)
+
+    def log_ratios(self, engine: EngineProfile, quantity: str) -> FloatArray:
+        """ln(measured / predicted) of one quantity; NaN where it was not measured."""
+        serving = self.predict(engine)
+        predicted = {
+            "tpot": serving.tpot_s,
+            "ttft": serving.ttft_s,
+            "rate": serving.output_tokens_per_s(self.lengths),
+            "latency": serving.ttft_s + (self.lengths.output_tokens - 1) * serving.tpot_s,
+        }[quantity]
+        measured = np.array([p.measured.get(quantity, np.nan) for p in self.points])
+        return np.log(measured / predicted)
+
+
+def batches(points: Sequence[Point]) -> list[PointBatch]:
+    """The points grouped by model, engine and scenario."""
+    groups: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
+    for p in points:
+        groups[p.model_id, p.engine, p.scenario].append(p)
+    return [_batch(tuple(group)) for group in groups.values()]
+
+
+def _batch(points: tuple[Point, ...]) -> PointBatch:
+    model_id, engine = points[0].model_id, find_engine(points[0].engine)
+    arch = parse_architecture(load_model_config(model_id), model_id)
+    accelerators = tuple(load_catalog().accelerators.values())
+    formats = {p.precision: weight_format(arch, p.precision) for p in points}
+    palette = Palette(accelerators, tuple(formats.values()), (PRECISIONS["bf16"],), (neutral(engine),))
+    candidates = _candidates(points, palette, list(formats))
+    lengths = Lengths(*np.array([p.lengths for p in points]).T)
+    concurrency = np.array([p.concurrency for p in points])
+    space = room(arch, candidates, lengths)
+    model = StepModel.build(arch, candidates, load_calibration(accelerators))
+    client = Client(
+        np.array([p.client.waves for p in points]), np.array([p.client.stream_interval_tokens for p in points])
+    )
+    return PointBatch(
+        points,
+        RecordedSteps(model.arch, model.candidates, model.hardware),
+        lengths,
+        concurrency,
+        np.maximum(space.largest_batch, 1.0),
+        client,
+    )
+
+
+def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | None]) -> Candidates:
+    names = [a.name for a in palette.accelerators]
+    gpus = [palette.accelerators[names.index(p.gpu)] for p in points]
+    zeros = np.zeros(len(points), dtype=np.int64)
+    links = [usual_link(gpu) for gpu in gpus]
+    return Candidates(
+        palette,
+        accelerator=np.array([names.index(p.gpu) for p in points]),
+        weight_format=np.array([formats.index(p.precision) for p in points]),
+        kv_precision=zeros,
+        engine=zeros,
+        tp=np.array([p.layout.tp for p in points]),
+        pp=np.array([p.layout.pp for p in points]),
+        ep=np.array([p.layout.ep for p in points]),
+        attention_dp=np.array([p.layout.attention_dp for p in points]),
+        link_is_pcie=np.array([is_pcie for is_pcie, _ in links]),
+        link_bytes_per_s=np.array([rate for _, rate in links]),
+    )
+
+
+
+
+NEUTRAL = {
+    "decode_scale_ratio": 1.0,
+    "step_overhead_s": 0.0,
+    "layer_overhead_s": 0.0,
+    "prefill_mixing_ratio": 1.0,
+    "prefill_scale_ratio": 1.0,
+    "request_overhead_s": 0.0,
+    "token_overhead_s": 0.0,
+    "first_flush_ratio": 1.0,
+}
+
+
+def neutral(engine: EngineProfile) -> EngineProfile:
+    """An engine that adds nothing to its kernels."""
+    return with_constants(engine, NEUTRAL)
+
+
+def with_constants(engine: EngineProfile, values: dict[str, float]) -> EngineProfile:
+    """The engine with these step constants."""
+    constants = {name: Sourced(value, "", "") for name, value in values.items()}
+    return replace(engine, constants={**engine.constants, **constants})
+
+
+def models_of(points: Iterable[Point]) -> Iterator[str]:
+    """Each model id once."""
+    yield from sorted({p.model_id for p in points})
