@@ -11,6 +11,7 @@ from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, UsageError
 
+OFFERS, INSTANCES = ",".join(OFFER_COLUMNS) + "\n", ",".join(INSTANCE_COLUMNS) + "\n"
 OWNED = "home,lab,box-8,owned,0,4.50,observed,our-books,2026-10-01,\n"
 P5_CONTRACT = "aws,us-east-1,p5.48xlarge,on_demand,0,40,observed,our-books,2026-10-01,\n"
 BOX = "home,box-8,H100-SXM,8,96,1024,nvswitch,450,our rack,measured,100,,current,our-books,\n"
@@ -25,8 +26,8 @@ def write(directory: Path, name: str, *lines: str) -> None:
 @pytest.fixture
 def overlay(tmp_path: Path) -> Path:
     write(tmp_path, "sources.toml", '[our-books]\ntitle = "Our books"\nas_of = 2026-10-01\n')
-    write(tmp_path, "instances/home.csv", ",".join(INSTANCE_COLUMNS) + "\n", BOX)
-    write(tmp_path, "offers/home/2026-10-01.csv", ",".join(OFFER_COLUMNS) + "\n", OWNED, P5_CONTRACT)
+    write(tmp_path, "instances/home.csv", INSTANCES, BOX)
+    write(tmp_path, "offers/home/2026-10-01.csv", OFFERS, OWNED, P5_CONTRACT)
     return tmp_path
 
 
@@ -48,9 +49,26 @@ def test_the_environment_may_name_the_overlay(overlay: Path, monkeypatch: pytest
     assert ("home", "box-8") in load_catalog().instances
 
 
+@pytest.mark.parametrize(
+    ("name", "lines", "message"),
+    [
+        ("offers/x.csv", (OFFERS, P5_CONTRACT), "no source 'our-books'"),
+        ("offers/x.csv", (OFFERS, OWNED.replace("our-books", "aws-price-list")), "no such complete instance"),
+        ("instances/x.csv", (INSTANCES, BOX.replace("H100-SXM", "H100-XXL")), "no accelerator 'H100-XXL'"),
+        ("gpu_aliases.toml", ('best = "H1000"\n',), "no accelerator 'H1000'"),
+    ],
+)
+def test_a_row_that_names_what_no_table_holds_is_refused(
+    tmp_path: Path, name: str, lines: tuple[str, ...], message: str
+) -> None:
+    write(tmp_path, name, *lines)
+    with pytest.raises(UsageError, match=message):
+        load_catalog(tmp_path)
+
+
 def test_an_own_gpu_is_described_in_toml(tmp_path: Path) -> None:
     table = 'vendor = "nvidia"\ngeneration = "Hopper"\nmemory_mib_reported = 65536\nmarketed_memory_gb = 64\n'
-    rates = 'bandwidth_gb_per_s = 2000\nbf16_dense_tflop_per_s = 700\nsource_id = "recall"\n'
+    rates = 'bandwidth_gb_per_s = 2000\nbf16_dense_tflop_per_s = 700\nsource_id = "nvidia-h100-datasheet"\n'
     write(tmp_path, "accelerators/own.toml", "[H64]\n", table, rates)
     gpu = load_catalog(tmp_path).accelerators["H64"]
     assert gpu.memory_bytes == 64 * 2**30
@@ -58,10 +76,10 @@ def test_an_own_gpu_is_described_in_toml(tmp_path: Path) -> None:
 
 
 def test_of_two_dates_the_newer_price_counts(tmp_path: Path) -> None:
-    header = ",".join(OFFER_COLUMNS) + "\n"
+    write(tmp_path, "sources.toml", '[our-books]\ntitle = "Our books"\n')
     older = P5_CONTRACT.replace("2026-10-01", "2026-09-01").replace(",40,", ",50,")
-    write(tmp_path, "offers/aws/a.csv", header, P5_CONTRACT)
-    write(tmp_path, "offers/aws/b.csv", header, older)
+    write(tmp_path, "offers/aws/a.csv", OFFERS, P5_CONTRACT)
+    write(tmp_path, "offers/aws/b.csv", OFFERS, older)
     [found] = [o for o in load_catalog(tmp_path).offers if o.source == "our-books"]
     assert found.price_per_instance_usd_per_hour == 40
 
@@ -69,7 +87,7 @@ def test_of_two_dates_the_newer_price_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize("price", ["nan", "0", "-3", "free", "", "inf"])
 def test_a_bad_price_is_named_by_file_line_and_column(tmp_path: Path, price: str) -> None:
     row = OWNED.replace("4.50", price)
-    write(tmp_path, "offers/home/x.csv", ",".join(OFFER_COLUMNS) + "\n", P5_CONTRACT, row)
+    write(tmp_path, "offers/home/x.csv", OFFERS, P5_CONTRACT, row)
     with pytest.raises(UsageError, match=r"x\.csv line 3: cannot read price_per_instance_usd_per_hour"):
         load_catalog(tmp_path)
 
@@ -84,7 +102,7 @@ def test_a_misspelt_key_is_refused_with_the_nearest(tmp_path: Path) -> None:
     ("name", "content", "message"),
     [
         ("offers/x.csv", "cloud,region\n", "the header lacks a column"),
-        ("offers/x.csv", ",".join(OFFER_COLUMNS) + "\naws,us-east-1\n", "wrong number of cells"),
+        ("offers/x.csv", OFFERS + "aws,us-east-1\n", "wrong number of cells"),
         ("accelerators/x.toml", "[H64\n", "is not TOML"),
         ("accelerators/x.toml", "speed = 3\n", "stands outside a table"),
         ("sources.toml", '[s]\ntitle = "x"\nas_of = "soon"\n', "cannot read as_of"),

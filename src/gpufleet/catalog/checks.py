@@ -4,79 +4,21 @@ from __future__ import annotations
 
 import statistics
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from datetime import date
-from typing import NamedTuple
 
-from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.references import Finding, Rule, broken_references, label
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 
 OUTLIER_FACTOR = 3.0
 
 
-class Finding(NamedTuple):
-    """One fault: the rule that is broken, the row that breaks it, and how."""
-
-    rule: str
-    row: str
-    fault: str
-
-
 def check_catalog(catalog: Catalog, today: date) -> list[Finding]:
     """All faults; an empty list is a sound catalog."""
-    rules: tuple[Callable[[Catalog], Iterable[Finding]], ...] = (
-        unknown_sources,
-        unknown_accelerators,
-        unknown_instances,
-        dangling_aliases,
-        duplicate_offers,
-        spot_above_on_demand,
-        retired_offers,
-        outliers_over_regions,
-    )
+    rules: tuple[Rule, ...] = (duplicate_offers, spot_above_on_demand, retired_offers, outliers_over_regions)
     findings = [finding for rule in rules for finding in rule(catalog)]
-    return [*findings, *future_dates(catalog, today)]
-
-
-def label(offer: Offer) -> str:
-    """An offer as a finding names it."""
-    return f"{offer.cloud} {offer.region} {offer.instance} {offer.price_kind.value}"
-
-
-def unknown_sources(catalog: Catalog) -> Iterator[Finding]:
-    """Every figure names a source of sources.toml."""
-    rows = [(gpu.name, gpu.source) for gpu in catalog.accelerators.values()]
-    rows += [(f"{i.cloud} {i.name}", i.source) for i in catalog.described_instances]
-    rows += [(label(offer), offer.source) for offer in catalog.offers]
-    rows += [(f"{a.cloud} {a.region} {a.instance}", a.source) for a in catalog.availability]
-    for row, source in rows:
-        if source not in catalog.sources:
-            yield Finding("source exists", row, f"no source {source!r}")
-
-
-def unknown_accelerators(catalog: Catalog) -> Iterator[Finding]:
-    """Every instance holds an accelerator of the tables."""
-    for instance in catalog.described_instances:
-        if instance.accelerator not in catalog.accelerators:
-            yield Finding("GPU exists", f"{instance.cloud} {instance.name}", f"no accelerator {instance.accelerator!r}")
-
-
-def unknown_instances(catalog: Catalog) -> Iterator[Finding]:
-    """Every offer and every availability row names an instance of the tables."""
-    known = {*catalog.instances, *catalog.incomplete_instances}
-    for offer in catalog.offers:
-        if (offer.cloud, offer.instance) not in catalog.instances:
-            yield Finding("instance exists", label(offer), "no such complete instance")
-    for row in catalog.availability:
-        if (row.cloud, row.instance) not in known:
-            yield Finding("instance exists", f"{row.cloud} {row.region} {row.instance}", "no such instance")
-
-
-def dangling_aliases(catalog: Catalog) -> Iterator[Finding]:
-    """Every alias means an accelerator."""
-    for alias, target in catalog.gpu_aliases.items():
-        if target not in catalog.accelerators:
-            yield Finding("alias means a GPU", alias, f"no accelerator {target!r}")
+    return [*broken_references(catalog), *findings, *future_dates(catalog, today)]
 
 
 def duplicate_offers(catalog: Catalog) -> Iterator[Finding]:

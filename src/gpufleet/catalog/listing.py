@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
-from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import (
     OfferFilter,
     allows,
@@ -15,6 +14,7 @@ from gpufleet.catalog.query import (
     unpriced,
 )
 from gpufleet.catalog.schema import Availability, IncompleteInstance
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind

@@ -6,12 +6,11 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from datetime import date
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+from gpufleet.catalog.references import broken_references
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
     INSTANCE_COLUMNS,
@@ -27,6 +26,7 @@ from gpufleet.catalog.schema import (
     source_from,
     text,
 )
+from gpufleet.catalog.tables import Catalog, InstanceKey
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -43,64 +43,8 @@ SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
 MAX_FILE_BYTES = 50 * MIB
 
-InstanceKey = tuple[str, str]
 OfferKey = tuple[str, str, str, PriceKind]
 Item = TypeVar("Item")
-
-
-@dataclass(frozen=True, eq=False)
-class Catalog:
-    """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region)."""
-
-    accelerators: Mapping[str, Accelerator]
-    instances: Mapping[InstanceKey, Instance]
-    offers: tuple[Offer, ...]
-    sources: Mapping[str, Source]
-    availability: tuple[Availability, ...] = ()
-    gpu_aliases: Mapping[str, str] = field(default_factory=dict)
-    incomplete_instances: Mapping[InstanceKey, IncompleteInstance] = field(default_factory=dict)
-    restricted_regions: Mapping[tuple[str, str], str] = field(default_factory=dict)
-
-    @cached_property
-    def clouds(self) -> tuple[str, ...]:
-        """Clouds that sell any instance, sorted."""
-        return tuple(sorted({cloud for cloud, _ in self.instances}))
-
-    @cached_property
-    def described_instances(self) -> tuple[Instance | IncompleteInstance, ...]:
-        """Every instance type, also those whose GPU count is not known."""
-        return (*self.instances.values(), *self.incomplete_instances.values())
-
-    @cached_property
-    def regions(self) -> Mapping[str, tuple[str, ...]]:
-        """Regions of each cloud that appear in offers or availability."""
-        seen: dict[str, set[str]] = {cloud: set() for cloud in self.clouds}
-        for cloud, region in self._places():
-            seen.setdefault(cloud, set()).add(region)
-        return {cloud: tuple(sorted(regions)) for cloud, regions in seen.items()}
-
-    def _places(self) -> set[tuple[str, str]]:
-        return {(o.cloud, o.region) for o in self.offers} | {(a.cloud, a.region) for a in self.availability}
-
-    @cached_property
-    def price_dates(self) -> Mapping[str, tuple[date, date]]:
-        """Oldest and newest price of each cloud."""
-        dates: dict[str, set[date]] = {}
-        for offer in self.offers:
-            dates.setdefault(offer.cloud, set()).add(offer.as_of)
-        return {cloud: (min(days), max(days)) for cloud, days in dates.items()}
-
-    def instance_of(self, offer: Offer) -> Instance:
-        """The instance type that an offer sells."""
-        return self.instances[offer.cloud, offer.instance]
-
-    def accelerator_of(self, offer: Offer) -> Accelerator:
-        """The accelerator in the instance that an offer sells."""
-        return self.accelerators[self.instance_of(offer).accelerator]
-
-    def is_open(self, cloud: str, region: str) -> bool:
-        """Whether anybody may buy there (government and national-operator regions are not open)."""
-        return (cloud, region) not in self.restricted_regions
 
 
 def load_catalog(overlay: str | os.PathLike[str] | None = None) -> Catalog:
@@ -117,7 +61,7 @@ def load_catalog(overlay: str | os.PathLike[str] | None = None) -> Catalog:
 def _load(overlay: str | None) -> Catalog:
     directories = [SHIPPED, *overlay_directory(overlay)]
     described = merged(directories, instances_in)
-    return Catalog(
+    catalog = Catalog(
         accelerators=merged(directories, accelerators_in),
         instances={key: found for key, found in described.items() if isinstance(found, Instance)},
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
@@ -127,6 +71,20 @@ def _load(overlay: str | None) -> Catalog:
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
     )
+    if overlay is not None:
+        refuse_broken_references(catalog, overlay)
+    return catalog
+
+
+def refuse_broken_references(catalog: Catalog, overlay: str) -> None:
+    """A user's row must not name what no table holds."""
+    findings = broken_references(catalog)
+    if findings:
+        first = findings[0]
+        raise UsageError(
+            f"the catalog overlay {overlay} does not hold together: {first.row}: {first.fault}",
+            hint=f"{len(findings)} such rows." if len(findings) > 1 else None,
+        )
 
 
 def overlay_directory(overlay: str | None) -> list[Path]:
@@ -256,3 +214,6 @@ def content_of(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"cannot read {path.name}: {error}") from error
+
+
+__all__ = ["Catalog", "load_catalog"]

@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.schema import Availability
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind

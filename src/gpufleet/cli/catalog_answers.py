@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
-from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.query import (
     OfferFilter,
@@ -17,6 +17,7 @@ from gpufleet.catalog.query import (
     resolve_region,
 )
 from gpufleet.catalog.schema import IncompleteInstance
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind

@@ -1,0 +1,71 @@
+"""Everything that the tables know, as one object."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from functools import cached_property
+
+from gpufleet.catalog.schema import Availability, IncompleteInstance
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer
+from gpufleet.provenance import Source
+
+InstanceKey = tuple[str, str]
+
+
+@dataclass(frozen=True, eq=False)
+class Catalog:
+    """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region)."""
+
+    accelerators: Mapping[str, Accelerator]
+    instances: Mapping[InstanceKey, Instance]
+    offers: tuple[Offer, ...]
+    sources: Mapping[str, Source]
+    availability: tuple[Availability, ...] = ()
+    gpu_aliases: Mapping[str, str] = field(default_factory=dict)
+    incomplete_instances: Mapping[InstanceKey, IncompleteInstance] = field(default_factory=dict)
+    restricted_regions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+
+    @cached_property
+    def clouds(self) -> tuple[str, ...]:
+        """Clouds that sell any instance, sorted."""
+        return tuple(sorted({cloud for cloud, _ in self.instances}))
+
+    @cached_property
+    def described_instances(self) -> tuple[Instance | IncompleteInstance, ...]:
+        """Every instance type, also those whose GPU count is not known."""
+        return (*self.instances.values(), *self.incomplete_instances.values())
+
+    @cached_property
+    def regions(self) -> Mapping[str, tuple[str, ...]]:
+        """Regions of each cloud that appear in offers or availability."""
+        seen: dict[str, set[str]] = {cloud: set() for cloud in self.clouds}
+        for cloud, region in self._places():
+            seen.setdefault(cloud, set()).add(region)
+        return {cloud: tuple(sorted(regions)) for cloud, regions in seen.items()}
+
+    def _places(self) -> set[tuple[str, str]]:
+        return {(o.cloud, o.region) for o in self.offers} | {(a.cloud, a.region) for a in self.availability}
+
+    @cached_property
+    def price_dates(self) -> Mapping[str, tuple[date, date]]:
+        """Oldest and newest price of each cloud."""
+        dates: dict[str, set[date]] = {}
+        for offer in self.offers:
+            dates.setdefault(offer.cloud, set()).add(offer.as_of)
+        return {cloud: (min(days), max(days)) for cloud, days in dates.items()}
+
+    def instance_of(self, offer: Offer) -> Instance:
+        """The instance type that an offer sells."""
+        return self.instances[offer.cloud, offer.instance]
+
+    def accelerator_of(self, offer: Offer) -> Accelerator:
+        """The accelerator in the instance that an offer sells."""
+        return self.accelerators[self.instance_of(offer).accelerator]
+
+    def is_open(self, cloud: str, region: str) -> bool:
+        """Whether anybody may buy there (government and national-operator regions are not open)."""
+        return (cloud, region) not in self.restricted_regions
