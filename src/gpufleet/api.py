@@ -1,1 +1,140 @@
 """The one facade: load, call, return an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from os import PathLike
+
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.precision import BF16, FP8, PRECISIONS, Precision, WeightFormat
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.model_config import read_model
+from gpufleet.layout.support import weight_refusal
+from gpufleet.memory.fit import ROUNDING
+from gpufleet.optimize.fit import FitQuestion, FitReport, fit_report
+from gpufleet.results.base import Input
+from gpufleet.results.fit import FitResult, fit_result
+from gpufleet.units import parse_tokens
+
+ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
+WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
+LONGEST_CONTEXT_TOKENS = 2**30
+
+
+def fit(
+    model: str | PathLike[str],
+    gpus: str,
+    context: str | float = "8k",
+    *,
+    engine: str = DEFAULT_ENGINE,
+    precision: str | None = None,
+    kv_precision: str = BF16.name,
+    batch: int | None = None,
+    catalog: Catalog | None = None,
+) -> FitResult:
+    """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
+
+    >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
+    'fits'
+    """
+    tables = load_catalog() if catalog is None else catalog
+    arch = read_model(str(model), shipped_architecture)
+    request = parse_gpus(gpus)
+    gpu = resolve_gpu(tables, request.name)
+    question = FitQuestion(
+        arch=arch,
+        accelerator=gpu.accelerator,
+        num_gpus=request.number,
+        engine=find_engine(engine),
+        weights=weight_format(arch, precision),
+        kv=kv_format(kv_precision),
+        context_tokens=parse_context(context),
+        batch=batch,
+    )
+    kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
+    report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
+    notes = [*filter(None, [gpu.note]), *arch.notes, *fit_notes(question), *engine_notes(report)]
+    return fit_result(report, fit_inputs(question, precision, kv_precision, batch), notes)
+
+
+def parse_context(text: str | float) -> float:
+    """Tokens of prompt and answer together, whole and not absurd."""
+    tokens = parse_tokens(text)
+    if not 1 <= tokens <= LONGEST_CONTEXT_TOKENS:
+        raise UsageError("not a context", found=text, expected=f"from 1 to {LONGEST_CONTEXT_TOKENS:,} tokens")
+    return float(round(tokens))
+
+
+def kv_format(name: str) -> Precision:
+    """The KV-cache format of that name."""
+    known = ("bf16", "fp16", "fp8", "int8")
+    if name.lower() not in known:
+        raise UnknownName("KV precision", name, known, hint=f"Known: {', '.join(known)}.")
+    return PRECISIONS[name.lower()]
+
+
+def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
+    """The asked format, the checkpoint's own, and smaller ones that the engine runs on this accelerator."""
+    arch, q = question.arch, question
+    limit_bytes = WORTHWHILE_RATIO * weights_bytes(arch, arch.weights)
+    smaller = [w for label in ALTERNATIVE_FORMATS if weights_bytes(arch, w := weight_format(arch, label)) < limit_bytes]
+    runnable = [w for w in smaller if weight_refusal(q.engine, q.accelerator, w) is None]
+    return list({w.name: w for w in (q.weights, arch.weights, *runnable)}.values())
+
+
+def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offer]:
+    """The cheapest on-demand machine with at least that many of this accelerator; GPUs left over are paid for."""
+    wanted = OfferFilter(accelerators={accelerator.name}, price_kinds={PriceKind.ON_DEMAND})
+    offers = sorted(matching_offers(catalog, wanted), key=lambda o: -o.price_per_instance_usd_per_hour)
+    sizes = [(int(catalog.instance_of(offer).gpu_count), offer) for offer in offers]
+    return {number: offer for size, offer in sizes for number in range(1, size + 1)}
+
+
+def fit_notes(question: FitQuestion) -> list[str]:
+    """What a reader should know about how the question was taken."""
+    q, notes = question, []
+    if q.context_tokens > q.arch.max_context_tokens:
+        notes.append(
+            f"The context of {q.context_tokens:,.0f} tokens is above the {q.arch.max_context_tokens:,} that "
+            f"{q.arch.name} was made for: engines refuse it unless rope scaling is configured."
+        )
+    if q.weights.name == "bf16" and not q.accelerator.computes("bf16"):
+        notes.append(f"{q.accelerator.name} has no bf16 arithmetic: run as fp16, which takes the same bytes.")
+    if q.batch is None and not q.engine.constant("whole_prompt"):
+        notes.append("Activations are those of the engine's default limits; fewer sequences per step need less.")
+    return notes
+
+
+def engine_notes(report: FitReport) -> list[str]:
+    """A setting that the answer rests on, or the engines that would run what this one refuses."""
+    q, chosen = report.question, report.chosen
+    default = q.engine.memory_fraction.value
+    if report.refusal:
+        others = [e.title for e in load_engines().values() if not weight_refusal(e, q.accelerator, q.weights)]
+        return [f"Engines that run {q.weights.name} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
+    if chosen is None or not chosen.fits or float(chosen.budget.memory_fraction) <= default + ROUNDING:
+        return []
+    fraction = float(chosen.budget.memory_fraction)
+    return [f"Fits with the memory fraction of {q.engine.title} raised from {default:.2f} to {fraction:.3f}."]
+
+
+def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, batch: int | None) -> list[Input]:
+    """The question as it was understood."""
+    q = question
+    given, default = "given", "default"
+    return [
+        Input(name="model", value=q.arch.name, origin=given),
+        Input(name="gpus", value=f"{q.accelerator.name}:{q.num_gpus}", origin=given),
+        Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given),
+        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != DEFAULT_ENGINE else default),
+        Input(name="weights", value=q.weights.name, origin=given if precision else "checkpoint"),
+        Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision != BF16.name else default),
+        Input(name="batch", value=str(batch or "as many as fit"), origin=given if batch else default),
+    ]

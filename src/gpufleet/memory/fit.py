@@ -22,6 +22,7 @@ from gpufleet.units import GIB
 
 FITS, TIGHT, DOES_NOT_FIT = "fits", "tight", "does not fit"
 RAISED_POOL_RATIO = 0.05  # engines are started with a higher memory fraction until KV has this share of the card
+ROUNDING = 1e-9  # a pool of exactly n sequences holds n of them in floating point too
 
 
 @dataclass(frozen=True)
@@ -106,7 +107,9 @@ class MemoryBudget:
     def max_sequences(self) -> Band:
         """Sequences of this context that the replica holds at once: whole ones per group, all groups."""
         return self.kv_pool_bytes.map(
-            lambda pool: np.floor(np.maximum(pool, 0.0) / self.kv_bytes_per_sequence) * self.attention_dp
+            lambda pool: (
+                np.floor(np.maximum(pool, 0.0) / self.kv_bytes_per_sequence * (1 + ROUNDING)) * self.attention_dp
+            )
         )
 
     def pool_tokens(self, kv_bytes_per_token: Floats) -> Band:
@@ -115,10 +118,7 @@ class MemoryBudget:
 
 
 def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> MemoryBudget:
-    """Bytes of the fullest device of a replica, part by part, with the KV pool that its engine would open.
-
-    pool = free_fraction (fraction x device - weights - profiled_share x activations - overhead)   [bytes]
-    """
+    """Bytes of the fullest device of a replica, part by part, with the KV pool that its engine would open."""
     d = demand
     weights_bytes = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
     prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
@@ -129,34 +129,39 @@ def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, 
     per_sequence = kv_bytes_per_sequence_per_device(
         arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
     )
+    needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
     taken = activations.scaled(engine.profiled_share).plus(overhead).plus(Band.exact(weights_bytes))
-    fraction = started_fraction(engine, taken.expected)
-    batch = 1.0 if d.batch_per_group is None else d.batch_per_group
+    pool = kv_pool_bytes(engine, taken, needed)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
-        memory_fraction=fraction,
+        memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
         weights_bytes=weights_bytes,
         activation_bytes=activations,
         overhead_bytes=overhead,
         graph_bytes=engine.graph_bytes,
-        kv_pool_bytes=kv_pool_bytes(engine, fraction, taken),
+        kv_pool_bytes=pool,
         kv_bytes_per_sequence=per_sequence,
-        needed_kv_bytes=batch * per_sequence,
+        needed_kv_bytes=needed,
         attention_dp=d.attention_dp,
     )
 
 
-def started_fraction(engine: EngineMemory, taken_bytes: Floats) -> Floats:
-    """The memory fraction to start the engine with: its default, raised where KV would have under 5 % of the card."""
-    wanted = taken_bytes / engine.device_bytes + RAISED_POOL_RATIO / engine.free_fraction
-    return cast(Floats, np.clip(wanted, engine.memory_fraction, engine.largest_memory_fraction))
+def kv_pool_bytes(engine: EngineMemory, taken: Band, needed_bytes: Floats) -> Band:
+    """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative.
 
+    free_fraction (fraction x device - taken), with the default fraction; a higher one, up to the largest that holds
+    in practice, where KV would otherwise have less than is needed or than 5 % of the card.   [bytes]
+    """
 
-def kv_pool_bytes(engine: EngineMemory, memory_fraction: Floats, taken: Band) -> Band:
-    """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative."""
-    usable = memory_fraction * engine.device_bytes
-    low, expected, high = (engine.free_fraction * (usable - end) for end in (taken.high, taken.expected, taken.low))
-    return Band(low, expected, high)
+    def pool(fraction: Floats) -> Floats:
+        return engine.free_fraction * (fraction * engine.device_bytes - taken.expected)
+
+    wanted = np.maximum(needed_bytes, RAISED_POOL_RATIO * engine.device_bytes)
+    raised = np.minimum(pool(engine.largest_memory_fraction), wanted)
+    expected = np.maximum(pool(engine.memory_fraction), raised)
+    free = engine.free_fraction
+    low = expected - free * (taken.high - taken.expected)
+    return Band(low, expected, expected + free * (taken.expected - taken.low))
 
 
 def memory_terms(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
@@ -14,12 +15,13 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import engine_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import weights_read_bytes_per_device
+from gpufleet.units import GIB
 
-LARGEST_REPLICA_DEVICES = 16
+MACHINE_SIZES = (1, 2, 4, 8, 16)
 SHORTEST_CONTEXT_TOKENS = 256
 
 
@@ -78,7 +80,7 @@ class Change:
     num_gpus: int
     placement: Placement
     offer: Offer | None
-    cost_note: str = ""
+    lowers_quality: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +132,8 @@ def _rank(placement: Placement) -> tuple[object, ...]:
     layout = placement.layout
     return (
         not placement.fits,
-        layout.pp if placement.fits else placement.short_by_bytes,
+        round(placement.short_by_bytes / GIB),
+        layout.pp,
         layout.attention_dp,
         -placement.users,
         layout.ep,
@@ -186,27 +189,23 @@ def longest_context_tokens(q: FitQuestion, layout: Layout) -> float | None:
 
 
 def _more_gpus(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
-    """The fewest more GPUs that make it fit, and the cheapest machine with more."""
-    counts = [n for n in range(q.num_gpus + 1, LARGEST_REPLICA_DEVICES + 1) if n in offers or n in (2, 4, 8, 16)]
-    found = []
-    for count in counts:
+    """The fewest GPUs above the asked number that make it fit, in the sizes that machines come in."""
+    for count in (size for size in MACHINE_SIZES if size > q.num_gpus):
         placement = best_placement(replace(q, num_gpus=count))
         if placement is not None and placement.fits:
-            note = "" if count in offers else "no machine with that many is priced here"
-            what = f"{count}x {q.accelerator.name}"
-            found.append(Change(what, count, placement, offers.get(count), note))
-            break
-    return found
+            return [Change(f"{count}x {q.accelerator.name}", count, placement, offers.get(count))]
+    return []
 
 
 def _other_formats(q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapping[int, Offer]) -> list[Change]:
     """The highest weight precision below the asked one that fits the same GPUs."""
-    smaller = [w for w in formats if w.mlp.bytes_per_element < q.weights.mlp.bytes_per_element]
-    for weights in sorted(smaller, key=lambda w: -w.mlp.bytes_per_element):
+    asked_bytes = weights_bytes(q.arch, q.weights)
+    smaller = [w for w in formats if weights_bytes(q.arch, w) < asked_bytes]
+    for weights in sorted(smaller, key=lambda w: -weights_bytes(q.arch, w)):
         placement = best_placement(replace(q, weights=weights))
         if placement is not None and placement.fits:
             offer = offers.get(q.num_gpus)
-            return [Change(f"{weights.name} weights", q.num_gpus, placement, offer, "lower precision costs quality")]
+            return [Change(f"{weights.name} weights", q.num_gpus, placement, offer, True)]
     return []
 
 
@@ -217,7 +216,7 @@ def _lighter_kv(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
     placement = best_placement(variant)
     if placement is None or not placement.fits:
         return []
-    return [Change("fp8 KV cache", q.num_gpus, placement, offers.get(q.num_gpus), "lower precision costs quality")]
+    return [Change("fp8 KV cache", q.num_gpus, placement, offers.get(q.num_gpus), True)]
 
 
 def _shorter_context(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
@@ -245,9 +244,9 @@ def changes_that_fit(
     return tuple(sorted(found, key=_cost))
 
 
-def _cost(change: Change) -> tuple[float, int, bool]:
+def _cost(change: Change) -> tuple[float, bool, int]:
     price = np.inf if change.offer is None else change.offer.price_per_instance_usd_per_hour
-    return float(price), change.num_gpus, "quality" in change.cost_note
+    return float(price), change.lowers_quality, change.num_gpus
 
 
 def fit_report(
@@ -280,7 +279,7 @@ def fit_report(
 def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:
     """What stops more users, or stops the model altogether."""
     if refusal:
-        return "number format"
+        return "engine" if engine_refusal(q.engine, q.accelerator) else "number format"
     if chosen is None:
         return "layout"
     budget = chosen.budget

@@ -1,0 +1,48 @@
+"""`gpufleet fit`: does this model fit these GPUs, and for how many users."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gpufleet.api import fit as fit_model
+from gpufleet.cli.emit import emit
+from gpufleet.cli.options import ExplainOption, OutFileOption, OutputOption, verb
+from gpufleet.errors import Infeasible
+from gpufleet.report.fit import fit_page
+
+app = verb()
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.")]
+ContextOption = Annotated[str, typer.Option("--context", metavar="TOKENS", help="Prompt and answer: 8k, 32768.")]
+EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
+PrecisionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--precision", metavar="NAME", help="Weights: bf16, fp8, int4, ...; by default the checkpoint's own."),
+]
+KvOption = Annotated[str, typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.")]
+BatchOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Users that must fit at once; else one."),
+]
+
+
+@app.command()
+def fit(
+    model: ModelArgument,
+    gpus: GpusOption,
+    context: ContextOption = "8k",
+    engine: EngineOption = "vllm",
+    precision: PrecisionOption = None,
+    kv_precision: KvOption = "bf16",
+    batch: BatchOption = None,
+    explain: ExplainOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not."""
+    result = fit_model(model, gpus, context, engine=engine, precision=precision, kv_precision=kv_precision, batch=batch)
+    emit(result, fit_page(result, explain=explain), output, out_file)
+    return 0 if result.fits else Infeasible.exit_code

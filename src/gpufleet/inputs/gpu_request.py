@@ -1,0 +1,32 @@
+"""GPUs as users type them: 'L40S:4'."""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+from gpufleet.errors import UsageError
+
+MOST_GPUS = 1024
+
+
+class GpuRequest(NamedTuple):
+    """A GPU name and how many of them."""
+
+    name: str
+    number: int
+
+
+def parse_gpus(text: object) -> GpuRequest:
+    """A name and a whole number after a colon; a bare name is one GPU.
+
+    >>> parse_gpus("L40S:4")
+    GpuRequest(name='L40S', number=4)
+    """
+    name, colon, number = str(text).strip().rpartition(":")
+    if not colon:
+        name, number = str(text).strip(), "1"
+    if not name.strip() or not re.fullmatch(r"[0-9]{1,6}", number.strip()) or not 1 <= int(number) <= MOST_GPUS:
+        expected = f"a name and a number from 1 to {MOST_GPUS}, such as 'L40S:4'"
+        raise UsageError("cannot read a set of GPUs", found=text, expected=expected)
+    return GpuRequest(name.strip(), int(number))

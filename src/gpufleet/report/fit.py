@@ -1,0 +1,169 @@
+"""The answer of `gpufleet fit` as a page."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.report.numbers import count, duration, gib, ranged, significant, usd_per_hour
+from gpufleet.report.page import Column, Page, Table
+from gpufleet.results.base import ExplainedTerm
+from gpufleet.results.fit import FitResult, UsersByPrecision
+from gpufleet.units import GIB
+
+
+def fit_page(result: FitResult, *, explain: bool = False) -> Page:
+    """Verdict, users by precision, memory by part; when it does not fit, why and what would help."""
+    tables = [users_table(result)]
+    if result.parts:
+        tables.append(memory_table(result))
+    if not result.fits:
+        tables += [rejected_table(result)] if result.rejected else []
+        tables += [changes_table(result)]
+    if explain:
+        tables.append(terms_table(result.terms))
+    return Page(headline(result), tables, result.notes, paragraphs(result))
+
+
+def headline(result: FitResult) -> str:
+    """The verdict in one sentence."""
+    what = f"{result.model} in {result.weight_format} on {result.gpus}"
+    if result.refusal:
+        return f"{what}: does not fit. {result.refusal}."
+    if result.layout is None:
+        reasons = "; ".join(f"{x.layout}: {x.reason}" for x in result.rejected[:2])
+        return f"{what}: does not fit, no layout is possible. {reasons}."
+    if not result.fits:
+        return f"{what}: does not fit. The nearest layout, {result.layout}, is short by {shortage(result)} per GPU."
+    users = "" if result.users is None else f", room for {users_text(result.users)} users"
+    return f"{what}: {result.verdict} as {result.layout}{users} of {count(result.context_tokens)} tokens."
+
+
+def shortage(result: FitResult) -> str:
+    """Missing bytes of each GPU."""
+    return gib(result.short_by_bytes_per_gpu)
+
+
+def users_text(figure: Any) -> str:
+    """Users with their range, whole."""
+    if figure is None:
+        return "-"
+    if figure.low == figure.high:
+        return count(figure.value)
+    return f"{count(figure.value)} ({count(figure.low)}-{count(figure.high)})"
+
+
+def paragraphs(result: FitResult) -> list[str]:
+    """Engine, KV room, floor and binding limit, each in a line."""
+    lines = [f"Engine {result.engine}. Binding limit: {result.binding_limit}."]
+    if result.layout and result.kv_pool_bytes and result.usable_bytes and result.kv_bytes_per_user:
+        pool = result.kv_pool_bytes
+        shown = ranged(max(pool.value, 0.0), max(pool.low or 0.0, 0.0), max(pool.high or 0.0, 0.0), "GiB", GIB)
+        lines.append(
+            f"Of {gib(result.device_bytes)} per GPU the engine may use {gib(result.usable_bytes)} "
+            f"(memory fraction {result.memory_fraction:.2f}); KV room {shown}, "
+            f"{gib(result.kv_bytes_per_user)} for each user."
+        )
+    if result.tpot_floor_s:
+        users = "one user" if result.batch is None else f"{count(result.batch)} users"
+        floor = duration(result.tpot_floor_s.value)
+        lines.append(f"TPOT floor {floor} for {users}: weights and KV read over memory bandwidth, a bound.")
+    return lines
+
+
+def users_table(result: FitResult) -> Table:
+    """Users of the context by weight and KV precision, the asked one marked."""
+    columns = [
+        Column("weights", "weights"),
+        Column("kv", "KV"),
+        Column("verdict", "verdict"),
+        Column("layout", "layout", lambda v: "-" if v is None else str(v), priority=1),
+        Column("weights_bytes_per_gpu", "weights/GPU", lambda v: "-" if v is None else gib(_number(v)), "right"),
+        Column("users_text", "users", str, "right", where="text"),
+        Column("users", "users", where="data"),
+        Column("users_low", "users low", where="data"),
+        Column("users_high", "users high", where="data"),
+    ]
+    asked = [i for i, row in enumerate(result.by_precision) if _is_asked(result, row)]
+    title = f"Users of {count(result.context_tokens)} tokens by precision"
+    refused = dict.fromkeys(row.reason for row in result.by_precision if row.reason)
+    notes = [f"{reason}." for reason in refused if reason]
+    return Table(columns, [_users_row(row) for row in result.by_precision], title, notes, next(iter(asked), None))
+
+
+def _is_asked(result: FitResult, row: UsersByPrecision) -> bool:
+    return (row.weights, row.kv) == (result.weight_format, result.kv_precision)
+
+
+def _users_row(row: UsersByPrecision) -> dict[str, object]:
+    users = row.users
+    figures = {"users": None, "users_low": None, "users_high": None} if users is None else {
+        "users": users.value, "users_low": users.low, "users_high": users.high}  # fmt: skip
+    return {
+        "weights": row.weights, "kv": row.kv, "verdict": row.verdict, "layout": row.layout,
+        "weights_bytes_per_gpu": row.weights_bytes_per_gpu, "users_text": users_text(users), **figures,
+    }  # fmt: skip
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, float) else None
+
+
+def memory_table(result: FitResult) -> Table:
+    """What the fullest GPU holds, by part."""
+    columns = [
+        Column("part", "memory of the fullest GPU"),
+        Column("size", "GiB", align="right"),
+        Column("range", "range", align="right", priority=1),
+    ]
+    named = [(part.name, part.size) for part in result.parts]
+    if result.total_bytes:
+        named.append(("total", result.total_bytes))
+    rows = [{"part": name, "size": gib(f.value), "range": _range(f.low, f.high)} for name, f in named]
+    return Table(columns, rows)
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low is None or high is None or low == high:
+        return "exact"
+    return f"{significant(low / GIB, 2)}-{significant(high / GIB, 2)}"
+
+
+def rejected_table(result: FitResult) -> Table:
+    """Layouts of these GPUs and why none of them serves."""
+    columns = [Column("layout", "layout"), Column("reason", "why not")]
+    rows = [
+        {
+            "layout": x.layout,
+            "reason": x.reason
+            if x.short_by_bytes_per_gpu is None
+            else f"short by {gib(x.short_by_bytes_per_gpu)} a GPU",
+        }
+        for x in result.rejected
+    ]
+    return Table(columns, rows, "What did not fit")
+
+
+def changes_table(result: FitResult) -> Table:
+    """Single changes that make it fit, the cheapest marked."""
+    columns = [
+        Column("what", "change"),
+        Column("verdict", "then"),
+        Column("layout", "layout", priority=3),
+        Column("users", "users", lambda v: count(_number(v)), "right"),
+        Column("price_usd_per_hour", "price", lambda v: usd_per_hour(_number(v)), "right"),
+        Column("instance", "machine", lambda v: "-" if v is None else str(v), priority=1),
+        Column("lowers_quality", "lowers quality", lambda v: "yes" if v else "no", priority=2),
+    ]
+    rows = [change.model_dump() for change in result.changes]
+    empty = "No single change of GPU count (up to 16), precision or context makes it fit."
+    dates = sorted({f"{c.price_source} of {c.price_as_of}" for c in result.changes if c.price_source})
+    notes = [f"On-demand prices: {', '.join(dates)}."] if dates else []
+    return Table(columns, rows, "Cheapest change that makes it fit", notes, 0 if rows else None, empty)
+
+
+def terms_table(terms: list[ExplainedTerm]) -> Table:
+    """Every term with its formula, the numbers put in and its source."""
+    columns = [Column("name", "term"), Column("size", "GiB", align="right"), Column("grade", "grade")]
+    rows = [{"name": t.name, "size": significant(t.value / GIB), "grade": t.grade} for t in terms]
+    notes = [f"{t.name}: {t.formula}; {t.inputs}. Source: {t.source}." for t in terms]
+    return Table(columns, rows, "Terms", notes)
