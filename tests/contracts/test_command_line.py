@@ -74,6 +74,13 @@ def test_the_bare_command_orients_with_three_examples(run_gpufleet: Run) -> None
     assert all(f"  {example}\n" in done.stdout for example in EXAMPLES)
 
 
+@pytest.mark.parametrize("example", [e for e in EXAMPLES if e.split()[1] in {verb.name for verb in VERBS}])
+def test_an_example_of_the_bare_command_can_be_typed(example: str, run_gpufleet: Run) -> None:
+    done = run_gpufleet(*example.split()[1:])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
 @pytest.mark.parametrize("flag", ["--version", "-V"])
 def test_the_version_is_that_of_the_installed_package(flag: str, run_gpufleet: Run) -> None:
     assert run_gpufleet(flag).stdout == f"gpufleet {version('gpu-fleet-optimizer')}\n"

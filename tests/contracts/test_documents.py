@@ -34,6 +34,13 @@ def test_paths_that_are_named_exist(page: Path) -> None:
     assert [path for path, pattern in patterns.items() if not list(REPOSITORY.glob(pattern))] == []
 
 
+def test_the_index_leads_to_every_page() -> None:
+    index = REPOSITORY / "docs" / "index.md"
+    linked = {(index.parent / target).resolve() for target in LINK.findall(index.read_text(encoding="utf-8"))}
+    pages = [page for page in (REPOSITORY / "docs").glob("*.md") if page != index]
+    assert [page.name for page in pages if page.resolve() not in linked] == []
+
+
 def test_the_manual_lists_every_key_of_a_workload_file() -> None:
     manual = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
     assert [key for key in FIELD_OF_KEY if f"`{key}`" not in manual] == []
