@@ -37,7 +37,7 @@ def run_gpufleet(tmp_path: Path) -> RunGpufleet:
         return subprocess.run(
             [sys.executable, "-m", "gpufleet", *words],
             cwd=tmp_path,
-            env={**os.environ, "NO_COLOR": "1", **environment},
+            env={**os.environ, "NO_COLOR": "1", "PYTHONWARNINGS": "error", **environment},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -106,5 +106,7 @@ def explain_failure(error: Exception) -> int:
 
 
 def complain(message: str) -> None:
-    """Say on stderr what went wrong, on one line."""
-    print(f"gpufleet: error: {message}", file=sys.stderr)
+    """Say on stderr what went wrong, on one line that cannot move the cursor."""
+    from gpufleet.report.text import printable
+
+    print(f"gpufleet: error: {printable(' '.join(message.split()))}", file=sys.stderr)
