@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from gpufleet.report.page import Column, Page, Row, Table
 
@@ -21,43 +22,33 @@ def page_as_text(page: Page, width: int) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
+@dataclass(frozen=True)
+class WrittenColumn:
+    """A column with the text of its cells, and the width of the widest."""
+
+    column: Column
+    cells: Sequence[str]
+    width: int
+
+
 def table_as_text(table: Table, width: int) -> str:
     """Aligned columns; on a narrow page the least important columns are left out, and that is said."""
-    shown, dropped = columns_that_fit(table, width)
-    lines = [wrapped(table.title, width)] if table.title else []
-    lines += grid(table, shown, width) if table.rows else [wrapped(table.empty, width)]
-    if dropped and table.rows:
-        lines.append(wrapped("Not shown at this width: " + ", ".join(c.header for c in dropped) + ".", width))
-    return "\n".join([*lines, *(wrapped(note, width) for note in table.notes)])
+    if not table.rows:
+        return "\n".join(wrapped(part, width) for part in (table.title, table.empty, *table.notes) if part)
+    written = [written_column(column, table) for column in table.columns if column.where != "data"]
+    shown = columns_that_fit(written, width - margin_width(table))
+    dropped = [w.column.header for w in written if w not in shown]
+    parts = [wrapped(table.title, width)] if table.title else []
+    parts += grid(table, shown, width)
+    if dropped:
+        parts.append(wrapped(f"Not shown at this width: {', '.join(dropped)}.", width))
+    return "\n".join([*parts, *(wrapped(note, width) for note in table.notes)])
 
 
-def columns_that_fit(table: Table, width: int) -> tuple[list[Column], list[Column]]:
-    """The columns to show and those left out, both in the table's order."""
-    shown = [column for column in table.columns if column.where != "data"]
-    dropped: list[Column] = []
-    while natural_width(table, shown) > width:
-        candidates = [column for column in shown if column.priority > 0]
-        if not candidates:
-            break
-        least = max(reversed(candidates), key=lambda column: column.priority)
-        shown.remove(least)
-        dropped.append(least)
-    return shown, [column for column in table.columns if column in dropped]
-
-
-def natural_width(table: Table, columns: Sequence[Column]) -> int:
-    """Characters of a line in which no cell is cut."""
-    return margin_width(table) + sum(column_widths(table, columns)) + len(GAP) * (len(columns) - 1)
-
-
-def margin_width(table: Table) -> int:
-    """Room for the mark of the chosen row."""
-    return 0 if table.chosen is None else len(MARK)
-
-
-def column_widths(table: Table, columns: Sequence[Column]) -> list[int]:
-    """The widest cell of every column, header included."""
-    return [max(len(text) for text in (c.header, *(cell(c, row) for row in table.rows))) for c in columns]
+def written_column(column: Column, table: Table) -> WrittenColumn:
+    """Every cell written once."""
+    cells = [cell(column, row) for row in table.rows]
+    return WrittenColumn(column, cells, max(map(len, (column.header, *cells))))
 
 
 def cell(column: Column, row: Row) -> str:
@@ -65,15 +56,37 @@ def cell(column: Column, row: Row) -> str:
     return printable(column.show(row[column.key]))
 
 
-def grid(table: Table, columns: Sequence[Column], width: int) -> list[str]:
+def columns_that_fit(written: Sequence[WrittenColumn], room: int) -> list[WrittenColumn]:
+    """The columns that stay when the least important ones give way, in the table's order."""
+    shown = list(written)
+    while line_width(w.width for w in shown) > room:
+        candidates = [w for w in shown if w.column.priority > 0]
+        if not candidates:
+            break
+        shown.remove(max(reversed(candidates), key=lambda w: w.column.priority))
+    return shown
+
+
+def line_width(widths: Iterable[int]) -> int:
+    """Characters of a line with cells of these widths."""
+    sizes = list(widths)
+    return sum(sizes) + len(GAP) * (len(sizes) - 1)
+
+
+def margin_width(table: Table) -> int:
+    """Room for the mark of the chosen row."""
+    return 0 if table.chosen is None else len(MARK)
+
+
+def grid(table: Table, shown: Sequence[WrittenColumn], width: int) -> list[str]:
     """Header, rule and rows."""
-    widths = narrowed(column_widths(table, columns), width - margin_width(table))
+    widths = narrowed([w.width for w in shown], width - margin_width(table))
     margin = "" if table.chosen is None else NO_MARK
+    columns = [w.column for w in shown]
     header = margin + line([c.header for c in columns], columns, widths)
     rule = margin + GAP.join("-" * w for w in widths)
     rows = [
-        mark(table, index) + line([cell(c, row) for c in columns], columns, widths)
-        for index, row in enumerate(table.rows)
+        mark(table, index) + line([w.cells[index] for w in shown], columns, widths) for index in range(len(table.rows))
     ]
     return [text.rstrip()[:width] for text in (header, rule, *rows)]
 
@@ -97,8 +110,7 @@ def line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int])
 def narrowed(widths: Sequence[int], available: int) -> list[int]:
     """Column widths that fit, taken from the widest column first."""
     result = list(widths)
-    room = available - len(GAP) * (len(result) - 1)
-    while sum(result) > room and max(result, default=0) > NARROWEST_CELL:
+    while line_width(result) > available and max(result, default=0) > NARROWEST_CELL:
         result[result.index(max(result))] -= 1
     return result
 
@@ -110,6 +122,8 @@ def cut(text: str, width: int) -> str:
 
 def printable(text: str) -> str:
     """The text without control characters: a model's name cannot move the cursor or colour the screen."""
+    if text.isprintable():
+        return text
     return "".join(c if c.isprintable() else " " if c in "\t\n\r" else "?" for c in text)
 
 
