@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 
+from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.weight_formats import weight_format
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog

@@ -60,10 +60,9 @@ def _cut(what: str, width: int, parts: int, precision: Precision, blocks: dict[s
     if width % parts:
         return f"{what} is not divisible by {parts}"
     block = blocks.get(precision.name, 1)
-    if parts > 1 and width // parts % block:
-        return (
-            f"{what} over {parts} ranks leaves {width // parts}, no multiple of the {precision.name} block of {block}"
-        )
+    rest = width // parts
+    if parts > 1 and rest % block:
+        return f"{what} over {parts} ranks leaves {rest}, not a multiple of the {precision.name} block of {block}"
     return None
 
 

@@ -30,7 +30,7 @@ def cached_elements_per_token(mixer: Attention | LatentAttention, tp: Ints) -> F
     576.0
     """
     if isinstance(mixer, LatentAttention):
-        return float(mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+        return cast(Floats, mixer.kv_lora_rank + mixer.qk_rope_head_dim + 0.0 * tp)
     return 2 * shard(mixer.num_kv_heads, tp) * mixer.head_dim
 
 

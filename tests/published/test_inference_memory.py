@@ -1,0 +1,95 @@
+"""Published sizes: checkpoints, logged KV pools, and total GPU memory of runs (measurements/inference_memory.csv)."""
+
+import csv
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+
+import pytest
+
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
+from gpufleet.memory.overhead import EngineMemory
+from gpufleet.memory.weights import weights_bytes_per_device
+from gpufleet.units import GB, GIB
+
+MEASUREMENTS = Path(__file__).parents[2] / "measurements" / "inference_memory.csv"
+ENGINES = {"FasterTransformer": "fastertransformer", "AutoAWQ": "transformers", "HF transformers": "transformers"}
+FORMATS = {"int4-awq": "int4", "AWQ": "int4", "GPTQ-Int4": "int4", "GPTQ-Int8": "int8_wo"}
+
+Row = dict[str, str]
+
+
+def rows_with(*columns: str) -> Iterator[Row]:
+    with MEASUREMENTS.open(encoding="utf-8", newline="") as stream:
+        yield from (row for row in csv.DictReader(stream) if all(row[c] for c in ("model_id", "gpu_id", *columns)))
+
+
+def budget_of(row: Row, engine_name: str, devices_share_layers: bool) -> tuple[MemoryBudget, int]:
+    arch, devices = shipped_architecture(row["model_id"]), int(float(row["num_gpus"] or 1))
+    if "sum over 2 GPUs" in row["notes"]:
+        devices = 2
+    tp, pp = (1, devices) if devices_share_layers else (devices, 1)
+    engine = EngineMemory.of(find_engine(engine_name), load_catalog().accelerators[row["gpu_id"]])
+    if row["gpu_memory_utilization"]:
+        engine = engine.with_fraction(float(row["gpu_memory_utilization"]))
+    isl, osl = float(row["isl"] or 0), float(row["osl"] or 1024)
+    demand = Demand(2.0, isl + osl, tp=tp, pp=pp, batch=float(row["batch"] or 1), prompt_tokens=isl)
+    if not row["batch"]:
+        demand = Demand(2.0, isl + osl, tp=tp, pp=pp)
+    weights = weight_format(arch, FORMATS.get(row["precision"], row["precision"]))
+    return memory_budget(arch, weights, engine, demand), devices
+
+
+def test_total_memory_of_runs_that_name_batch_and_lengths() -> None:
+    errors = []
+    for row in rows_with("batch", "isl", "osl", "total_gb"):
+        engine = ENGINES[row["engine"]]
+        budget, devices = budget_of(row, engine, devices_share_layers=engine == "transformers")
+        errors.append(abs(float(budget.total_bytes.expected) * devices / GIB / float(row["total_gb"]) - 1))
+    assert len(errors) > 130
+    assert median(errors) < 0.05
+    assert sum(error < 0.15 for error in errors) > 0.9 * len(errors)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "qwen3-0.6b", "qwen3-32b", "gpt-oss-20b"])
+def test_kv_pool_that_vllm_logged_on_an_h100(model: str) -> None:
+    """llm-d-planner, docs/empirical-vllm-memory-results.md@e50305af90: vLLM 0.11, 79.18 GiB x 0.90, one H100."""
+    row = next(r for r in rows_with("kv_cache_gb") if r["model_id"] == model and "llm-d-planner" in r["source"])
+    budget, _ = budget_of(row, "vllm", devices_share_layers=False)
+    assert float(budget.kv_pool_bytes.expected) / GIB == pytest.approx(float(row["kv_cache_gb"]), abs=1.1)
+    assert float(budget.activation_bytes.expected) / GIB == pytest.approx(float(row["activation_gb"]), rel=0.02)
+
+
+def test_kv_tokens_of_llama_2_7b_on_an_a100() -> None:
+    """vllm-project/vllm pull 2031: 7,351 blocks of 16 tokens after the profiling was corrected."""
+    row = next(r for r in rows_with("kv_cache_tokens") if r["model_id"] == "llama-2-7b" and "(PR" in r["engine"])
+    budget, _ = budget_of(row, "vllm", devices_share_layers=False)
+    tokens = float(budget.pool_tokens(2 * 32 * 4096 * 2.0).expected)
+    assert tokens == pytest.approx(float(row["kv_cache_tokens"]), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    ("model", "label", "checkpoint_bytes"),
+    [
+        ("llama-3.1-8b", None, 16.06 * GB),  # meta-llama/Llama-3.1-8B, model.safetensors.index.json total_size
+        ("llama-3.3-70b", None, 141.11 * GB),  # meta-llama/Llama-3.3-70B-Instruct, total_size
+        ("mixtral-8x7b", None, 93.41 * GB),  # mistralai/Mixtral-8x7B-v0.1, total_size
+        ("qwen3-32b", None, 65.52 * GB),  # Qwen/Qwen3-32B, total_size
+        ("qwen2-7b", None, 15.23 * GB),  # Qwen/Qwen2-7B, total_size
+    ],
+)
+def test_weights_equal_published_checkpoints(model: str, label: str | None, checkpoint_bytes: float) -> None:
+    arch = shipped_architecture(model)
+    weights = weight_format(arch, label)
+    assert float(weights_bytes_per_device(arch, weights)) == pytest.approx(checkpoint_bytes, rel=0.005)
+
+
+def test_weights_that_vllm_logged_when_loading() -> None:
+    """vllm-project/vllm pull 10511: 14.96 GiB on one GPU, 7.48 GiB on each of two."""
+    arch = shipped_architecture("llama-3-8b")
+    for tp, logged_gib in ((1, 14.96), (2, 7.48)):
+        assert float(weights_bytes_per_device(arch, arch.weights, tp)) / GIB == pytest.approx(logged_gib, rel=0.001)

@@ -1,0 +1,98 @@
+"""Which layouts are possible, and the reasons users read."""
+
+import pytest
+
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import BF16, FP8
+from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
+from gpufleet.layout.feasible import beyond_one_instance, refusal
+from gpufleet.layout.support import arithmetic_of, engine_refusal, kv_refusal, weight_refusal
+
+
+@pytest.mark.parametrize(
+    ("model", "layout", "reason"),
+    [
+        ("llama-3.3-70b", Layout(tp=3), "64 heads are not divisible by 3"),
+        ("llama-3.3-70b", Layout(tp=2, ep=2), "expert parallelism needs a mixture of experts"),
+        ("llama-3.3-70b", Layout(attention_dp=2), "attention data parallelism is for MoE and MLA models"),
+        ("llama-3.3-70b", Layout(pp=81), "80 layers cannot fill 81 pipeline stages"),
+        ("mixtral-8x7b", Layout(tp=16, ep=16), "8 experts are not divisible by EP 16"),
+        ("phi-4-14b", Layout(tp=4), "10 KV heads neither divide by nor repeat over 4 ranks"),
+        ("deepseek-v3", Layout(tp=64, ep=1), "leaves 32, not a multiple of the fp8_block block of 128"),
+        ("phi-4-14b", Layout(tp=5), "a vocabulary of 100352 is not divisible by 5"),
+    ],
+)
+def test_a_refused_layout_says_why(model: str, layout: Layout, reason: str) -> None:
+    assert reason in str(refusal(shipped_architecture(model), layout))
+
+
+@pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3", "gpt-oss-120b"])
+def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str) -> None:
+    arch = shipped_architecture(model)
+    offered, refused = enumerate_layouts(arch, 8), refused_layouts(arch, 8)
+    assert len(offered) + len(refused) == len(conceivable_layouts(arch, 8))
+    assert {offered.row(i).num_devices for i in range(len(offered))} == {8}
+    assert len({offered.row(i) for i in range(len(offered))}) == len(offered)
+
+
+def test_a_replica_stays_within_its_machine() -> None:
+    assert beyond_one_instance(Layout(tp=8, pp=2), 8) == "a replica of 16 GPUs does not fit an instance of 8"
+    assert beyond_one_instance(Layout(tp=8), 8) is None
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "label", "reason"),
+    [
+        ("vllm", "T4", "fp8", "T4 (Turing) has no fp8 arithmetic: it needs Ada, Hopper or newer"),
+        ("tensorrt-llm", "A100-SXM4-80GB", "fp8", "has no fp8 arithmetic"),
+        ("vllm", "H100-SXM", "nvfp4", "nvfp4 needs Blackwell"),
+        ("sglang", "A100-SXM4-80GB", "mxfp4", "needs Hopper or newer"),
+        ("vllm", "V100-SXM2-16GB", "int4", "needs Turing or newer"),
+        ("tensorrt-llm", "MI300X", "bf16", "TensorRT-LLM does not run on MI300X"),
+        ("vllm", "K80", "bf16", "vLLM does not run on K80 (Kepler)"),
+        ("tensorrt-llm", "H100-SXM", "nf4", "TensorRT-LLM does not run nf4 weights"),
+    ],
+)
+def test_a_format_that_does_not_run_is_refused_with_a_reason(engine: str, gpu: str, label: str, reason: str) -> None:
+    arch, accelerator = shipped_architecture("llama-3.1-8b"), load_catalog().accelerators[gpu]
+    assert reason in str(weight_refusal(find_engine(engine), accelerator, weight_format(arch, label)))
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "label"),
+    [
+        ("vllm", "A100-SXM4-80GB", "fp8"),
+        ("vllm", "A100-SXM4-80GB", "mxfp4"),
+        ("vllm", "T4", "int4"),
+        ("vllm", "MI300X", "fp8"),
+        ("tensorrt-llm", "B200", "nvfp4"),
+        ("sglang", "H200-SXM", "fp8_block"),
+    ],
+)
+def test_a_format_that_runs_is_not_refused(engine: str, gpu: str, label: str) -> None:
+    arch, accelerator = shipped_architecture("llama-3.1-8b"), load_catalog().accelerators[gpu]
+    assert weight_refusal(find_engine(engine), accelerator, weight_format(arch, label)) is None
+
+
+def test_a_bf16_checkpoint_runs_as_fp16_on_a_t4_and_not_as_bf16() -> None:
+    arch, t4, vllm = shipped_architecture("llama-3.1-8b"), load_catalog().accelerators["T4"], find_engine("vllm")
+    assert weight_refusal(vllm, t4, arch.weights) is None
+    assert "has no bf16 arithmetic" in str(weight_refusal(vllm, t4, arch.weights, allow_fp16_twin=False))
+    assert arithmetic_of(vllm, t4, BF16) == "fp16"
+
+
+def test_fp8_weights_are_widened_on_ampere() -> None:
+    accelerators = load_catalog().accelerators
+    assert arithmetic_of(find_engine("vllm"), accelerators["A100-SXM4-80GB"], FP8) == "bf16"
+    assert arithmetic_of(find_engine("vllm"), accelerators["L40S"], FP8) == "fp8"
+
+
+def test_kv_formats_follow_the_card() -> None:
+    accelerators, vllm = load_catalog().accelerators, find_engine("vllm")
+    assert kv_refusal(vllm, accelerators["T4"], BF16) is None
+    assert kv_refusal(vllm, accelerators["T4"], FP8) == "vLLM on T4 (Turing) has no fp8 KV cache"
+    assert engine_refusal(find_engine("sglang"), accelerators["V100-SXM2-16GB"]) is not None

@@ -1,0 +1,86 @@
+"""Weight bytes of one device."""
+
+import numpy as np
+import pytest
+
+from gpufleet.architecture.parameters import weights_bytes
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.layout import Layout
+from gpufleet.memory.weights import (
+    ElementBytes,
+    stage_share,
+    weights_bytes_per_device,
+    weights_read_bytes_per_device,
+    weights_terms,
+)
+
+DECODERS = ["llama-3.3-70b", "deepseek-v3", "gpt-oss-120b", "qwen3-235b-a22b", "gemma-3-12b-text", "opt-6.7b", "gpt2"]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_one_device_holds_the_whole_checkpoint(name: str) -> None:
+    arch = shipped_architecture(name)
+    assert float(weights_bytes_per_device(arch, arch.weights)) == pytest.approx(weights_bytes(arch, arch.weights))
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_the_parts_of_a_device_add_up(name: str) -> None:
+    arch, layout = shipped_architecture(name), Layout(tp=2, pp=2)
+    whole = weights_bytes_per_device(arch, arch.weights, 2, 2)
+    assert sum(term.value for term in weights_terms(arch, arch.weights, layout)) == pytest.approx(float(whole))
+
+
+def test_kv_projections_are_copied_once_tp_exceeds_kv_heads() -> None:
+    arch = shipped_architecture("llama-3.3-70b")
+    eight, sixteen = weights_bytes_per_device(arch, arch.weights, np.array([8, 16]))
+    kv_heads_per_rank = 2 * arch.num_layers * arch.hidden_size * 128 * 2.0
+    norms = eight - 2 * (eight - sixteen) - kv_heads_per_rank
+    assert norms == pytest.approx(161 * 8192 * 2.0)
+
+
+def test_latent_down_projections_are_copied_on_every_rank() -> None:
+    arch = shipped_architecture("deepseek-v3")
+    copied = 7168 * (1536 + 512 + 64) * 61
+    one = weights_bytes_per_device(arch, arch.weights, np.array([8, 16]), 1, 8, np.array([1, 1]))
+    assert one[1] > copied
+
+
+def test_experts_spread_over_attention_data_parallel_ranks() -> None:
+    arch = shipped_architecture("deepseek-v3")
+    tensor, data = (float(weights_bytes_per_device(arch, arch.weights, tp, 1, 8, dp)) for tp, dp in ((8, 1), (1, 8)))
+    assert tensor < data < 1.4 * tensor
+
+
+def test_a_rare_kind_of_layer_is_a_prologue_and_common_kinds_alternate() -> None:
+    deepseek = shipped_architecture("deepseek-v3")
+    dense_and_moe = [0.0 if block.count == 3 else 1.0 for block in deepseek.blocks]
+    assert stage_share(deepseek, dense_and_moe, 2) == 31
+    gemma = shipped_architecture("gemma-3-12b-text")
+    local = [float(np.isfinite(block.mixer.window_tokens)) for block in gemma.blocks]
+    assert stage_share(gemma, local, 2) == pytest.approx(20)
+
+
+def test_the_last_of_two_stages_needs_its_own_copy_of_a_tied_head() -> None:
+    arch = shipped_architecture("gemma-7b")
+    table = arch.vocab_size * arch.hidden_size * 2.0
+    halves = 2 * weights_bytes_per_device(arch, arch.weights, 1, 2) - weights_bytes_per_device(arch, arch.weights)
+    assert halves == pytest.approx(table, rel=1e-3)
+
+
+def test_many_candidates_of_many_formats_equal_one_by_one() -> None:
+    from gpufleet.architecture.weight_formats import weight_format
+
+    arch = shipped_architecture("mixtral-8x7b")
+    formats = [weight_format(arch, label) for label in ("bf16", "fp8", "int4")]
+    index, tp = np.array([0, 1, 2, 1]), np.array([1, 2, 4, 8])
+    together = weights_bytes_per_device(arch, ElementBytes.gather(formats, index), tp)
+    alone = [float(weights_bytes_per_device(arch, formats[i], int(t))) for i, t in zip(index, tp, strict=True)]
+    assert together.tolist() == pytest.approx(alone)
+
+
+def test_a_step_of_one_token_reads_only_the_active_experts() -> None:
+    arch = shipped_architecture("mixtral-8x7b")
+    one = weights_read_bytes_per_device(arch, arch.weights, Layout(), 1)
+    many = weights_read_bytes_per_device(arch, arch.weights, Layout(), 1000)
+    experts = 32 * 8 * 3 * 4096 * 14336 * 2.0
+    assert many - one == pytest.approx(experts * 6 / 8, rel=1e-6)

@@ -1,0 +1,119 @@
+"""`gpufleet fit` as its users meet it."""
+
+import json
+from collections.abc import Callable
+from subprocess import CompletedProcess
+
+import pytest
+
+from gpufleet.api import fit
+
+Run = Callable[..., "CompletedProcess[str]"]
+
+
+def test_llama_70b_fits_four_l40s_in_tensor_parallel() -> None:
+    result = fit("meta-llama/Llama-3.3-70B-Instruct", "L40S:4", "8k")
+    assert (result.verdict, result.layout, result.binding_limit) == ("fits", "TP4", "KV cache")
+    assert result.users is not None
+    assert result.users.low <= result.users.value <= result.users.high
+    assert {(row.weights, row.kv) for row in result.by_precision} >= {("bf16", "bf16"), ("fp8", "fp8"), ("int4", "fp8")}
+
+
+def test_smaller_formats_serve_more_users() -> None:
+    users = {(r.weights, r.kv): r.users.value for r in fit("llama-3.3-70b", "L40S:4").by_precision if r.users}
+    assert users["bf16", "bf16"] < users["fp8", "bf16"] < users["int4", "bf16"] < users["int4", "fp8"]
+
+
+def test_three_gpus_are_refused_by_heads_and_by_memory() -> None:
+    result = fit("llama-3.3-70b", "L40S:3", "8k")
+    reasons = {row.layout: row for row in result.rejected}
+    assert reasons["TP3"].reason == "64 heads are not divisible by 3"
+    assert reasons["TP1/PP3"].short_by_bytes_per_gpu == pytest.approx(result.short_by_bytes_per_gpu)
+    assert not result.fits
+    assert result.changes[0].gpus == "4x L40S"
+    assert result.changes[0].price_usd_per_hour is not None
+
+
+def test_every_change_offered_really_fits() -> None:
+    changes = fit("llama-3.3-70b", "L40S:2", "8k").changes
+    assert {change.what for change in changes} >= {"4x L40S", "fp8 weights"}
+    assert all(change.verdict in ("fits", "tight") and change.users >= 1 for change in changes)
+    priced = [c.price_usd_per_hour for c in changes if c.price_usd_per_hour is not None]
+    assert priced == sorted(priced)
+
+
+def test_a_shorter_context_is_offered_where_the_context_is_what_is_too_much() -> None:
+    changes = {change.what for change in fit("llama-3.1-8b", "L4:1", "128k").changes}
+    assert "a context of 32,768 tokens" in changes
+
+
+def test_a_number_of_users_can_be_asked_for() -> None:
+    assert fit("llama-3.3-70b", "L40S:4", batch=8).fits
+    crowded = fit("llama-3.3-70b", "L40S:4", batch=64)
+    assert not crowded.fits
+    assert crowded.binding_limit == "KV cache"
+
+
+def test_a_context_beyond_the_model_is_answered_with_a_warning() -> None:
+    result = fit("llama-3.3-70b", "H100:8", "256k")
+    assert any("above the 131,072" in note for note in result.notes)
+
+
+def test_an_engine_that_does_not_run_there_names_those_that_do() -> None:
+    result = fit("llama-3.1-8b", "MI300X", engine="trtllm")
+    assert (result.verdict, result.binding_limit) == ("does not fit", "engine")
+    assert any("vLLM" in note for note in result.notes)
+
+
+def test_no_answer_reads_a_byte_less_than_its_weights() -> None:
+    result = fit("llama-3.3-70b", "H100:2")
+    assert result.tpot_floor_s is not None
+    assert result.tpot_floor_s.grade == "roofline"
+    assert 0.02 < result.tpot_floor_s.value < 0.0215
+
+
+def test_the_answer_is_complete_as_json_and_the_exit_code_says_whether_it_fits(run_gpufleet: Run) -> None:
+    fitting = run_gpufleet("fit", "llama-3.3-70b", "--gpus", "L40S:4", "-o", "json")
+    answer = json.loads(fitting.stdout)
+    assert (fitting.returncode, answer["verdict"], answer["schema_version"]) == (0, "fits", "1")
+    assert {term["name"] for term in answer["terms"]} >= {"attention weights", "KV pool", "activations"}
+    short = run_gpufleet("fit", "llama-3.3-70b", "--gpus", "L40S:2")
+    assert short.returncode == 3
+    assert "short by" in short.stdout
+
+
+def test_explain_shows_formula_numbers_and_source(run_gpufleet: Run) -> None:
+    said = run_gpufleet("fit", "deepseek-v3", "--gpus", "H200:8", "--explain").stdout
+    assert "moe_tp" in said
+    assert "arXiv:1909.08053" in said
+
+
+@pytest.mark.parametrize("output", ["table", "csv", "md"])
+def test_every_form_of_output_works_when_it_does_not_fit(run_gpufleet: Run, output: str) -> None:
+    done = run_gpufleet("fit", "llama-3.1-405b", "--gpus", "T4:3", "-o", output)
+    assert done.returncode == 3
+    assert done.stdout
+    assert not done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["--gpus", "L40S:-3"], "such as 'L40S:4'"),
+        (["--gpus", "L40S:0"], "such as 'L40S:4'"),
+        (["--gpus", "foo:2"], "unknown GPU 'foo'"),
+        (["--gpus", "L40:4:2"], "unknown GPU 'L40:4'"),
+        (["--gpus", "L40S:4", "--context", "nan"], "cannot read a number of tokens"),
+        (["--gpus", "L40S:4", "--context", "0"], "must be positive"),
+        (["--gpus", "L40S:4", "--context", "1e300"], "not a context"),
+        (["--gpus", "L40S:4", "--batch", "0"], "greater than or equal to 1"),
+        (["--gpus", "L40S:4", "--engine", "vlm"], "Did you mean vllm?"),
+        (["--gpus", "L40S:4", "--kv-precision", "fp9"], "Did you mean fp8"),
+        ([], "missing option '--gpus'"),
+    ],
+)
+def test_a_hostile_question_gets_one_message(run_gpufleet: Run, words: list[str], said: str) -> None:
+    done = run_gpufleet("fit", "llama-3.3-70b", *words)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
