@@ -1,4 +1,4 @@
-"""The one facade: load, call, return an answer."""
+"""Does a model fit these GPUs."""
 
 from __future__ import annotations
 
