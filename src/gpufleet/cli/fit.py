@@ -6,11 +6,9 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpufleet.api import fit as fit_model
 from gpufleet.cli.emit import emit
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputOption, verb
 from gpufleet.errors import Infeasible
-from gpufleet.report.fit import fit_page
 
 app = verb()
 
@@ -43,6 +41,9 @@ def fit(
     out_file: OutFileOption = None,
 ) -> int:
     """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not."""
+    from gpufleet.api import fit as fit_model
+    from gpufleet.report.fit import fit_page
+
     result = fit_model(model, gpus, context, engine=engine, precision=precision, kv_precision=kv_precision, batch=batch)
     emit(result, fit_page(result, explain=explain), output, out_file)
     return 0 if result.fits else Infeasible.exit_code
