@@ -1,0 +1,113 @@
+"""Conditions of a measurement that are not the model's: how the client loads the engine, which layout it ran in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from gpufleet.errors import UsageError
+from gpufleet.inputs.measurements import MeasurementRow
+
+
+@dataclass(frozen=True)
+class ClientConditions:
+    """Prompts sent per slot of concurrency (None: not stated) and tokens between two streamed messages."""
+
+    waves: int | None = None
+    stream_interval_tokens: int = 1
+
+
+@dataclass(frozen=True)
+class Client:
+    """What a benchmark client does with every engine, and the streaming that it sets for some."""
+
+    waves: int | None = None
+    stream_interval_tokens: Mapping[str, int] = field(default_factory=dict)
+
+
+CLIENTS: Mapping[str, Client] = {
+    "inferencex": Client(waves=10, stream_interval_tokens={"sglang": 30, "trtllm": 20, "tensorrt-llm": 20}),
+}
+SPLITS_BY_LAYER = ("llama.cpp", "hf-transformers", "transformers", "hf-accelerate", "exllama", "exllamav2", "autoawq")
+
+
+def client_conditions(client: str, engine: str) -> ClientConditions:
+    """Waves and streaming of a client with an engine.
+
+    >>> client_conditions("inferencex", "sglang")
+    ClientConditions(waves=10, stream_interval_tokens=30)
+    """
+    known = CLIENTS.get(client.casefold(), Client())
+    return ClientConditions(known.waves, known.stream_interval_tokens.get(engine.casefold(), 1))
+
+
+def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
+    """What the row states itself, else what its client is known to do."""
+    known = client_conditions(row.text("client"), engine)
+    return ClientConditions(
+        waves=row.whole("waves") or known.waves,
+        stream_interval_tokens=row.whole("stream_interval_tokens") or known.stream_interval_tokens,
+    )
+
+
+@dataclass(frozen=True)
+class EngineLabel:
+    """An engine as a file names it: 'vLLM 0.11.0' is vllm in version 0.11.0."""
+
+    name: str
+    version: str | None = None
+
+
+def engine_of(label: str) -> EngineLabel:
+    """Name and version in a label, in the spelling of the engine tables.
+
+    >>> engine_of("vLLM 0.11.0"), engine_of("vLLM (main, 2024-12-14)").name, engine_of("HF transformers").name
+    (EngineLabel(name='vllm', version='0.11.0'), 'vllm', 'hf-transformers')
+    """
+    bare = re.sub(r"\([^)]*\)", "", label).strip()
+    name, _, version = bare.rpartition(" ")
+    if not re.fullmatch(r"v?\d+(\.\w+)+", version):
+        name, version = bare, ""
+    return EngineLabel(re.sub(r"\s+", "-", name.casefold()), version or None)
+
+
+def engine_of_row(row: MeasurementRow) -> EngineLabel:
+    """The engine that a row names; a column of its own for the version counts first."""
+    if not row.text("engine"):
+        raise UsageError("engine not stated")
+    found = engine_of(row.text("engine"))
+    return EngineLabel(found.name, row.text("engine_version") or found.version)
+
+
+@dataclass(frozen=True)
+class StatedLayout:
+    """TP, PP, EP and attention-DP of a row, and the GPU that it ran on."""
+
+    gpu: str
+    tp: int
+    pp: int
+    ep: int | None
+    attention_dp: int
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs of one replica."""
+        return self.tp * self.pp * self.attention_dp
+
+
+def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
+    """The layout that a row states; GPUs without TP are a split by layer in engines that split so, else TP."""
+    gpu = row.text("gpu_id", "gpu")
+    if not gpu:
+        raise UsageError("GPU not stated")
+    num_gpus = row.whole("num_gpus") or 1
+    tp, pp, attention_dp = row.whole("tp"), row.whole("pp") or 1, row.whole("attention_dp") or 1
+    if tp is None:
+        by_layer = engine in SPLITS_BY_LAYER
+        tp = 1 if by_layer else max(num_gpus // (pp * attention_dp), 1)
+        pp = num_gpus if by_layer else pp
+    layout = StatedLayout(gpu, tp, pp, row.whole("ep"), attention_dp)
+    if row.text("num_gpus") and layout.num_gpus != num_gpus:
+        raise UsageError("the layout does not use the GPUs", found=f"{layout.num_gpus} of {num_gpus}")
+    return layout

@@ -1,0 +1,155 @@
+"""One measured quantity beside its prediction."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufleet.errors import GpufleetError
+from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.results.accuracy import ScoredFigure
+from gpufleet.results.base import Figure
+
+FEW_SEQUENCES = 16
+LONGEST_REASON = 300
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A measured quantity: its name in the results, its column, and the unit of that column in base units."""
+
+    name: str
+    column: str
+    unit: str
+    scale: float = 1.0
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """What scoring a row gave. `left_out`: why the row is not scored; `ran` and `fits`: its memory verdict, if any."""
+
+    figures: Sequence[ScoredFigure] = ()
+    left_out: str | None = None
+    ran: bool | None = None
+    fits: bool | None = None
+
+
+@dataclass(frozen=True)
+class RowLabels:
+    """What every figure of a row carries: where it stands and what it is grouped by."""
+
+    file: str
+    row: MeasurementRow
+    engine: str = ""
+    group: str = ""
+
+    def figure(self, quantity: Quantity, **outcome: object) -> ScoredFigure:
+        """A scored figure of this row."""
+        return ScoredFigure.model_validate(
+            {
+                "file": self.file,
+                "row": self.row.line,
+                "quantity": quantity.name,
+                "unit": quantity.unit,
+                "source": self.row.text("source"),
+                "model_id": self.row.text("model_id", "model"),
+                "gpu_id": self.row.text("gpu_id", "gpu"),
+                "engine": self.engine,
+                "group": self.group,
+                **outcome,
+            }
+        )
+
+    def without_prediction(self, quantity: Quantity, reason: str) -> ScoredFigure:
+        """A measured figure that nothing predicts, and why."""
+        return self.figure(quantity, measured=measured_or_none(self.row, quantity), reason=reason)
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A predicted figure in base units."""
+
+    value: float
+    low: float | None = None
+    high: float | None = None
+    grade: str | None = None
+
+    @classmethod
+    def of(cls, figure: Figure) -> Prediction:
+        """What a result predicts."""
+        return cls(figure.value, figure.low, figure.high, figure.grade)
+
+    def amount_per(self, amount: float) -> Prediction:
+        """The rate of an amount over this duration: the shortest time is the highest rate."""
+        rate = [None if time is None or time <= 0 else amount / time for time in (self.value, self.high, self.low)]
+        return Prediction(rate[0] or math.nan, rate[1], rate[2], self.grade)
+
+
+def has_failed(row: MeasurementRow) -> bool:
+    """Whether a row says that its run ran out of memory."""
+    return any(cell.casefold() == "oom" for cell in row.cells.values())
+
+
+def one_line(refusal: Exception) -> str:
+    """What was refused, on one line of bounded length."""
+    line = " ".join(str(refusal).split()).rstrip(".") or type(refusal).__name__
+    return line if len(line) <= LONGEST_REASON else line[: LONGEST_REASON - 1] + "…"
+
+
+def measured_or_none(row: MeasurementRow, quantity: Quantity) -> float | None:
+    """The measurement where it is a number above zero."""
+    try:
+        return row.positive(quantity.column)
+    except GpufleetError:
+        return None
+
+
+def stated(row: MeasurementRow, quantities: Sequence[Quantity]) -> list[Quantity]:
+    """The quantities whose cell says something."""
+    return [quantity for quantity in quantities if row.text(quantity.column)]
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Turns predictions of one row into scored figures."""
+
+    labels: RowLabels
+    kv_room: str | None = None
+
+    def failed(self, quantity: Quantity, *, fits: bool, needed: Prediction | None = None) -> ScoredFigure:
+        """A run that ran out of memory: whether it was predicted to fit, and what it was predicted to need."""
+        predicted = None if needed is None else in_unit(needed.value, quantity)
+        reason = f"oom: predicted {'fits' if fits else 'does not fit'}"
+        return self.labels.figure(quantity, predicted=predicted, reason=reason)
+
+    def scored(self, quantity: Quantity, prediction: Prediction | str) -> ScoredFigure:
+        """The measurement beside a prediction, both in the file's unit; a text says why there is none."""
+        try:
+            measured = self.labels.row.positive(quantity.column)
+        except GpufleetError as error:
+            return self.labels.without_prediction(quantity, one_line(error))
+        if isinstance(prediction, str):
+            return self.labels.without_prediction(quantity, prediction)
+        if not (math.isfinite(prediction.value) and prediction.value > 0):
+            return self.labels.without_prediction(quantity, f"no {quantity.name} is predicted for this load")
+        ends = [in_unit(end, quantity) for end in (prediction.value, prediction.low, prediction.high)]
+        return self.labels.figure(
+            quantity,
+            measured=measured,
+            predicted=ends[0],
+            low=ends[1],
+            high=ends[2],
+            grade=prediction.grade,
+            kv_room=self.kv_room,
+        )
+
+
+def in_unit(value: float | None, quantity: Quantity) -> float | None:
+    """A value in the unit of the file; unlimited ends are left open."""
+    return None if value is None or not math.isfinite(value) else value / quantity.scale
+
+
+def kv_room_of(largest_batch: float) -> str:
+    """Whether the KV room holds few sequences: such cells swing by 2x between engine versions."""
+    return f"room for under {FEW_SEQUENCES}" if largest_batch < FEW_SEQUENCES else f"room for {FEW_SEQUENCES} and more"

@@ -1,0 +1,109 @@
+"""Scores memory: weights, the KV pool that an engine opens, and the total of a run that states what it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.accuracy.conditions import SPLITS_BY_LAYER, EngineLabel, engine_of
+from gpufleet.accuracy.figures import (
+    Comparison,
+    Prediction,
+    Quantity,
+    RowLabels,
+    RowScores,
+    has_failed,
+    one_line,
+    stated,
+)
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
+from gpufleet.accuracy.serving import REFUSALS, Setup
+from gpufleet.api.replica_memory import MemoryQuestion, ReplicaMemory, replica_memory
+from gpufleet.domain.layout import Layout
+from gpufleet.errors import Infeasible
+from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.memory.band import Band
+from gpufleet.units import GIB
+
+WEIGHTS = Quantity("weights", "weights_gb", "GiB", GIB)
+KV_TOKENS = Quantity("kv_tokens", "kv_cache_tokens", "tokens")
+KV_POOL = Quantity("kv_pool", "kv_cache_gb", "GiB", GIB)
+TOTAL = Quantity("total_memory", "total_gb", "GiB", GIB)
+QUANTITIES = (WEIGHTS, KV_TOKENS, KV_POOL, TOTAL)
+PER_GPU_WORDS = ("per GPU", "one rank")
+
+
+def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """Every quantity of a row that states what it depends on, or why the row is not scored."""
+    wanted = [quantity for quantity in stated(row, QUANTITIES) if states_what_it_needs(row, quantity)]
+    if not wanted:
+        return RowScores(left_out="does not state GPU, batch and lengths")
+    labels = RowLabels(file, row, engine=engine_of(row.text("engine")).name, group=row.text("source"))
+    compare, ran = Comparison(labels), not has_failed(row)
+    try:
+        setup = Setup.of(row, models)
+        found = memory_of(row, setup)
+        predictions, fits = readings(row, setup, found), bool(found.budget.fits)
+    except REFUSALS as refusal:
+        figures = [compare.scored(quantity, one_line(refusal)) for quantity in wanted]
+        return RowScores(figures, ran=ran, fits=False if isinstance(refusal, Infeasible) else None)
+    if not ran:
+        figures = [compare.failed(q, fits=fits, needed=predictions[q]) for q in wanted]
+    else:
+        figures = [compare.scored(quantity, predictions[quantity]) for quantity in wanted]
+    return RowScores(figures, ran=ran, fits=fits if states_what_it_needs(row, TOTAL) else None)
+
+
+def states_what_it_needs(row: MeasurementRow, quantity: Quantity) -> bool:
+    """A total depends on GPU, batch and lengths; weights and KV pool on the GPU."""
+    needed = ("batch", "isl", "osl") if quantity is TOTAL else ()
+    return bool(row.text("gpu_id", "gpu")) and all(row.text(column) for column in needed)
+
+
+def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
+    """Weights, KV pool and total of a row's replica; raises what is refused."""
+    layout = setup.layout
+    isl, osl = row.positive("isl"), row.positive("osl")
+    states_lengths = isl is not None and osl is not None
+    longest = row.positive("max_model_len") or setup.model.max_context_tokens
+    found = replica_memory(
+        MemoryQuestion(
+            model=setup.model,
+            gpu=layout.gpu,
+            layout=Layout(layout.tp, layout.pp, layout.ep or 1, layout.attention_dp),
+            engine=setup.engine.name,
+            context_tokens=(isl or 0.0) + (osl or 0.0) if states_lengths else longest,
+            precision=weight_precision_of(row),
+            kv_precision=kv_precision_of(row),
+            prompt_tokens=isl if states_lengths else None,
+            batch=row.positive("batch"),
+            memory_fraction=row.positive("gpu_memory_utilization"),
+        )
+    )
+    if found.refusal:
+        raise Infeasible(found.refusal)
+    return found
+
+
+def readings(row: MeasurementRow, setup: Setup, found: ReplicaMemory) -> Mapping[Quantity, Prediction]:
+    """Where each quantity of a row stands in the budget."""
+    budget = found.budget
+    num_gpus = 1 if states_per_gpu(row, setup.engine) else setup.layout.num_gpus
+    amounts = {
+        WEIGHTS: Band.exact(budget.weights_bytes).scaled(num_gpus),
+        KV_POOL: budget.kv_pool_bytes.scaled(num_gpus),
+        KV_TOKENS: budget.pool_tokens(found.kv_bytes_per_token).scaled(setup.layout.attention_dp),
+        TOTAL: budget.total_bytes.scaled(num_gpus),
+    }
+    return {quantity: judged(band, found.grade) for quantity, band in amounts.items()}
+
+
+def states_per_gpu(row: MeasurementRow, engine: EngineLabel) -> bool:
+    """Whether a row's figures are of one GPU; a split by layer has no such figure."""
+    return engine.name not in SPLITS_BY_LAYER and any(words in row.text("notes") for words in PER_GPU_WORDS)
+
+
+def judged(band: Band, grade: str) -> Prediction:
+    """A band of the memory model as a prediction; a pool is never below nothing."""
+    low, expected, high = (max(float(end), 0.0) for end in (band.low, band.expected, band.high))
+    return Prediction(expected, low, high, grade)

@@ -1,0 +1,88 @@
+"""Scores parameter counts: exact numbers, from the row's own config or the model's."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, one_line, stated
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.architecture.families import FAMILY_OF_CLASS
+from gpufleet.architecture.parameters import num_active_parameters, num_parameters
+from gpufleet.architecture.parse import parse_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import UsageError
+from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.provenance import Grade
+
+PARAMS = Quantity("params", "params_exact", "parameters")
+ACTIVE_PARAMS = Quantity("active_params", "active_params", "parameters")
+CLASS_CALL = re.compile(r"(\w+)\((?:(\w+)Config\()?\*\*config_json")
+
+
+def score_param_counts(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """Parameters, and those that serve one token, of one model."""
+    compare = Comparison(RowLabels(file, row, group=row.text("kind") or "model"))
+    wanted = stated(row, (PARAMS, ACTIVE_PARAMS))
+    if not wanted:
+        return RowScores(left_out="states no parameter count")
+    try:
+        architecture = architecture_of(row, models)
+    except UsageError as refusal:
+        return RowScores([compare.scored(quantity, one_line(refusal)) for quantity in wanted])
+    counts = {PARAMS: num_parameters(architecture), ACTIVE_PARAMS: num_active_parameters(architecture)}
+    return RowScores([compare.scored(quantity, exactly(counts[quantity])) for quantity in wanted])
+
+
+def exactly(count: int) -> Prediction:
+    """A count has no range."""
+    return Prediction(count, count, count, Grade.MEASURED.label)
+
+
+def architecture_of(row: MeasurementRow, models: ModelFinder) -> Architecture:
+    """A config of the user's, else the row's own config, else the model of that name."""
+    name = row.text("model")
+    own_config = row.text("config_json")
+    if not own_config or any(file.is_file() for file in models.own_configs(name)):
+        return models.of(row)
+    try:
+        return parse_architecture(declared_config(own_config, row.text("how")), name)
+    except UsageError as refusal:
+        return shipped_or(refusal, row, models)
+
+
+def shipped_or(refusal: UsageError, row: MeasurementRow, models: ModelFinder) -> Architecture:
+    """The shipped model of that name; where there is none, what was wrong with the row's own config."""
+    try:
+        return models.of(row)
+    except UsageError:
+        raise refusal from None
+
+
+def declared_config(config_json: str, how: str) -> Mapping[str, object]:
+    """A row's config, with the family that the class in `how` stands for where the config does not say.
+
+    >>> declared_config('{"n_layers": 32}', "MptForCausalLM(MptConfig(**config_json)) on meta device")
+    {'model_type': 'mpt', 'n_layers': 32}
+    """
+    try:
+        config = json.loads(config_json)
+    except (ValueError, RecursionError):
+        raise UsageError("config_json is not JSON", found=config_json) from None
+    if not isinstance(config, dict):
+        raise UsageError("config_json is not one JSON object", found=config_json)
+    return {**declared_family(how), **config}
+
+
+def declared_family(how: str) -> Mapping[str, object]:
+    """The model class where it is a known one, else the model_type that its config class spells."""
+    call = CLASS_CALL.search(how)
+    if call is None:
+        return {}
+    model_class, config_class = call.groups()
+    if config_class is None:
+        return {"_class_name": model_class}
+    if model_class in FAMILY_OF_CLASS:
+        return {"architectures": [model_class]}
+    return {"model_type": re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", config_class).lower()}

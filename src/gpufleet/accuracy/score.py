@@ -1,0 +1,99 @@
+"""Scores measurement files: every row through the api, then the statistics."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+
+from gpufleet.accuracy.figures import Quantity, RowLabels, RowScores, one_line
+from gpufleet.accuracy.grouping import all_groups
+from gpufleet.accuracy.inference_memory import score_memory
+from gpufleet.accuracy.inference_throughput import score_throughput
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.param_counts import score_param_counts
+from gpufleet.accuracy.serving_points import score_serving_point
+from gpufleet.accuracy.statistics import is_predicted, worst_first
+from gpufleet.errors import GpufleetError
+from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
+from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, VerdictCounts
+
+Scorer = Callable[[MeasurementRow, str, ModelFinder], RowScores]
+SCORERS: Mapping[str, Scorer] = {
+    "param_counts": score_param_counts,
+    "inference_memory": score_memory,
+    "inference_throughput": score_throughput,
+    "serving_points": score_serving_point,
+}
+NUM_WORST = 10
+ROW = Quantity("row", "", "")
+
+
+def score_files(paths: Sequence[str | Path], models_folder: str | Path | None = None) -> AccuracyReport:
+    """Scores of measurement files; models are looked up in `models_folder` before the shipped set."""
+    files = [read_measurements(path) for path in paths]
+    models = ModelFinder(None if models_folder is None else Path(models_folder))
+    return AccuracyReport(files=[score_file(file, models) for file in files])
+
+
+def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
+    """Scores of one file."""
+    rows = [score_row(SCORERS[file.kind], row, file.path, models) for row in file.rows]
+    scored = [row for row in rows if row.left_out is None]
+    compared = [figure for row in scored if row.ran is not False for figure in row.figures]
+    covered = [row for row in scored if all(map(has_answer, row.figures))]
+    return FileAccuracy(
+        file=file.path,
+        kind=file.kind,
+        num_rows=len(rows),
+        num_scored_rows=len(scored),
+        num_covered_rows=len(covered),
+        coverage_ratio=len(covered) / len(scored) if scored else 0.0,
+        groups=all_groups(file.kind, compared),
+        worst=worst_first(compared, NUM_WORST),
+        verdicts=verdict_counts(scored),
+        left_out=reason_counts(row.left_out for row in rows),
+        without_prediction=reason_counts(map(shared_reason, compared)),
+        figures=[figure for row in rows for figure in row.figures],
+    )
+
+
+def score_row(score: Scorer, row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """Scores of one row; a row that cannot be read has its reason and nothing else."""
+    fault = row.fault
+    if fault is None:
+        try:
+            return score(row, file, models)
+        except GpufleetError as error:
+            fault = one_line(error)
+    return RowScores([RowLabels(file, row).figure(ROW, reason=fault)], left_out=fault)
+
+
+def has_answer(figure: ScoredFigure) -> bool:
+    """Whether a figure is predicted, or is a run that failed with a verdict."""
+    return is_predicted(figure) or figure.measured is None
+
+
+def verdict_counts(rows: Iterable[RowScores]) -> VerdictCounts:
+    """Memory verdicts against what happened, over rows with a verdict."""
+    counts = Counter((row.ran, row.fits) for row in rows if row.ran is not None and row.fits is not None)
+    return VerdictCounts(
+        num_ran=counts[True, True] + counts[True, False],
+        num_false_does_not_fit=counts[True, False],
+        num_failed=counts[False, True] + counts[False, False],
+        num_false_fits=counts[False, True],
+    )
+
+
+def reason_counts(reasons: Iterable[str | None]) -> list[ReasonCount]:
+    """How often each reason was given, most often first."""
+    counts = Counter(reason for reason in reasons if reason is not None)
+    return [ReasonCount(reason=reason, count=count) for reason, count in counts.most_common()]
+
+
+def shared_reason(figure: ScoredFigure) -> str | None:
+    """Why a figure has no prediction, without what only this row says: its model's name and what was expected."""
+    if is_predicted(figure) or figure.reason is None:
+        return None
+    general = figure.reason.split(";")[0]
+    return general.replace(figure.model_id, "the model") if figure.model_id else general

@@ -1,0 +1,92 @@
+"""Asks the api what a row's engine, GPUs and load deliver, and compares it with what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpufleet import api
+from gpufleet.accuracy.conditions import EngineLabel, StatedLayout, engine_of_row, layout_of
+from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, has_failed, kv_room_of, one_line
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import GpufleetError, Infeasible
+from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.memory.fit import DOES_NOT_FIT
+from gpufleet.results.estimate import ServingEstimate
+from gpufleet.units import MILLISECOND
+
+TTFT = Quantity("ttft", "ttft_ms", "ms", MILLISECOND)
+TPOT = Quantity("tpot", "tpot_ms", "ms", MILLISECOND)
+LATENCY = Quantity("latency", "latency_ms", "ms", MILLISECOND)
+OUT_TOKENS_PER_S = Quantity("out_tokens_per_s", "out_tokens_per_s_total", "tokens/s")
+IN_TOKENS_PER_S = Quantity("in_tokens_per_s", "in_tokens_per_s_total", "tokens/s")
+
+REFUSALS = (GpufleetError, ValueError, ArithmeticError)
+Reading = Callable[[ServingEstimate], Prediction]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """A model on an engine in a layout."""
+
+    model: Architecture
+    engine: EngineLabel
+    layout: StatedLayout
+
+    @classmethod
+    def of(cls, row: MeasurementRow, models: ModelFinder) -> Setup:
+        """What a row ran; raises what it does not say."""
+        engine = engine_of_row(row)
+        layout = layout_of(row, engine.name)
+        return cls(models.of(row), engine, layout)
+
+
+Load = Mapping[str, float | int | bool | None]
+
+
+def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
+    """What the api answers for this row; raises what the api refuses."""
+    layout = setup.layout
+    return api.estimate(
+        setup.model,
+        (layout.gpu, layout.num_gpus),
+        tp=layout.tp,
+        pp=layout.pp,
+        ep=layout.ep,
+        attention_dp=layout.attention_dp,
+        precision=weight_precision_of(row),
+        kv_precision=kv_precision_of(row),
+        engine=setup.engine.name,
+        engine_version=setup.engine.version,
+        **load,
+    )
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How a kind of file loads an engine, and where in an estimate its quantities stand."""
+
+    load_of: Callable[[MeasurementRow, EngineLabel], Load]
+    readings_of: Callable[[MeasurementRow], Mapping[Quantity, Reading]]
+
+
+def compare_with_estimate(
+    compare: Comparison, wanted: Sequence[Quantity], models: ModelFinder, protocol: Protocol
+) -> RowScores:
+    """Every stated quantity of a row beside the estimate's, or the reason why there is none."""
+    row = compare.labels.row
+    ran = not has_failed(row)
+    try:
+        setup = Setup.of(row, models)
+        readings = protocol.readings_of(row)
+        found = ask(row, setup, protocol.load_of(row, setup.engine))
+    except REFUSALS as refusal:
+        figures = [compare.scored(quantity, one_line(refusal)) for quantity in wanted]
+        return RowScores(figures, ran=ran, fits=False if isinstance(refusal, Infeasible) else None)
+    fits = found.verdict != DOES_NOT_FIT
+    roomy = replace(compare, kv_room=kv_room_of(found.largest_batch))
+    if not ran:
+        return RowScores([roomy.failed(quantity, fits=fits) for quantity in wanted], ran=False, fits=fits)
+    return RowScores([roomy.scored(q, readings[q](found)) for q in wanted], ran=True, fits=fits)

@@ -1,0 +1,51 @@
+"""Scores TTFT and TPOT of an engine at a fixed concurrency (closed loop)."""
+
+from __future__ import annotations
+
+from gpufleet.accuracy.conditions import EngineLabel, conditions_of, engine_of
+from gpufleet.accuracy.figures import Comparison, Prediction, RowLabels, RowScores, stated
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, compare_with_estimate
+from gpufleet.errors import UsageError
+from gpufleet.inputs.measurements import MeasurementRow
+
+READINGS = {TTFT: lambda found: Prediction.of(found.ttft_s), TPOT: lambda found: Prediction.of(found.tpot_s)}
+SCORED_MODES = ("", "agg")
+
+
+def score_serving_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """TTFT and TPOT of one row, or why it is not scored."""
+    wanted = stated(row, (TTFT, TPOT))
+    excluded = why_not_scored(row) or (None if wanted else "states neither TTFT nor TPOT")
+    if excluded:
+        return RowScores(left_out=excluded)
+    group = " x ".join(filter(None, (row.text("client"), row.text("engine"), row.text("gpu_id", "gpu"))))
+    labels = RowLabels(file, row, engine=engine_of(row.text("engine")).name, group=group)
+    return compare_with_estimate(Comparison(labels), wanted, models, Protocol(load_of, lambda _: READINGS))
+
+
+def why_not_scored(row: MeasurementRow) -> str | None:
+    """Rows that the file itself marks as unusable, or as suspected of speculative decoding, are left out."""
+    if row.text("mode").casefold() not in SCORED_MODES:
+        return "prefill and decode on separate GPUs"
+    if "usable" in row.cells and row.text("usable").casefold() != "yes":
+        return f"not usable: {row.text('why_not') or 'no reason given'}"
+    if row.text("speculative_suspect").casefold() == "yes":
+        return "suspected of speculative decoding"
+    return None
+
+
+def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
+    """The closed loop of a row: its lengths as sent, its clients and how they stream."""
+    isl, osl, concurrency = row.positive("isl"), row.positive("osl"), row.positive("concurrency")
+    if isl is None or osl is None or concurrency is None:
+        raise UsageError("lengths or concurrency not stated")
+    sent_ratio = row.positive("mean_length_ratio") or 1.0
+    client = conditions_of(row, engine.name)
+    return {
+        "input_tokens": isl * sent_ratio,
+        "output_tokens": osl * sent_ratio,
+        "concurrency": concurrency,
+        "waves": client.waves,
+        "stream_interval": client.stream_interval_tokens,
+    }

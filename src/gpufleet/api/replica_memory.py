@@ -1,0 +1,77 @@
+"""Memory of one replica in the layout, engine setting and batch that a row states: `fit` without its search."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.api.fit import kv_format
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import BF16
+from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
+from gpufleet.memory.overhead import EngineMemory
+
+
+@dataclass(frozen=True)
+class MemoryQuestion:
+    """One replica as it was started; None is the engine's or the checkpoint's own choice."""
+
+    model: Architecture
+    gpu: str
+    layout: Layout
+    engine: str
+    context_tokens: float
+    precision: str | None = None
+    kv_precision: str | None = None
+    prompt_tokens: float | None = None
+    batch: float | None = None
+    memory_fraction: float | None = None
+
+
+@dataclass(frozen=True)
+class ReplicaMemory:
+    """The budget of the fullest device, or why the engine does not run these formats there."""
+
+    budget: MemoryBudget
+    context_tokens: float
+    grade: str
+    refusal: str | None
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """KV bytes of one token on one device, averaged over the context: windows make later tokens cheaper."""
+        return float(self.budget.kv_bytes_per_sequence) / self.context_tokens
+
+
+def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
+    """Weights, KV pool and total of a replica.
+
+    >>> from gpufleet.catalog.models import shipped_architecture
+    >>> llama = shipped_architecture("llama-3.1-8b")
+    >>> found = replica_memory(MemoryQuestion(llama, "H100-SXM", Layout(), "vllm", 8192))
+    >>> f"{found.budget.weights_bytes / 2**30:.1f} GiB"
+    '15.0 GiB'
+    """
+    q = question
+    accelerator, engine = resolve_gpu(load_catalog(), q.gpu).accelerator, find_engine(q.engine)
+    weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
+    rules = EngineMemory.of(engine, accelerator)
+    if q.memory_fraction is not None:
+        rules = rules.with_fraction(q.memory_fraction)
+    demand = Demand(
+        kv_bytes_per_element=kv.bytes_per_element,
+        context_tokens=q.context_tokens,
+        tp=q.layout.tp,
+        pp=q.layout.pp,
+        ep=q.layout.ep,
+        attention_dp=q.layout.attention_dp,
+        batch=q.batch,
+        prompt_tokens=q.prompt_tokens,
+    )
+    refusal = weight_refusal(engine, accelerator, weights) or kv_refusal(engine, accelerator, kv)
+    return ReplicaMemory(memory_budget(q.model, weights, rules, demand), q.context_tokens, engine.grade, refusal)

@@ -1,0 +1,52 @@
+"""`gpufleet accuracy`: how far the predictions are from measurements, published or your own."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Optional
+
+import typer
+
+from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
+
+app = verb()
+
+FilesArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="FILE.csv...",
+        help="param_counts, inference_memory, inference_throughput or serving_points files, told by their header.",
+    ),
+]
+ModelsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--models", metavar="DIR", help="Look a model_id up as DIR/<id>.json before the shipped models."),
+]
+RowsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--rows", metavar="OUT.csv", help="Also write one line per scored figure."),
+]
+
+
+@app.command()
+def accuracy(
+    files: FilesArgument,
+    models: ModelsOption = None,
+    rows: RowsOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Compare predictions with measurements: coverage, errors, bias, and how often the ranges hold; misses first."""
+    from gpufleet.accuracy.score import score_files
+    from gpufleet.cli.emit import emit, format_of, write_whole
+    from gpufleet.report.accuracy import accuracy_groups_page, accuracy_in_full_page, accuracy_page, rows_as_csv
+
+    report = score_files(files, models)
+    if rows is not None:
+        write_whole(Path(rows), rows_as_csv(report))
+        print(f"wrote {rows}", file=sys.stderr)
+    chosen = output or format_of(out_file)
+    pages = {OutputFormat.CSV: accuracy_groups_page, OutputFormat.MD: accuracy_in_full_page}
+    emit(report, pages.get(chosen, accuracy_page)(report), chosen, out_file)
+    return 0

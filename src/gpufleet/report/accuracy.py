@@ -1,0 +1,209 @@
+"""Accuracy as a page, misses first, and every scored figure as CSV rows."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from gpufleet.report.numbers import count, percent, significant
+from gpufleet.report.page import Column, Page, Table
+from gpufleet.results.accuracy import (
+    AccuracyReport,
+    FileAccuracy,
+    GroupScores,
+    ReasonCount,
+    ScoredFigure,
+    VerdictCounts,
+)
+from gpufleet.units import PERCENT
+
+ROW_COLUMNS = (
+    "row",
+    "quantity",
+    "measured",
+    "predicted",
+    "low",
+    "high",
+    "grade",
+    "reason",
+    "source",
+    "model_id",
+    "gpu_id",
+)
+EVERYTHING = "all"
+FEWEST_FOR_HEADLINE = 10
+MOST_REASONS = 12
+LONGEST_NAME_AT_80, LONGEST_NAME = 22, 120
+FINE_BELOW_PERCENT = 10
+
+
+def accuracy_page(report: AccuracyReport, longest_name: int = LONGEST_NAME_AT_80) -> Page:
+    """The worst group first, then each file by its groupings, its worst figures and what is missing."""
+    tables = [table for file in report.files for table in file_tables(file, longest_name)]
+    return Page(headline(report), tables, notes(report), [summary(file) for file in report.files])
+
+
+def accuracy_in_full_page(report: AccuracyReport) -> Page:
+    """The same page where width does not matter."""
+    return accuracy_page(report, longest_name=LONGEST_NAME)
+
+
+def accuracy_groups_page(report: AccuracyReport) -> Page:
+    """All groups of all files in one table: what a CSV holds."""
+    rows = [{"file": file.file, "kind": file.kind, **s.model_dump()} for file in report.files for s in file.groups]
+    columns = [Column(key, key) for key in ("file", "kind", *GroupScores.model_fields)]
+    return Page(headline(report), [Table(columns, rows, empty="nothing was scored")])
+
+
+def headline(report: AccuracyReport) -> str:
+    """The group that is furthest off, in one sentence."""
+    groups = [(file, group) for file in report.files for group in file.groups]
+    sound = [(f, g) for f, g in groups if g.num_predicted >= FEWEST_FOR_HEADLINE and g.by != EVERYTHING]
+    candidates = [(f, g) for f, g in sound or groups if g.median_error_ratio is not None]
+    if not candidates:
+        return "Nothing could be compared: no row has both a measurement and a prediction."
+    if not any(g.mean_error_ratio for _, g in candidates):
+        return "Every prediction equals its measurement."
+    file, worst = max(candidates, key=lambda pair: pair[1].median_error_ratio or 0.0)
+    return (
+        f"Furthest off: {worst.quantity} of {worst.group} ({file.kind} by {worst.by}), "
+        f"median error {error_text(worst.median_error_ratio)} over {worst.num_predicted} rows."
+    )
+
+
+def summary(file: FileAccuracy) -> str:
+    """Coverage and errors of one file in a line."""
+    whole = [group for group in file.groups if group.by == EVERYTHING and group.median_error_ratio is not None]
+    errors = ", ".join(f"{group.quantity} {error_text(group.median_error_ratio)}" for group in whole)
+    scored = f"{count(file.num_covered_rows)} of {count(file.num_scored_rows)} scored rows predicted"
+    share = f"{percent(file.coverage_ratio)}" if file.num_scored_rows else "none"
+    return f"{file.kind} ({file.file}): {scored} ({share}). Median error: {errors or 'none'}.{verdicts(file.verdicts)}"
+
+
+def verdicts(counts: VerdictCounts) -> str:
+    """Memory verdicts that were wrong, in a sentence."""
+    if not counts.num_ran + counts.num_failed:
+        return ""
+    ran = f"{counts.num_false_does_not_fit} of {count(counts.num_ran)} runs that ran were said not to fit"
+    failed = f"{counts.num_false_fits} of {count(counts.num_failed)} that ran out of memory were said to fit"
+    return f" Memory: {ran}; {failed}." if counts.num_failed else f" Memory: {ran}."
+
+
+def file_tables(file: FileAccuracy, longest_name: int) -> list[Table]:
+    """Groups, worst figures and reasons of one file."""
+    tables = [groups_table(file, by, longest_name) for by in groupings(file)]
+    if file.worst and any(figure.predicted != figure.measured for figure in file.worst):
+        tables.append(worst_table(file))
+    if file.without_prediction:
+        tables.append(reasons_table(f"{file.kind}: without prediction", file.without_prediction))
+    if file.left_out:
+        tables.append(reasons_table(f"{file.kind}: rows not scored", file.left_out))
+    return tables
+
+
+def groupings(file: FileAccuracy) -> list[str]:
+    """What the file is grouped by, all rows together first."""
+    return list(dict.fromkeys([EVERYTHING, *(group.by for group in file.groups)]))
+
+
+def groups_table(file: FileAccuracy, by: str, longest_name: int) -> Table:
+    """Scores of every group of one grouping, the worst first."""
+    columns = [
+        Column("group", by, show=lambda group: shortened(str(group), longest_name)),
+        Column("quantity", "quantity"),
+        Column("num_figures", "rows", show=whole, align="right"),
+        Column("coverage_ratio", "cover", show=share_text, align="right"),
+        Column("median_error_ratio", "median", show=error_text, align="right"),
+        Column("mean_error_ratio", "mean", show=error_text, align="right"),
+        Column("bias_ratio", "bias", show=signed_text, align="right"),
+        Column("interval_coverage_ratio", "held", show=share_text, align="right"),
+    ]
+    rows = [group.model_dump() for group in file.groups if group.by == by]
+    title = file.kind if by == EVERYTHING else f"{file.kind} by {by}"
+    return Table(columns, rows, title=title, empty="no row was scored")
+
+
+def worst_table(file: FileAccuracy) -> Table:
+    """The figures that are furthest off."""
+    columns = [
+        Column("row", "line", show=whole, align="right"),
+        Column("model_id", "model"),
+        Column("gpu_id", "GPU"),
+        Column("quantity", "quantity"),
+        Column("measured", "measured", show=number_text, align="right"),
+        Column("predicted", "predicted", show=number_text, align="right"),
+        Column("low", "low", show=number_text, align="right", priority=2),
+        Column("high", "high", show=number_text, align="right", priority=2),
+        Column("unit", "unit", priority=1),
+    ]
+    rows = [figure.model_dump() for figure in file.worst]
+    return Table(columns, rows, title=f"{file.kind}: the {len(rows)} furthest off")
+
+
+def reasons_table(title: str, reasons: Sequence[ReasonCount]) -> Table:
+    """Reasons with how often each was given."""
+    columns = [Column("count", "count", show=whole, align="right"), Column("reason", "reason")]
+    shown = [reason.model_dump() for reason in reasons[:MOST_REASONS]]
+    rest = sum(reason.count for reason in reasons[MOST_REASONS:])
+    return Table(columns, shown, title=title, notes=[f"and {count(rest)} more for other reasons"] if rest else ())
+
+
+def notes(report: AccuracyReport) -> list[str]:
+    """How to read the columns."""
+    explained = [
+        "Errors are |predicted / measured - 1|; bias is the median of predicted / measured, less one; "
+        "held is the share of measurements inside low to high (nominal 80%); cover is the share with a prediction."
+    ]
+    return [*explained, *dict.fromkeys(note for file in report.files for note in file.notes)]
+
+
+def rows_as_csv(report: AccuracyReport) -> str:
+    """One line per scored quantity in the units of the files; with several files, a last column names the file."""
+    columns = (*ROW_COLUMNS, "file") if len(report.files) > 1 else ROW_COLUMNS
+    stream = io.StringIO()
+    writer = csv.writer(stream, lineterminator="\r\n")
+    writer.writerow(columns)
+    for file in report.files:
+        writer.writerows([row_cells(figure, columns) for figure in file.figures])
+    return stream.getvalue()
+
+
+def row_cells(figure: ScoredFigure, columns: Sequence[str]) -> list[object]:
+    """The cells of one figure; unknown is empty, whole numbers have no decimals."""
+    values = [getattr(figure, column) for column in columns]
+    return ["" if v is None else int(v) if isinstance(v, float) and v.is_integer() else v for v in values]
+
+
+def shortened(text: str, longest: int) -> str:
+    """A source without its host, and a long name without its middle: beginnings and ends tell names apart."""
+    name = text.removeprefix("https://").removeprefix("github.com/")
+    return name if len(name) <= longest else f"{name[: longest // 2 - 1]}…{name[-(longest // 2) :]}"
+
+
+def whole(value: object) -> str:
+    """A count."""
+    return count(float(str(value)))
+
+
+def number_text(value: object) -> str:
+    """A figure to three digits; '-' where there is none."""
+    return "-" if value is None else significant(float(str(value)))
+
+
+def share_text(value: object) -> str:
+    """A share as a percentage; '-' where there is none."""
+    return "-" if value is None else percent(float(str(value)))
+
+
+def error_text(value: object) -> str:
+    """An error as a percentage, with a decimal below ten; '-' where there is none."""
+    if value is None:
+        return "-"
+    error = float(str(value)) * PERCENT
+    return f"{error:.1f}%" if error < FINE_BELOW_PERCENT else f"{error:,.0f}%"
+
+
+def signed_text(value: object) -> str:
+    """A bias with its sign; '-' where there is none."""
+    return "-" if value is None else f"{float(str(value)) * PERCENT:+.0f}%"

@@ -1,0 +1,91 @@
+"""How far predictions are from measurements."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from gpufleet.results.base import SCHEMA_VERSION, Result
+
+
+class ScoredFigure(Result):
+    """One measured quantity of one row beside its prediction, in the unit of the file.
+
+    `reason` says why there is no prediction; on rows that ran out of memory, whether they were predicted to fit.
+    `group` is what the kind of file is grouped by; `kv_room` whether the estimate leaves room for few sequences.
+    """
+
+    file: str
+    row: int
+    quantity: str
+    unit: str
+    measured: float | None = None
+    predicted: float | None = None
+    low: float | None = None
+    high: float | None = None
+    grade: str | None = None
+    reason: str | None = None
+    source: str = ""
+    model_id: str = ""
+    gpu_id: str = ""
+    engine: str = ""
+    group: str = ""
+    kv_room: str | None = None
+
+
+class GroupScores(Result):
+    """Errors of a group of figures: `error = |predicted / measured - 1|`, `bias` the median ratio less one.
+
+    `interval_coverage_ratio` is the share of measurements between low and high (nominal 0.8).
+    """
+
+    by: str
+    group: str
+    quantity: str
+    num_figures: int
+    num_predicted: int
+    coverage_ratio: float
+    median_error_ratio: float | None = None
+    mean_error_ratio: float | None = None
+    bias_ratio: float | None = None
+    interval_coverage_ratio: float | None = None
+
+
+class VerdictCounts(Result):
+    """Memory verdicts against what happened: runs that ran, runs that failed for lack of memory."""
+
+    num_ran: int = 0
+    num_false_does_not_fit: int = 0
+    num_failed: int = 0
+    num_false_fits: int = 0
+
+
+class ReasonCount(Result):
+    """How many rows or figures share a reason."""
+
+    reason: str
+    count: int
+
+
+class FileAccuracy(Result):
+    """Scores of one file. Rows that are not scored are counted under `left_out`, with the reason."""
+
+    file: str
+    kind: str
+    num_rows: int
+    num_scored_rows: int
+    num_covered_rows: int
+    coverage_ratio: float
+    groups: list[GroupScores]
+    worst: list[ScoredFigure]
+    verdicts: VerdictCounts
+    left_out: list[ReasonCount]
+    without_prediction: list[ReasonCount]
+    notes: list[str] = []
+    figures: list[ScoredFigure] = Field(default_factory=list, exclude=True, repr=False)
+
+
+class AccuracyReport(Result):
+    """Scores of every file that was given."""
+
+    schema_version: str = SCHEMA_VERSION
+    files: list[FileAccuracy]
