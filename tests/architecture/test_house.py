@@ -43,7 +43,7 @@ CONVERSIONS = {
     8760: "units.HOURS_PER_YEAR",
 }  # fmt: skip
 UNMISTAKABLE = {2.0**30, 2.0**40, 3600, 86400, 730, 8760}
-EXCUSE = "# reference dimension"
+EXCUSES = ("# reference dimension", "# not a conversion")
 LONGEST_FUNCTION_LINES = 50
 
 
@@ -90,7 +90,7 @@ def conversion_literals(source: str) -> list[str]:
     return [
         f"line {node.lineno}: {ast.unparse(node)} is {CONVERSIONS[number]}"
         for node in suspects(ast.parse(source))
-        if (number := folded_number(node)) in CONVERSIONS and EXCUSE not in lines[node.lineno - 1]
+        if (number := folded_number(node)) in CONVERSIONS and not lines[node.lineno - 1].endswith(EXCUSES)
     ]
 
 
@@ -107,6 +107,7 @@ def conversion_literals(source: str) -> list[str]:
         ("x = size / GIB", False),
         ("limit = 1024", False),
         ("x = rows / 1024  # reference dimension", False),
+        ("LIMIT = 2**30  # not a conversion", False),
         ("x = 4 * width", False),
     ],
 )

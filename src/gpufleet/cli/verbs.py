@@ -14,7 +14,7 @@ class Verb(NamedTuple):
 
 
 VERBS: tuple[Verb, ...] = (
-    Verb("fit", "gpufleet.cli.fit", "Does a model fit these GPUs, how many users, and what would make it fit"),
+    Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
 )
 
