@@ -34,13 +34,17 @@ class Source:
 
 @dataclass(frozen=True)
 class Sourced:
-    """One value with unit, source and, where known, its 10th and 90th percentile."""
+    """One value with unit, source and, where known, its 10th and 90th percentile.
+
+    `points` counts the measurements behind it; 0 is a judgement.
+    """
 
     value: float
     unit: str
     source: str
     low: float | None = None
     high: float | None = None
+    points: int | None = None
 
 
 @dataclass(frozen=True)

@@ -117,3 +117,9 @@ def test_a_hostile_question_gets_one_message(run_gpufleet: Run, words: list[str]
     assert (done.returncode, done.stdout) == (2, "")
     assert said in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_ranks_of_a_stage_share_a_machine() -> None:
+    result = fit("llama-3.3-70b", "H100:16")
+    assert result.layout == "TP8/PP2"
+    assert any(row.reason == "TP16 spans machines of 8 GPUs" for row in result.rejected)

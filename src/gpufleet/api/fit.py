@@ -26,7 +26,7 @@ from gpufleet.units import parse_tokens
 
 ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
 WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
-LONGEST_CONTEXT_TOKENS = 2**30
+LONGEST_CONTEXT_TOKENS = 100_000_000
 
 
 def fit(
@@ -58,6 +58,7 @@ def fit(
         kv=kv_format(kv_precision),
         context_tokens=parse_context(context),
         batch=batch,
+        gpus_per_machine=largest_machine(tables, gpu.accelerator),
     )
     kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
@@ -96,6 +97,12 @@ def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offe
     offers = sorted(matching_offers(catalog, wanted), key=lambda o: -o.price_per_instance_usd_per_hour)
     sizes = [(int(catalog.instance_of(offer).gpu_count), offer) for offer in offers]
     return {number: offer for size, offer in sizes for number in range(1, size + 1)}
+
+
+def largest_machine(catalog: Catalog, accelerator: Accelerator) -> int | None:
+    """Most GPUs of this kind that share one machine; None where no machine with it is known."""
+    sizes = [int(i.gpu_count) for i in catalog.instances.values() if i.accelerator == accelerator.name]
+    return max(sizes, default=None)
 
 
 def fit_notes(question: FitQuestion) -> list[str]:

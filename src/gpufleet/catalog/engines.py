@@ -83,4 +83,5 @@ def _supports(rows: list[Mapping[str, Any]]) -> tuple[FormatSupport, ...]:
 
 
 def _sourced(figure: Mapping[str, Any]) -> Sourced:
-    return Sourced(float(figure["value"]), figure["unit"], figure["source"], figure.get("low"), figure.get("high"))
+    low, high, points = (figure.get(key) for key in ("low", "high", "points"))
+    return Sourced(float(figure["value"]), figure["unit"], figure["source"], low, high, points)

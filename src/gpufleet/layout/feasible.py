@@ -120,5 +120,16 @@ def beyond_one_instance(layout: Layout, gpus_per_instance: float) -> str | None:
     return None
 
 
+def stage_beyond_one_machine(layout: Layout, gpus_per_machine: int | None) -> str | None:
+    """The ranks of a pipeline stage exchange data in every layer: they share a machine. None: no machine is known.
+
+    >>> stage_beyond_one_machine(Layout(tp=16), 8)
+    'TP16 spans machines of 8 GPUs'
+    """
+    if gpus_per_machine is None or layout.tp * layout.attention_dp <= gpus_per_machine:
+        return None
+    return f"{layout.label} spans machines of {gpus_per_machine} GPUs"
+
+
 def _experts(arch: Architecture) -> Iterator[MixtureOfExperts]:
     return (b.feed_forward for b in arch.blocks if isinstance(b.feed_forward, MixtureOfExperts))

@@ -184,7 +184,7 @@ def memory_terms(
 
 
 def _judged(name: str, band: Band, formula: str, inputs: str, engine: EngineProfile, figure: Sourced) -> Term:
-    grade = Grade.MEASURED if engine.grade == "measured" else Grade.TRANSFERRED
+    grade = Grade.MEASURED if engine.grade == "measured" and figure.points else Grade.TRANSFERRED
     low, value, high = float(band.low), float(band.expected), float(band.high)
     return Term(name, value, "bytes", formula, inputs, figure.source, grade, low, high)
 

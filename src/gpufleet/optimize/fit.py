@@ -15,6 +15,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
+from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import engine_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
@@ -37,6 +38,7 @@ class FitQuestion:
     kv: Precision
     context_tokens: float
     batch: float | None = None
+    gpus_per_machine: int | None = None
 
 
 @dataclass(frozen=True)
@@ -108,11 +110,13 @@ def placements(q: FitQuestion) -> list[Placement]:
     Fitting ones first, then fewest pipeline stages, then plain TP before attention-DP, then most users.
     """
     columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
-    if not len(columns):
-        return []
+    layouts = [columns.row(index) for index in range(len(columns))]
     engine = EngineMemory.of(q.engine, q.accelerator)
-    found = [Placement(layout, memory_budget(q.arch, q.weights, engine, _demand(q, layout)))
-             for layout in map(columns.row, range(len(columns)))]  # fmt: skip
+    found = [
+        Placement(layout, memory_budget(q.arch, q.weights, engine, _demand(q, layout)))
+        for layout in layouts
+        if stage_beyond_one_machine(layout, q.gpus_per_machine) is None
+    ]
     return sorted(found, key=_rank)
 
 
@@ -259,21 +263,27 @@ def fit_report(
     refusal = unsupported(q)
     found = [] if refusal else placements(q)
     chosen = found[0] if found else None
-    excluded: list[tuple[Layout, str, float | None]] = [
-        (layout, reason, None) for layout, reason in refused_layouts(q.arch, q.num_gpus, q.weights)
-    ]
-    short = [(p.layout, "does not fit", p.short_by_bytes) for p in found if not p.fits]
+    short = [(p.layout, "short of memory", p.short_by_bytes) for p in found if not p.fits]
     fits = chosen is not None and chosen.fits
     return FitReport(
         question=q,
         chosen=chosen,
         refusal=refusal,
-        rejected=(*excluded, *short) if not refusal else (),
+        rejected=() if refusal else (*_excluded(q), *short),
         options=tuple(precision_options(q, formats, kv_precisions)),
         changes=() if fits else changes_that_fit(q, formats, offers),
         tpot_floor_s=tpot_floor_s(q, chosen.layout, chosen.budget) if fits and chosen else None,
         binding_limit=binding_limit(q, chosen, refusal),
     )
+
+
+def _excluded(q: FitQuestion) -> list[tuple[Layout, str, float | None]]:
+    """Layouts that a rule of the model or of the machine excludes."""
+    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
+    layouts = [columns.row(index) for index in range(len(columns))]
+    reasons = [(layout, stage_beyond_one_machine(layout, q.gpus_per_machine)) for layout in layouts]
+    wide = [(layout, reason) for layout, reason in reasons if reason]
+    return [(layout, reason, None) for layout, reason in (*refused_layouts(q.arch, q.num_gpus, q.weights), *wide)]
 
 
 def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:

@@ -10,6 +10,8 @@ from gpufleet.results.base import ExplainedTerm
 from gpufleet.results.fit import FitResult, UsersByPrecision
 from gpufleet.units import GIB
 
+SHOWN_REJECTIONS = 6
+
 
 def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     """Verdict, users by precision, memory by part; when it does not fit, why and what would help."""
@@ -140,7 +142,8 @@ def rejected_table(result: FitResult) -> Table:
         }
         for x in result.rejected
     ]
-    return Table(columns, rows, "What did not fit")
+    more = [f"And {len(rows) - SHOWN_REJECTIONS} more layouts."] if len(rows) > SHOWN_REJECTIONS else []
+    return Table(columns, rows[:SHOWN_REJECTIONS], "What did not fit", more)
 
 
 def changes_table(result: FitResult) -> Table:
