@@ -103,11 +103,12 @@ def problem_of(example: Example) -> str | None:
 
 
 def rewritten(page: Path) -> str:
-    """The page with the real output of every command that shows all of it."""
+    """The page with the real output of every command that shows all of it and ends as the page says."""
     text = page.read_text(encoding="utf-8")
     for example in reversed(examples_of(page)):
-        _, printed = run_example(example)
-        if not agrees(example.shown, printed) and ELISION not in example.shown.splitlines():
+        code, printed = run_example(example)
+        is_whole = ELISION not in example.shown.splitlines()
+        if code == example.exit_code and is_whole and not agrees(example.shown, printed):
             text = text[: example.start] + printed + text[example.end :]
     return text
 

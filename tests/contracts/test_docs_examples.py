@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tools.docs_examples import PAGES, Example, agrees, examples_of, problem_of
+from tools.docs_examples import PAGES, Example, agrees, examples_of, problem_of, rewritten
 
 EXAMPLES = [example for page in PAGES for example in examples_of(page)]
 
@@ -50,3 +51,11 @@ def test_commands_are_found_with_continuation_exit_code_and_output(tmp_path: Pat
         "no\n",
     )
     assert (second.command, second.line, second.shown) == ("gpufleet", 9, "")
+
+
+def test_rewriting_replaces_stale_output_and_nothing_else(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    stale = "text\n```console\n$ gpufleet --version\nold\n$ gpufleet nonsense\nkept\n$ gpufleet --help\nold\n...\n```\nmore\n"
+    page.write_text(stale, encoding="utf-8")
+    fresh = rewritten(page)
+    assert fresh == stale.replace("--version\nold", f"--version\ngpufleet {version('gpu-fleet-optimizer')}")
