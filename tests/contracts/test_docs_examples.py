@@ -55,7 +55,8 @@ def test_commands_are_found_with_continuation_exit_code_and_output(tmp_path: Pat
 
 def test_rewriting_replaces_stale_output_and_nothing_else(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
-    stale = "text\n```console\n$ gpufleet --version\nold\n$ gpufleet nonsense\nkept\n$ gpufleet --help\nold\n...\n```\nmore\n"
+    shown = "$ gpufleet --version\nold\n$ gpufleet nonsense\nkept\n$ gpufleet --help\nold\n...\n"
+    stale = f"text\n```console\n{shown}```\nmore\n"
     page.write_text(stale, encoding="utf-8")
     fresh = rewritten(page)
     assert fresh == stale.replace("--version\nold", f"--version\ngpufleet {version('gpu-fleet-optimizer')}")
