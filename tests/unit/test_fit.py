@@ -6,7 +6,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from gpufleet.api import fit
+from gpufleet.api.fit import fit
 
 Run = Callable[..., "CompletedProcess[str]"]
 

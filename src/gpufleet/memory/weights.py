@@ -46,15 +46,16 @@ def _sizes(weights: AnyFormat) -> ElementBytes:
     return ElementBytes.of(weights) if isinstance(weights, WeightFormat) else weights
 
 
-def shard(size: Ints, parts: Ints) -> Floats:
+def shard(size: int, parts: Ints) -> Floats:
     """Elements of the largest of `parts` near-equal pieces: what the fullest rank holds.
 
     ceil(size / parts). One KV head over many ranks is one per rank: replication needs no rule of its own.
+    Floating point, so that a model of absurd size does not overflow 64-bit integers.
 
     >>> shard(8, 16), shard(10, 4)
-    (1, 3)
+    (1.0, 3.0)
     """
-    return cast(Floats, -(-size // parts))
+    return cast(Floats, -(-float(size) // parts))
 
 
 def attention_matrix_params(mixer: Attention, hidden_size: int, tp: Ints) -> Floats:
@@ -64,7 +65,7 @@ def attention_matrix_params(mixer: Attention, hidden_size: int, tp: Ints) -> Flo
     TP exceeds them.   [weights]
 
     >>> attention_matrix_params(Attention(64, 8, 128), 8192, 16)
-    10485760
+    10485760.0
     """
     per_head = 2 * hidden_size * mixer.head_dim
     return per_head * shard(mixer.num_heads, tp) + per_head * shard(mixer.num_kv_heads, tp)
@@ -77,7 +78,7 @@ def latent_attention_matrix_params(mixer: LatentAttention, hidden_size: int, tp:
     Without a query latent (DeepSeek-V2-Lite) the query projection is h (d_nope + d_rope) per head.
 
     >>> latent_attention_matrix_params(LatentAttention(128, 1536, 512, 128, 64, 128), 7168, 1)
-    187105280
+    187105280.0
     """
     query_rank = hidden_size if mixer.q_lora_rank is None else mixer.q_lora_rank
     copied_query = 0 if mixer.q_lora_rank is None else mixer.q_lora_rank
@@ -94,7 +95,7 @@ def mlp_matrix_params(width: int, gated: bool, hidden_size: int, parts: Ints) ->
     """Weights of one feed-forward part on one rank: (2 or 3) h ceil(width / parts).   [weights]
 
     >>> mlp_matrix_params(28672, True, 8192, 4)
-    176160768
+    176160768.0
     """
     return (2 + gated) * hidden_size * shard(width, parts)
 
@@ -103,7 +104,7 @@ def expert_matrix_params(moe: MixtureOfExperts, hidden_size: int, ep: Ints, moe_
     """Weights of routed experts on one rank: ceil(experts / ep) experts, each cut in `moe_tp`.   [weights]
 
     >>> expert_matrix_params(MixtureOfExperts(256, 8, 2048, True), 7168, 8, 1)
-    1409286144
+    1409286144.0
     """
     return shard(moe.num_experts, ep) * mlp_matrix_params(moe.expert_width, moe.gated, hidden_size, moe_tp)
 

@@ -84,3 +84,15 @@ def test_a_step_of_one_token_reads_only_the_active_experts() -> None:
     many = weights_read_bytes_per_device(arch, arch.weights, Layout(), 1000)
     experts = 32 * 8 * 3 * 4096 * 14336 * 2.0
     assert many - one == pytest.approx(experts * 6 / 8, rel=1e-6)
+
+
+def test_a_model_of_absurd_size_is_counted_and_not_wrapped_around() -> None:
+    from gpufleet.domain.architecture import Architecture, Attention, Block, MixtureOfExperts
+    from gpufleet.domain.precision import BF16, WeightFormat
+
+    huge = 2**24
+    block = Block(4096, Attention(1, 1, 1), MixtureOfExperts(huge, 1, huge, gated=True))
+    arch = Architecture("absurd", "llama", huge, huge, (block,), False, 1)
+    sharded = weights_bytes_per_device(arch, WeightFormat.uniform(BF16), np.array([1, 2]))
+    assert sharded[0] == pytest.approx(4096 * 3 * float(huge) ** 3 * 2, rel=1e-3)
+    assert sharded[0] > sharded[1] > 0
