@@ -7,24 +7,53 @@
 from __future__ import annotations
 
 import argparse
+import csv
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
+from tools.calibrate.serving_rows import Point, PointBatch, batches, read_points, with_constants
 
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.engine import EngineProfile
-from tools.calibrate.serving_rows import Point, PointBatch, batches, read_points, with_constants
 
-DATA = Path(__file__).resolve().parents[2] / "src" / "gpufleet" / "data" / "calibration"
+ROOT = Path(__file__).resolve().parents[2]
+DATA = ROOT / "src" / "gpufleet" / "data" / "calibration"
+SOURCE = "measurements-serving"
+NARROWEST = 0.05
+GROUPINGS: dict[str, Callable[[Point], str]] = {
+    "model": lambda p: p.model_id,
+    "gpu": lambda p: p.gpu,
+    "source": lambda p: p.source,
+}
 FILES = ("serving_points.csv", "inference_throughput.csv")
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
-WEIGHTS = {"tpot": 1.0, "ttft": 0.35, "rate": 1.0, "latency": 1.0}
 LOSS_SCALE = 0.15
+PRIOR_WEIGHT = 2.0
+
+
+class Stage(NamedTuple):
+    """Constants that are fitted together, to these quantities."""
+
+    constants: tuple[str, ...]
+    quantities: tuple[str, ...]
+
+
+STAGES = (
+    Stage(
+        ("prefill_scale_ratio", "request_overhead_s", "token_overhead_s", "first_flush_ratio", "synchrony_ratio"),
+        ("ttft",),
+    ),
+    Stage(
+        ("decode_scale_ratio", "step_overhead_s", "layer_overhead_s", "prefill_mixing_ratio"),
+        ("tpot", "rate", "latency"),
+    ),
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +77,7 @@ CONSTANTS = (
     Constant("request_overhead_s", "s", 10e-3, 20e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 5e-6, 5e-6, 0.0, 5e-5),
     Constant("first_flush_ratio", "ratio", 0.7, 0.3, 0.0, 1.2),
+    Constant("synchrony_ratio", "ratio", 0.3, 0.3, 0.0, 1.0),
 )
 
 
@@ -59,12 +89,15 @@ class Era:
     name: str
     until: str | None
     grade: str = "measured"
+    freedom: float = 1.0
 
     def holds(self, point: Point) -> bool:
         """Whether a point ran in this era or an older one."""
         if point.engine != self.engine:
             return False
-        return self.until is None or (point.version is not None and version_key(point.version) < version_key(self.until))
+        return self.until is None or (
+            point.version is not None and version_key(point.version) < version_key(self.until)
+        )
 
 
 ERAS = (
@@ -76,8 +109,8 @@ ERAS = (
     Era("tensorrt-llm", "PyTorch runtime, 1.0 and later", None),
     Era("gpt-fast", "2023-2024", None),
     Era("fastertransformer", "5", None),
-    Era("transformers", "4", None),
-    Era("llama.cpp", "2023-2024", None),
+    Era("transformers", "4", None, "transferred", 8.0),
+    Era("llama.cpp", "2023-2024", None, "transferred", 3.0),
 )
 
 
@@ -86,33 +119,44 @@ def era_name(point: Point) -> Era:
     return next(era for era in ERAS if era.holds(point))
 
 
-def fit(data: Sequence[PointBatch], start: dict[str, float] | None = None) -> dict[str, float]:
-    """Constants that bring predictions nearest to the measurements: robust least squares with a weak prior."""
-    engine = data[0].model.candidates.palette.engines[0] if data else None
-    prior = np.array([c.prior for c in CONSTANTS])
-    spread = np.array([c.spread for c in CONSTANTS])
-    if engine is None:
-        return {c.name: c.prior for c in CONSTANTS}
+def fit(data: Sequence[PointBatch], era: Era) -> dict[str, float]:
+    """Constants that bring predictions nearest to the measurements: first the step, then the first token."""
+    values = {c.name: c.prior for c in CONSTANTS}
+    for stage in STAGES:
+        values |= fit_stage(data, era, stage, values)
+    return values
+
+
+def fit_stage(data: Sequence[PointBatch], era: Era, stage: Stage, values: dict[str, float]) -> dict[str, float]:
+    """Robust least squares over one stage's constants, with a weak prior."""
+    if not data:
+        return {}
+    engine = data[0].model.candidates.palette.engines[0]
+    free = [c for c in CONSTANTS if c.name in stage.constants]
+    spread = np.array([c.spread * era.freedom for c in free])
+    prior = np.array([c.prior for c in free])
+
+    def constants(scaled: FloatArray) -> dict[str, float]:
+        return {c.name: float(v) for c, v in zip(free, prior + scaled * spread, strict=True)}
 
     def residuals(scaled: FloatArray) -> FloatArray:
-        values = dict(zip((c.name for c in CONSTANTS), prior + scaled * spread, strict=True))
-        return np.concatenate([*weighted(data, with_constants(engine, values)), scaled * 0.3])
+        tried = with_constants(engine, values | constants(scaled))
+        return np.concatenate([*weighted(data, tried, stage.quantities), scaled * PRIOR_WEIGHT])
 
-    low = (np.array([c.low for c in CONSTANTS]) - prior) / spread
-    high = (np.array([c.high for c in CONSTANTS]) - prior) / spread
-    found = least_squares(residuals, np.zeros(len(CONSTANTS)), bounds=(low, high), loss="soft_l1", f_scale=0.5)
-    return {c.name: float(v) for c, v in zip(CONSTANTS, prior + found.x * spread, strict=True)}
+    bounds = [(np.array([getattr(c, end) for c in free]) - prior) / spread for end in ("low", "high")]
+    found = least_squares(residuals, np.zeros(len(free)), bounds=bounds, loss="soft_l1", f_scale=0.5)
+    return constants(found.x)
 
 
-def weighted(data: Sequence[PointBatch], engine: EngineProfile) -> list[FloatArray]:
+def weighted(data: Sequence[PointBatch], engine: EngineProfile, quantities: Sequence[str]) -> list[FloatArray]:
     """Log ratios in units of their scale, each group of (model, GPU, precision) counting by the root of its size."""
     parts = []
     for batch in data:
         sizes = group_sizes(batch.points)
-        for quantity in QUANTITIES:
+        for quantity in quantities:
             ratios = batch.log_ratios(engine, quantity)
-            use = np.isfinite(ratios)
-            parts.append(WEIGHTS[quantity] * ratios[use] / LOSS_SCALE / sizes[use] ** 0.25)
+            use = np.isfinite(ratios) & batch.is_possible()
+            parts.append(ratios[use] / LOSS_SCALE / sizes[use] ** 0.25)
     return parts
 
 
@@ -138,7 +182,7 @@ def left_out_residuals(data: Sequence[PointBatch], era: Era, key: Callable[[Poin
     for group in sorted({key(p) for b in data for p in b.points}):
         kept = batches([p for b in data for p in b.points if key(p) != group])
         held = batches([p for b in data for p in b.points if key(p) == group])
-        constants = fit(kept)
+        constants = fit(kept, era)
         found += residuals_of(held, constants, era)
     return found
 
@@ -168,22 +212,108 @@ def by_era(points: Sequence[Point]) -> dict[Era, list[PointBatch]]:
     return {era: batches(group) for era, group in grouped.items()}
 
 
+def time_log_ratio(residual: Residual) -> float:
+    """ln(measured / predicted) as a time: a rate counts upside down."""
+    return -residual.log_ratio if residual.quantity == "rate" else residual.log_ratio
+
+
+def ranges(outside: Sequence[Residual]) -> dict[str, float]:
+    """10th and 90th percentile of what was left out, as `tpot_log_low` and so on; never narrower than +-5 %."""
+    first = [time_log_ratio(r) for r in outside if r.quantity == "ttft"]
+    later = [time_log_ratio(r) for r in outside if r.quantity != "ttft"]
+    found = {}
+    for name, ratios in (("tpot", later or first), ("ttft", first or later)):
+        low, high = np.quantile(ratios, [0.1, 0.9])
+        found[f"{name}_log_low"] = float(min(low, -NARROWEST))
+        found[f"{name}_log_high"] = float(max(high, NARROWEST))
+    return found
+
+
+def left_out_rows(outside: Sequence[Residual], bounds: dict[str, float], left_out: str) -> list[dict[str, object]]:
+    """Errors and range coverage of each source and quantity on what the fit had not seen."""
+    groups: dict[tuple[str, str], list[Residual]] = defaultdict(list)
+    for r in outside:
+        groups[r.point.source, r.quantity].append(r)
+    return [_left_out_row(key, group, bounds, left_out) for key, group in sorted(groups.items())]
+
+
+def _left_out_row(
+    key: tuple[str, str], group: list[Residual], bounds: dict[str, float], left_out: str
+) -> dict[str, object]:
+    errors, (source, quantity) = error_percent(group), key
+    name = "ttft" if quantity == "ttft" else "tpot"
+    held = [bounds[f"{name}_log_low"] <= time_log_ratio(r) <= bounds[f"{name}_log_high"] for r in group]
+    return {
+        "left_out": left_out,
+        "engine": group[0].era.engine,
+        "era": group[0].era.name,
+        "source": source,
+        "quantity": quantity,
+        "rows": len(group),
+        "median_error_percent": round(float(np.median(errors)), 1),
+        "mean_error_percent": round(float(errors.mean()), 1),
+        "bias_percent": round(float(np.expm1(np.median([-r.log_ratio for r in group])) * 100), 1),
+        "in_range_percent": round(float(np.mean(held) * 100), 1),
+    }
+
+
+def era_toml(era: Era, constants: dict[str, float], data: Sequence[PointBatch]) -> str:
+    """One era as a TOML table; the ranges of its constants are the priors' spread, their points the rows fitted."""
+    units = {c.name: c.unit for c in CONSTANTS}
+    points = sum(len(b.points) for b in data)
+    models = sorted({p.model_id for b in data for p in b.points})
+    lines = ["[[era]]", f'engine = "{era.engine}"', f'name = "{era.name}"']
+    lines += [f'until = "{era.until}"'] if era.until else []
+    lines += [
+        f'grade = "{era.grade}"',
+        f'source = "{SOURCE}"',
+        f"points = {points}",
+        f"models = {models}".replace("'", '"'),
+    ]
+    lines += ["[era.constants]"]
+    lines += [
+        f'{name} = {{ value = {value:.6g}, unit = "{units.get(name, "ln")}" }}' for name, value in constants.items()
+    ]
+    return "\n".join(lines)
+
+
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--measurements", type=Path, required=True)
-    parser.add_argument("--leave-out", choices=["model", "gpu", "source"], default="model")
+    """Options of this command."""
+    parser.add_argument("--measurements", type=Path, default=ROOT / "measurements")
+    parser.add_argument("--leave-out", choices=sorted(GROUPINGS), default="model")
+    parser.add_argument("--report-only", action="store_true", help="write no constants, only the left-out table")
 
 
 def run(arguments: argparse.Namespace) -> None:
+    """Fit every era, learn its ranges from what was left out, write constants and the left-out table."""
     points = read_points([arguments.measurements / name for name in FILES])
-    keys = {"model": lambda p: p.model_id, "gpu": lambda p: p.gpu, "source": lambda p: p.source}
-    for era, data in by_era(points).items():
-        constants = fit(data)
-        print(era.engine, era.name, {k: float(f"{v:.3g}") for k, v in constants.items()})
-        inside, outside = residuals_of(data, constants, era), left_out_residuals(data, era, keys[arguments.leave_out])
-        for quantity in QUANTITIES:
-            seen = [r for r in inside if r.quantity == quantity]
-            unseen = [r for r in outside if r.quantity == quantity]
-            if seen:
-                a, b = error_percent(seen), error_percent(unseen)
-                logs = np.quantile([r.log_ratio for r in unseen], [0.1, 0.5, 0.9])
-                print(f"   {quantity:8} n={len(seen):4} in {np.median(a):5.1f}/{a.mean():5.1f}  out {np.median(b):5.1f}/{b.mean():5.1f}  p10/50/90 {logs.round(2)}")
+    fitted = by_era(points)
+    tables, rows, everything = [], [], []
+    for era in ERAS:
+        data = fitted[era]
+        outside = left_out_residuals(data, era, GROUPINGS[arguments.leave_out])
+        constants, bounds = fit(data, era), ranges(outside)
+        tables.append(era_toml(era, constants | bounds, data))
+        rows += left_out_rows(outside, bounds, arguments.leave_out)
+        everything += outside
+    print_summary(rows, everything)
+    write_rows(ROOT / "measurements" / f"left_out_{arguments.leave_out}.csv", rows)
+    if not arguments.report_only:
+        DATA.joinpath("engines.toml").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
+
+
+def print_summary(rows: Sequence[dict[str, object]], everything: Sequence[Residual]) -> None:
+    """Worst groups first, then all rows of each quantity."""
+    for row in sorted(rows, key=lambda r: -float(str(r["median_error_percent"]))):
+        print("  ".join(str(value) for value in row.values()))
+    for quantity in QUANTITIES:
+        errors = error_percent(r for r in everything if r.quantity == quantity)
+        print(f"{quantity}: {len(errors)} rows, median {np.median(errors):.1f} %, mean {errors.mean():.1f} %")
+
+
+def write_rows(path: Path, rows: Sequence[dict[str, object]]) -> None:
+    """A CSV file with one line per group."""
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)

@@ -35,6 +35,9 @@ EXPERT_PRECISIONS = {
     "w4a8_mxfp4_mxfp8": "mxfp4",
 }
 KV_PRECISIONS = {"bfloat16": "bf16", "fp8": "fp8"}
+SLOW_INT4_VERSIONS = ["0.19.0"]  # vLLM: Marlin on Blackwell, three to seven times slower than later
+PLAIN_TOP_K = 22  # Nemotron Super and Ultra: experts without a gate, which not every table says
+PLAIN_SHAPE = (2688, 1856)  # Nemotron Nano
 BMM_PRECISIONS = {"bfloat16": "bf16"}
 ELEMENT_BYTES = {"bfloat16": 2, "half": 2, "float16": 2}
 COLLECTIVE_NAMES = {
@@ -81,9 +84,10 @@ def gemm_rows(gpu: Path) -> pd.DataFrame:
 
 
 def attention_rows(gpu: Path, phase: str) -> pd.DataFrame:
-    """batch, heads, kv_heads, head_dim, window, isl, step; phase is 'context' or 'generation'."""
+    """batch, heads, kv_heads, head_dim, isl, step without a window; phase is 'context' or 'generation'."""
     shape = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "window_size", "isl", "step", "attn_dtype"]
     rows = newest_rows(gpu, "attention", f"{phase}_attention_perf", shape, "kv_cache_dtype")
+    rows = rows[rows.window_size.fillna(0) == 0]
     kv_heads = rows.num_key_value_heads.where(rows.num_key_value_heads > 0, rows.num_heads)
     return labelled(rows.assign(kv_heads=kv_heads), "kv_cache_dtype", KV_PRECISIONS)
 
@@ -110,20 +114,21 @@ def absorb_rows(gpu: Path) -> pd.DataFrame:
 
 
 def expert_rows(gpu: Path) -> pd.DataFrame:
-    """tokens, h, i, top_k, experts, moe_tp, ep; gated kernels under power-law routing."""
-    shape = [
-        "num_tokens",
-        "hidden_size",
-        "inter_size",
-        "topk",
-        "num_experts",
-        "moe_tp_size",
-        "moe_ep_size",
-        "distribution",
-    ]
-    rows = newest_rows(gpu, "moe", "moe_perf", shape, "moe_dtype")
-    rows = rows[rows.distribution.str.startswith("power_law") & ~rows.kernel_source.str.contains("nongated")]
-    return labelled(rows, "moe_dtype", EXPERT_PRECISIONS)
+    """tokens, h, i, top_k, experts, moe_tp, ep, products (2 where a model has no gate) under power-law routing."""
+    shape = ["num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"]
+    rows = newest_rows(gpu, "moe", "moe_perf", [*shape, "distribution"], "moe_dtype")
+    rows = labelled(rows[rows.distribution.str.startswith("power_law")], "moe_dtype", EXPERT_PRECISIONS)
+    rows = rows[~((rows.precision == "int4") & rows.version.isin(SLOW_INT4_VERSIONS))]
+    plain = (rows.topk == PLAIN_TOP_K) | ((rows.hidden_size == PLAIN_SHAPE[0]) & (rows.inter_size == PLAIN_SHAPE[1]))
+    return current_versions(rows.assign(products=np.where(plain, 2, 3)))
+
+
+def current_versions(rows: pd.DataFrame) -> pd.DataFrame:
+    """Of each engine and precision the newest version that measured at least a quarter as much as any other."""
+    count = rows.groupby(["precision", "engine", "age"]).size()
+    most = count.groupby(["precision", "engine"]).transform("max")
+    newest = count[count >= most / 4].reset_index().groupby(["precision", "engine"]).age.max().rename("newest")
+    return rows.join(newest, on=["precision", "engine"]).query("age == newest")
 
 
 def collective_rows(gpu: Path) -> pd.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import ACTIVATION_BYTES, Axis, Curves, GemmCurves, Grids
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.performance import attention, collectives, gemm, latent_attention, moe
-from gpufleet.units import GIGA, MICROSECOND
+from gpufleet.units import GIGA, MICROSECOND, PERCENT
 
 Floats = NDArray[np.float64]
 SOURCE = "aiconfigurator-core 0.12.0, Apache-2.0, systems/data"
@@ -38,14 +38,32 @@ GPUS = {
     "b300_sxm": "B300",
     "rtx_pro_6000_server": "RTX-PRO-6000-Server",
 }
+PROBES = {"gb200": "GB200", "gb300": "GB300"}
+LOANS = (
+    ("B200", "GB200"),
+    ("B300", "GB300"),
+    ("H100-SXM", "H200-SXM"),
+    ("H200-SXM", "H100-SXM"),
+    ("B200", "B300"),
+    ("B300", "B200"),
+    ("A100-SXM4-80GB", "H100-SXM"),
+    ("A100-SXM4-80GB", "L40S"),
+    ("L40S", "RTX-PRO-6000-Server"),
+    ("RTX-PRO-6000-Server", "L40S"),
+    ("H100-SXM", "B200"),
+)
 PCIE_BYTES_PER_S = {"L40S": 32 * GIGA, "RTX-PRO-6000-Server": 64 * GIGA}
 ABOVE_CEILING = 1.02
 SLOW_PATH_SHARE = 0.3
-LARGE_ROOFLINE_S = 100 * MICROSECOND
+SLOW_PATH_LAG = np.log(2)
+LARGE_ROOFLINE_S = 300 * MICROSECOND
 HELD_BACK_SHARE = 0.2
 SEED = 20
 MILLI = 1000
 FEWEST_ROWS = 40
+FEWEST_SHARED = 0.02
+CACHES = 4
+USUAL_SHARE = 0.85
 
 
 @dataclass(frozen=True)
@@ -67,6 +85,24 @@ class Operator:
     read: Callable[[Path], pd.DataFrame]
     locate: Callable[[pd.DataFrame, Accelerator, str], Located]
     drops_slow_engines: bool = False
+    engines_cover_alike: bool = True
+    streams_memory: bool = False
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Points of one table: ln(measured / (roofline + fixed)) and where they stand."""
+
+    target: Floats
+    coordinates: tuple[Floats, ...]
+    dropped: int
+
+    def part(self, chosen: NDArray[np.bool_]) -> Sample:
+        return Sample(self.target[chosen], tuple(c[chosen] for c in self.coordinates), self.dropped)
+
+    def minus(self, axes: tuple[Axis, ...], knots: Floats) -> Floats:
+        """What a grid leaves unexplained."""
+        return self.target - grid_values(axes, knots, self.coordinates)
 
 
 @dataclass(frozen=True)
@@ -85,6 +121,21 @@ class Fit:
     held_back_median: float
     held_back_mean: float
     held_back_p90: float
+    low_ratio: float
+    high_ratio: float
+    sample: Sample
+
+
+@dataclass(frozen=True)
+class Loan:
+    """How well one GPU's curve predicts another GPU: measured / predicted on all of the borrower's shapes."""
+
+    operator: str
+    key: str
+    donor: str
+    borrower: str
+    median_error: float
+    bias: float
     low_ratio: float
     high_ratio: float
 
@@ -119,29 +170,25 @@ def locate_gemm(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -
 
 
 def locate_decode(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
-    batch, heads, kv_heads, head_dim, window = columns(
-        frame, "batch_size", "num_heads", "kv_heads", "head_dim", "window_size"
-    )
-    context = frame.step.to_numpy(dtype=np.float64) + frame.isl.to_numpy(dtype=np.float64)
-    context = np.where(window > 0, np.minimum(context, window), context)
-    shape = (batch, heads, kv_heads, head_dim, context)
-    curves = bare(Curves, accelerator, "bf16", precision)
+    names = ("batch_size", "num_heads", "kv_heads", "head_dim", "isl", "step")
+    batch, heads, kv_heads, head_dim, isl, step = columns(frame, *names)
+    shape = (batch, heads, kv_heads, head_dim, isl + step)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
     return Located(attention.decode_roofline_s(curves, *shape), attention.decode_coordinates(*shape))
 
 
 def locate_prefill(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
-    batch, tokens, heads, kv_heads, head_dim, window = columns(
-        frame, "batch_size", "isl", "num_heads", "kv_heads", "head_dim", "window_size"
-    )
-    pairs = attention.causal_pairs(tokens, tokens, np.where(window > 0, window, np.inf))
-    curves = bare(Curves, accelerator, "bf16", precision)
+    names = ("batch_size", "isl", "num_heads", "kv_heads", "head_dim")
+    batch, tokens, heads, kv_heads, head_dim = columns(frame, *names)
+    pairs = attention.causal_pairs(tokens, tokens)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
     roofline = attention.prefill_roofline_s(curves, batch, tokens, tokens, pairs, heads, kv_heads, head_dim)
     return Located(roofline, attention.prefill_coordinates(batch, tokens, pairs, heads, kv_heads, head_dim))
 
 
 def locate_latent_decode(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
     batch, heads, isl, step = columns(frame, "batch_size", "num_heads", "isl", "step")
-    curves = bare(Curves, accelerator, "bf16", precision)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
     shape = (batch, heads, isl + step)
     roofline = latent_attention.latent_decode_roofline_s(curves, *shape)
     return Located(roofline, latent_attention.latent_decode_coordinates(*shape))
@@ -149,7 +196,7 @@ def locate_latent_decode(frame: pd.DataFrame, accelerator: Accelerator, precisio
 
 def locate_latent_prefill(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
     batch, heads, tokens = columns(frame, "batch_size", "num_heads", "isl")
-    curves = bare(Curves, accelerator, "bf16", precision)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
     shape = (batch, tokens, attention.causal_pairs(tokens, tokens), heads)
     roofline = latent_attention.latent_prefill_roofline_s(curves, *shape)
     return Located(roofline, latent_attention.latent_prefill_coordinates(*shape))
@@ -157,7 +204,7 @@ def locate_latent_prefill(frame: pd.DataFrame, accelerator: Accelerator, precisi
 
 def locate_absorb(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
     tokens, heads = columns(frame, "num_tokens", "num_heads")
-    curves = bare(Curves, accelerator, "bf16", precision)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
     roofline = latent_attention.absorb_roofline_s(curves, tokens, heads)
     return Located(roofline, latent_attention.absorb_coordinates(tokens, heads))
 
@@ -168,13 +215,20 @@ def locate_experts(frame: pd.DataFrame, accelerator: Accelerator, precision: str
     arithmetic = expert_arithmetic(accelerator, precision) or PRECISIONS[precision].arithmetic
     curves = bare(Curves, accelerator, arithmetic, precision)
     load = moe.busiest_rank(tokens, num_experts, top_k, ep)
-    roofline = moe.experts_roofline_s(curves, load, hidden, inter / moe_tp, 3)
+    roofline = moe.experts_roofline_s(curves, load, hidden, inter / moe_tp, frame.products.to_numpy(dtype=np.float64))
     return Located(roofline, moe.experts_coordinates(load, hidden, inter / moe_tp, ep))
 
 
 def expert_arithmetic(accelerator: Accelerator, precision: str) -> str | None:
     """MXFP4 experts multiply in fp8 where fp4 units exist (activations in MXFP8), else in 16 bit."""
     return "fp8" if precision == "mxfp4" and accelerator.computes("fp4") else None
+
+
+def own_arithmetic(operator: Operator, accelerator: Accelerator, precision: str) -> str | None:
+    """The arithmetic of a table where it is not that of the precision it is used for."""
+    if operator.name == "latent_absorb":
+        return "bf16"
+    return expert_arithmetic(accelerator, precision) if operator.name == "experts" else None
 
 
 def locate_collective(frame: pd.DataFrame, accelerator: Accelerator, collective: str) -> Located:
@@ -192,6 +246,7 @@ OPERATORS = (
         ("m", "n", "k"),
         kernel_tables.gemm_rows,
         locate_gemm,
+        streams_memory=True,
     ),
     Operator(
         "decode",
@@ -200,12 +255,13 @@ OPERATORS = (
             Axis("log2 batch * kv heads", 0, 1.5, 12),
             Axis("log2 context", 1, 1.5, 12),
             Axis("log2 heads / kv heads", 0, 1.5, 4),
-            Axis("log2 head_dim", 6, 1, 3),
+            Axis("log2 head_dim", 6, 1, 4),
         ),
-        ("batch_size", "num_heads", "kv_heads", "head_dim", "window_size", "isl", "step"),
+        ("batch_size", "num_heads", "kv_heads", "head_dim", "isl", "step"),
         lambda gpu: kernel_tables.attention_rows(gpu, "generation"),
         locate_decode,
         drops_slow_engines=True,
+        streams_memory=True,
     ),
     Operator(
         "prefill",
@@ -213,10 +269,10 @@ OPERATORS = (
         (
             Axis("log2 query rows", 2, 2, 11),
             Axis("log2 mean keys", 0, 1.4, 11),
-            Axis("log2 head_dim", 6, 1, 3),
+            Axis("log2 head_dim", 6, 1, 4),
             Axis("log2 heads / kv heads", 0, 2.5, 3),
         ),
-        ("batch_size", "isl", "num_heads", "kv_heads", "head_dim", "window_size"),
+        ("batch_size", "isl", "num_heads", "kv_heads", "head_dim"),
         lambda gpu: kernel_tables.attention_rows(gpu, "context"),
         locate_prefill,
     ),
@@ -228,6 +284,7 @@ OPERATORS = (
         lambda gpu: kernel_tables.latent_rows(gpu, "generation"),
         locate_latent_decode,
         drops_slow_engines=True,
+        streams_memory=True,
     ),
     Operator(
         "latent_prefill",
@@ -255,9 +312,11 @@ OPERATORS = (
             Axis("log2 hidden * width", 15, 2.2, 6),
             Axis("log2 ep", 0, 3, 3),
         ),
-        ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size"),
+        ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "products"),
         kernel_tables.expert_rows,
         locate_experts,
+        engines_cover_alike=False,
+        streams_memory=True,
     ),
     Operator(
         "collectives",
@@ -276,6 +335,10 @@ def fits_of(operator: Operator, gpu: Path, accelerator: Accelerator) -> Iterator
     if rows.empty:
         return
     for precision, measured in rows.groupby("precision", sort=True):
+        if not accelerator.computes(
+            PRECISIONS[str(precision)].arithmetic if operator.name != "collectives" else "bf16"
+        ):
+            continue
         usable = without_slow_engines(operator, measured, accelerator, str(precision))
         if len(usable) >= FEWEST_ROWS:
             yield fit_one(operator, usable, accelerator, str(precision))
@@ -284,43 +347,93 @@ def fits_of(operator: Operator, gpu: Path, accelerator: Accelerator) -> Iterator
 def without_slow_engines(
     operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, precision: str
 ) -> pd.DataFrame:
-    """Rows of engines whose large shapes reach a sane share of the roofline."""
+    """Rows of engines whose large shapes reach a sane share of the roofline: neither a slow path nor impossible."""
     if not operator.drops_slow_engines:
         return rows
     share = operator.locate(rows, accelerator, precision).roofline_s / rows.latency_s
     large = share[share * rows.latency_s > LARGE_ROOFLINE_S]
-    typical = large.groupby(rows.engine).median()
-    return rows[~rows.engine.isin(typical[typical < SLOW_PATH_SHARE].index)]
+    shares = large.groupby(rows.engine)
+    slow, impossible = shares.median() < SLOW_PATH_SHARE, shares.quantile(0.95) > ABOVE_CEILING
+    rejected = slow | (impossible & (~impossible).any())
+    return rows[~rows.engine.isin(rejected[rejected].index)]
+
+
+def sample_of(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, precision: str) -> Sample:
+    """Best kernel per shape as it runs from memory, without rows above the physical ceiling."""
+    best = best_per_shape(operator, rows)
+    place = operator.locate(best, accelerator, precision)
+    latency_s = best.latency_s.to_numpy()
+    if operator.streams_memory:
+        latency_s = cold_latency_s(operator, best, accelerator, precision)
+    real = place.roofline_s <= ABOVE_CEILING * latency_s
+    target = np.log(latency_s / (place.roofline_s + operator.fixed_s))
+    return Sample(target, place.coordinates, int((~real).sum())).part(real)
+
+
+def cold_latency_s(operator: Operator, best: pd.DataFrame, accelerator: Accelerator, precision: str) -> Floats:
+    """Latencies without the help of the L2 cache, which repeated runs enjoy and layers of a model do not.
+
+    A shape that moves less than four caches takes no less than its bytes at the share of bandwidth that shapes of
+    more than four caches reach.
+    """
+    latency_s = best.latency_s.to_numpy()
+    endless = replace(accelerator, peak_flop_per_s=dict.fromkeys(accelerator.peak_flop_per_s, np.inf))
+    memory_s = operator.locate(best, endless, precision).roofline_s
+    bound = memory_s >= operator.locate(best, accelerator, precision).roofline_s
+    large = memory_s * accelerator.bandwidth_bytes_per_s > CACHES * (accelerator.l2_bytes or 0.0)
+    streaming = bound & large
+    share = (
+        float(np.median(memory_s[streaming] / latency_s[streaming])) if streaming.sum() >= FEWEST_ROWS else USUAL_SHARE
+    )
+    return np.where(large, latency_s, np.maximum(latency_s, memory_s / min(share, 1.0)))
 
 
 def fit_one(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, precision: str) -> Fit:
-    """Best kernel per shape, rows above the physical ceiling dropped, errors from a fit on 80 % of shapes."""
-    best = best_per_shape(operator, rows)
-    place = operator.locate(best, accelerator, precision)
-    real = place.roofline_s <= ABOVE_CEILING * best.latency_s.to_numpy()
-    target = np.log(best.latency_s.to_numpy()[real] / (place.roofline_s[real] + operator.fixed_s))
-    coordinates = tuple(c[real] for c in place.coordinates)
-    held_back = np.random.default_rng(SEED).random(len(target)) < HELD_BACK_SHARE
-    partial = fit_grid(operator.axes, [c[~held_back] for c in coordinates], target[~held_back])
-    unseen = target[held_back] - grid_values(operator.axes, partial, [c[held_back] for c in coordinates])
-    knots = fit_grid(operator.axes, coordinates, target)
-    residual = target - grid_values(operator.axes, knots, coordinates)
+    """The grid of all shapes, with the errors of a grid that saw 80 % of them on the other 20 %."""
+    sample = sample_of(operator, rows, accelerator, precision)
+    held_back = np.random.default_rng(SEED).random(len(sample.target)) < HELD_BACK_SHARE
+    seen = sample.part(~held_back)
+    unseen = sample.part(held_back).minus(operator.axes, fit_grid(operator.axes, seen.coordinates, seen.target))
+    knots = fit_grid(operator.axes, sample.coordinates, sample.target)
     error = np.abs(np.expm1(-unseen))
     return Fit(
         operator=operator.name,
         accelerator=accelerator.name,
         key=precision,
         values=np.rint(knots * MILLI).astype(np.int64),
-        arithmetic=expert_arithmetic(accelerator, precision) if operator.name == "experts" else None,
-        engines=", ".join(sorted({f"{e} {v}" for e, v in zip(rows.engine, rows.version, strict=True)})),
-        points=len(target),
-        dropped=int((~real).sum()),
-        residual_median=float(np.median(np.abs(np.expm1(-residual)))),
+        arithmetic=own_arithmetic(operator, accelerator, precision),
+        engines=", ".join(sorted(set(rows.engine + " " + rows.version))),
+        points=len(sample.target),
+        dropped=sample.dropped,
+        residual_median=float(np.median(np.abs(np.expm1(-sample.minus(operator.axes, knots))))),
         held_back_median=float(np.median(error)),
         held_back_mean=float(error.mean()),
         held_back_p90=float(np.quantile(error, 0.9)),
         low_ratio=float(np.exp(np.quantile(unseen, 0.1))),
         high_ratio=float(np.exp(np.quantile(unseen, 0.9))),
+        sample=sample,
+    )
+
+
+def loans_of(fits: list[Fit]) -> list[Loan]:
+    """Every borrower predicted with the curve of another measured GPU, for the pairs that tell how lending works."""
+    by_name = {(f.operator, f.key, f.accelerator): f for f in fits}
+    operators = {operator.name: operator for operator in OPERATORS}
+    pairs = [(f, by_name.get((f.operator, f.key, donor))) for f in fits for donor, to in LOANS if f.accelerator == to]
+    return [loan_of(operators[borrower.operator], donor, borrower) for borrower, donor in pairs if donor]
+
+
+def loan_of(operator: Operator, donor: Fit, borrower: Fit) -> Loan:
+    unexplained = borrower.sample.minus(operator.axes, donor.values / MILLI)
+    return Loan(
+        operator=operator.name,
+        key=borrower.key,
+        donor=donor.accelerator,
+        borrower=borrower.accelerator,
+        median_error=float(np.median(np.abs(np.expm1(-unexplained)))),
+        bias=float(np.expm1(-np.median(unexplained))),
+        low_ratio=float(np.exp(np.quantile(unexplained, 0.1))),
+        high_ratio=float(np.exp(np.quantile(unexplained, 0.9))),
     )
 
 
@@ -328,13 +441,14 @@ def best_per_shape(operator: Operator, rows: pd.DataFrame) -> pd.DataFrame:
     """The fastest kernel of each shape; where not every engine measured it, less the usual lag of those that did."""
     shape = list(operator.shape)
     by_engine = rows.groupby([*shape, "engine"]).latency_s.min().unstack("engine")
-    by_engine = by_engine.loc[:, by_engine.notna().mean() > 0.05]
+    by_engine = by_engine.loc[:, by_engine.notna().mean() > FEWEST_SHARED]
     best = by_engine.min(axis=1)
     complete = by_engine.notna().all(axis=1)
-    if by_engine.shape[1] > 1 and complete.mean() > 0.02:
+    if not operator.engines_cover_alike and by_engine.shape[1] > 1 and complete.mean() > FEWEST_SHARED:
         lag = np.log(by_engine[complete].div(best[complete], axis=0)).median()
-        least_lag = by_engine.notna().mul(lag).where(by_engine.notna()).min(axis=1)
-        best = best * np.exp(-least_lag.where(~complete, 0.0))
+        by_engine = by_engine.loc[:, lag < SLOW_PATH_LAG]
+        least_lag = by_engine.notna().mul(lag[lag < SLOW_PATH_LAG]).where(by_engine.notna()).min(axis=1)
+        best = by_engine.min(axis=1) * np.exp(-least_lag.where(~complete, 0.0))
     return best.dropna().rename("latency_s").reset_index()
 
 
@@ -343,7 +457,7 @@ def calibrate(path: Path) -> list[Fit]:
     accelerators = load_catalog().accelerators
     found = []
     for operator in OPERATORS:
-        for folder, name in GPUS.items():
+        for folder, name in {**GPUS, **PROBES}.items():
             if (path / folder).is_dir():
                 found += sorted(fits_of(operator, path / folder, accelerators[name]), key=place_in_file)
     return found
@@ -401,16 +515,26 @@ def error_table(fits: list[Fit]) -> str:
         "| --- | --- | --- | --: | --: | --: | --: |",
     ]
     for f in fits:
-        errors = " | ".join(f"{100 * e:.1f}" for e in (f.held_back_median, f.held_back_mean, f.held_back_p90))
+        errors = " | ".join(f"{PERCENT * e:.1f}" for e in (f.held_back_median, f.held_back_mean, f.held_back_p90))
         lines.append(f"| {f.operator} | {f.accelerator} | {f.key} | {f.points:,} | {errors} |")
     return "\n".join(lines)
 
 
-def write_error_table(fits: list[Fit], page: Path) -> None:
-    """Replaces the table between the markers of docs/calibration.md."""
-    begin, end = "<!-- kernel errors -->\n", "<!-- end of kernel errors -->"
+def loan_table(loans: list[Loan]) -> str:
+    """Markdown: errors of borrowed curves."""
+    lines = ["| operator | precision | curve of | predicts | median % | bias % | p10 | p90 |"]
+    lines.append("| --- | --- | --- | --- | --: | --: | --: | --: |")
+    for x in loans:
+        errors = f"{PERCENT * x.median_error:.1f} | {PERCENT * x.bias:+.1f} | {x.low_ratio:.2f} | {x.high_ratio:.2f}"
+        lines.append(f"| {x.operator} | {x.key} | {x.donor} | {x.borrower} | {errors} |")
+    return "\n".join(lines)
+
+
+def replace_between(page: Path, what: str, text: str) -> None:
+    """Replaces what stands between the markers of a page."""
+    begin, end = f"<!-- {what} -->\n", f"<!-- end of {what} -->"
     before, _, rest = page.read_text(encoding="utf-8").partition(begin)
-    page.write_text(before + begin + error_table(fits) + "\n" + end + rest.partition(end)[2], encoding="utf-8")
+    page.write_text(f"{before}{begin}{text}\n{end}{rest.partition(end)[2]}", encoding="utf-8")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -420,9 +544,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> None:
-    fits = calibrate(arguments.path)
+    everything = calibrate(arguments.path)
+    loans = loans_of(everything)
+    fits = [fit for fit in everything if fit.accelerator in GPUS.values()]
     write_grids(fits, arguments.into)
     write_provenance(fits, arguments.into)
     if arguments.page.exists():
-        write_error_table(fits, arguments.page)
-    print(error_table(fits))
+        replace_between(arguments.page, "kernel errors", error_table(fits))
+        replace_between(arguments.page, "lending errors", loan_table(loans))
+    print(error_table(fits), loan_table(loans), sep="\n\n")

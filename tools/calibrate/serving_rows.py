@@ -12,28 +12,30 @@ import numpy as np
 from gpufleet.accuracy.conditions import conditions_of, engine_of_row, layout_of
 from gpufleet.accuracy.precisions import weight_precision_of
 from gpufleet.architecture.parse import parse_architecture
-from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.architecture.weight_formats import kv_precision, weight_format
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import PRECISIONS
+from gpufleet.domain.precision import PRECISIONS, WeightFormat
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import room
-from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, static_batch
+from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, phases, static_batch
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.provenance import Sourced
 from gpufleet.units import MILLISECOND
 
 CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
 SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
+KV_PRECISIONS = (PRECISIONS["bf16"], PRECISIONS["fp8"])
+MOST_BUSY_RATIO = 1.5
 SHORT_PROMPT_TOKENS, USUAL_OUTPUT_TOKENS = 5.0, 200.0
 
 
@@ -96,7 +98,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
             (row.number("isl") or SHORT_PROMPT_TOKENS) * ratio,
             (row.number("osl") or USUAL_OUTPUT_TOKENS) * ratio,
         ),
-        client=Client(float(conditions.waves or np.inf), float(conditions.stream_interval_tokens)),
+        client=Client(float(conditions.waves or np.inf), float(conditions.stream_interval_tokens), 2 * (1 - ratio)),
         measured=_measured(row),
     )
 
@@ -153,6 +155,19 @@ class PointBatch:
             return static_batch(model, self.concurrency, self.lengths)
         return full_queue(model, np.maximum(self.largest_batch, 1.0), self.lengths)
 
+    def is_possible(self) -> BoolArray:
+        """Points whose prompts the kernels can process in the time that was measured; others reused cached prefixes.
+
+        rate x t_prompt + t_decode / TPOT must stay near or below 1: the device does one thing at a time.
+        """
+        if self.points[0].scenario != CLOSED_LOOP:
+            return np.ones(len(self.points), dtype=np.bool_)
+        tpot, ttft = (np.array([p.measured.get(q, np.nan) for p in self.points]) for q in ("tpot", "ttft"))
+        model = self.model.with_engine(neutral(self.model.candidates.palette.engines[0]))
+        at = phases(model, np.minimum(self.concurrency, self.largest_batch), self.lengths)
+        rate = self.concurrency / (ttft + tpot * self.lengths.output_tokens) / model.candidates.attention_dp
+        return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
+
     def log_ratios(self, engine: EngineProfile, quantity: str) -> FloatArray:
         """ln(measured / predicted) of one quantity; NaN where it was not measured."""
         serving = self.predict(engine)
@@ -179,14 +194,16 @@ def _batch(points: tuple[Point, ...]) -> PointBatch:
     arch = parse_architecture(load_model_config(model_id), model_id)
     accelerators = tuple(load_catalog().accelerators.values())
     formats = {p.precision: weight_format(arch, p.precision) for p in points}
-    palette = Palette(accelerators, tuple(formats.values()), (PRECISIONS["bf16"],), (neutral(engine),))
+    palette = Palette(accelerators, tuple(formats.values()), KV_PRECISIONS, (neutral(engine),))
     candidates = _candidates(points, palette, list(formats))
     lengths = Lengths(*np.array([p.lengths for p in points]).T)
     concurrency = np.array([p.concurrency for p in points])
-    space = room(arch, candidates, lengths)
+    space = room(arch, candidates, lengths, lengths.mean_decode_context_tokens)
     model = StepModel.build(arch, candidates, load_calibration(accelerators))
     client = Client(
-        np.array([p.client.waves for p in points]), np.array([p.client.stream_interval_tokens for p in points])
+        np.array([p.client.waves for p in points]),
+        np.array([p.client.stream_interval_tokens for p in points]),
+        np.array([p.client.length_spread_ratio for p in points]),
     )
     return PointBatch(
         points,
@@ -198,6 +215,11 @@ def _batch(points: tuple[Point, ...]) -> PointBatch:
     )
 
 
+def kv_index(weights: WeightFormat) -> int:
+    """The position of a checkpoint's KV format; fp16 counts as bf16."""
+    return int(kv_precision(weights).name == "fp8")
+
+
 def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | None]) -> Candidates:
     names = [a.name for a in palette.accelerators]
     gpus = [palette.accelerators[names.index(p.gpu)] for p in points]
@@ -207,7 +229,7 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
         palette,
         accelerator=np.array([names.index(p.gpu) for p in points]),
         weight_format=np.array([formats.index(p.precision) for p in points]),
-        kv_precision=zeros,
+        kv_precision=np.array([kv_index(palette.weight_formats[formats.index(p.precision)]) for p in points]),
         engine=zeros,
         tp=np.array([p.layout.tp for p in points]),
         pp=np.array([p.layout.pp for p in points]),
@@ -216,8 +238,6 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
         link_is_pcie=np.array([is_pcie for is_pcie, _ in links]),
         link_bytes_per_s=np.array([rate for _, rate in links]),
     )
-
-
 
 
 NEUTRAL = {
@@ -229,6 +249,7 @@ NEUTRAL = {
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
     "first_flush_ratio": 1.0,
+    "synchrony_ratio": 0.0,
 }
 
 

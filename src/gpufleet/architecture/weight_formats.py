@@ -58,3 +58,14 @@ def _converted(arch: Architecture, linear: Precision, experts: Precision) -> Wei
     if linear.name == "nvfp4" and arch.weights.mlp.name == "fp8_block":
         return replace(converted, attention=base)
     return converted
+
+
+def kv_precision(weights: WeightFormat) -> Precision:
+    """The KV-cache format that engines choose for a checkpoint: published NVFP4 checkpoints carry fp8 KV scales.
+
+    >>> kv_precision(WeightFormat.uniform(PRECISIONS["nvfp4"])).name
+    'fp8'
+    """
+    if weights.mlp.name == "nvfp4":
+        return PRECISIONS["fp8"]
+    return weights.base if weights.base.name in FAMILIES["16-bit"] else BF16

@@ -85,6 +85,4 @@ def load_engine(engine: str, version: str | None = None) -> EngineProfile:
 def with_era(profile: EngineProfile, era: EngineEra) -> EngineProfile:
     """A profile with an era's constants put in; the worse of the two grades counts."""
     grade = max(profile.grade, era.grade, key=("measured", "transferred", "roofline", "seed rule").index)
-    return replace(
-        profile, version_era=era.name, grade=grade, constants={**profile.constants, **era.constants}
-    )
+    return replace(profile, version_era=era.name, grade=grade, constants={**profile.constants, **era.constants})

@@ -11,7 +11,7 @@ import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
@@ -26,6 +26,8 @@ from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
 from gpufleet.units import GIB
+
+HALVES = ("bf16", "fp16")
 
 
 @dataclass
@@ -134,7 +136,12 @@ def _formats(
         else:
             runs.append(i)
     kv = [j for j, precision in enumerate(palette.kv_precisions) if kv_refusal(engine, gpu, precision) is None]
-    return [(i, j) for i in runs for j in kv]
+    return [(i, j) for i in runs for j in kv if _go_together(palette.weight_formats[i], palette.kv_precisions[j])]
+
+
+def _go_together(weights: WeightFormat, kv: Precision) -> bool:
+    """A 16-bit KV cache is kept in the format that the engine computes in."""
+    return kv.name not in HALVES or kv.name == weights.base.name
 
 
 def _without_name(reason: str, gpu: Accelerator) -> str:
@@ -169,15 +176,14 @@ class Room:
     limited_by_engine: BoolArray
 
 
-def room(arch: Architecture, candidates: Candidates, lengths: Lengths) -> Room:
-    """What fits beside the weights: sequences of full length in the KV pool, at most what the engine admits."""
+def room(arch: Architecture, candidates: Candidates, lengths: Lengths, context_tokens: Floats) -> Room:
+    """What fits beside the weights: sequences of `context_tokens` in the KV pool, at most what the engine admits."""
     c, palette = candidates, candidates.palette
     engine = EngineMemory.gather(palette.engines, palette.accelerators, c.engine, c.accelerator)
     kv_bytes = np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision]
     demand = MemoryDemand(
-        kv_bytes, lengths.input_tokens + lengths.output_tokens, c.tp, c.pp, c.ep, c.attention_dp,
-        prompt_tokens=lengths.input_tokens,
-    )  # fmt: skip
+        kv_bytes, context_tokens, c.tp, c.pp, c.ep, c.attention_dp, prompt_tokens=lengths.input_tokens
+    )
     budget = memory_budget(arch, ElementBytes.gather(palette.weight_formats, c.weight_format), engine, demand)
     admitted = np.asarray(engine.max_batch * c.attention_dp, dtype=np.float64)
     held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)

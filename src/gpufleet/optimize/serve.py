@@ -66,11 +66,12 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     """Enumerate, drop what breaks a rule or does not fit, rate the rest at every batch, join the offers."""
     rejections = Rejections()
     every = replicas(question.arch, question.choices, rejections)
-    space = room(question.arch, every, question.demand.lengths)
+    lengths = question.demand.lengths
+    space = room(question.arch, every, lengths, lengths.input_tokens + lengths.output_tokens)
     fits = keep_fitting(every, space, rejections)
     candidates = every.take(fits)
     largest = space.largest_batch[fits]
-    curves = load_curves(question.arch, candidates, calibration, question.demand.lengths, largest)
+    curves = load_curves(question.arch, candidates, calibration, lengths, largest)
     found = capacity(curves, candidates, question.demand)
     count_infeasible(candidates, found, question.demand, rejections)
     placements = place_all(question, candidates, found)
@@ -112,9 +113,7 @@ def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, ro
     return f"{worst} above {limit.limit_s / MILLISECOND:.0f} ms at any load", what, over[worst]
 
 
-def count_unpriced(
-    placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections
-) -> None:
+def count_unpriced(placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections) -> None:
     """Count instance types that would serve the demand but have no price under the chosen terms."""
     priced = {(p.offer.cloud, p.offer.instance) for p in ranked}
     for p in placements:

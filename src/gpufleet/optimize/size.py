@@ -222,4 +222,3 @@ def minimum_to_serve(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Lim
         if math.isfinite(float(seconds.min())):
             needed.append((limit, float(seconds.min()), row))
     return needed
-

@@ -62,7 +62,9 @@ def tpot_percentile_s(curves: LoadCurves, quantile: float | None) -> FloatArray:
     """TPOT at the percentile of the batch, interpolated over the grid; None means the mean."""
     if quantile is None:
         return curves.tpot_s
-    position = np.interp(np.log(crowded_batch(curves.batch, quantile)), np.log(curves.batch), np.arange(len(curves.batch)))
+    position = np.interp(
+        np.log(crowded_batch(curves.batch, quantile)), np.log(curves.batch), np.arange(len(curves.batch))
+    )
     below = np.minimum(position.astype(np.int64), len(curves.batch) - 2)
     share = position - below
     return np.asarray(curves.tpot_s[:, below] * (1 - share) + curves.tpot_s[:, below + 1] * share)

@@ -73,7 +73,7 @@ def experts_coordinates(load: RankLoad, hidden_size: Floats, width: Floats, ep: 
 
 
 def experts_roofline_s(
-    curves: Curves, load: RankLoad, hidden_size: Floats, width: Floats, num_products: int
+    curves: Curves, load: RankLoad, hidden_size: Floats, width: Floats, num_products: Floats
 ) -> FloatArray:
     """Least seconds of the grouped products of one rank."""
     size_bytes = experts_bytes(load.experts, load.rows, hidden_size, width, num_products, curves.bytes_per_element)

@@ -5,6 +5,7 @@ decode_scale_ratio, step_overhead_s, layer_overhead_s   one decode step = scale 
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
 prefill_scale_ratio, request_overhead_s, token_overhead_s   time to first token of a lone request
 first_flush_ratio                                       share of the streaming interval that delays the first token
+synchrony_ratio                                         how far clients of a closed loop with equal requests move in step
 """
 
 from __future__ import annotations
@@ -36,10 +37,15 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Client:
-    """How the measuring client behaves: `waves` prompts per client, and the engine's streaming interval."""
+    """How the measuring client behaves.
+
+    `waves` prompts per client, an engine that streams every `stream_interval_tokens`, and lengths drawn from
+    [1 - length_spread_ratio, 1] of the longest: 0 means that all requests are alike, 1 that they are as users' are.
+    """
 
     waves: Floats = np.inf
     stream_interval_tokens: Floats = 1.0
+    length_spread_ratio: Floats = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +93,9 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     context = lengths.mean_decode_context_tokens
     decode = model.seconds(StepLoad(batch, context))
     mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, 1.0, lengths.input_tokens))
-    return Phases(engine_step_s(model, decode), np.maximum(mixed - decode, 0.0))
+    unsupported = ~np.isfinite(decode)
+    extra = np.where(unsupported, np.inf, mixed - np.where(unsupported, 0.0, decode))
+    return Phases(engine_step_s(model, decode), np.maximum(extra, 0.0))
 
 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
@@ -106,14 +114,26 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     )
 
 
-def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
-    """Time per output token in steady continuous batching.
+def synchrony(model: StepModel, client: Client) -> FloatArray:
+    """Share of a closed loop in which clients move in step: they send, wait and finish together.
 
-    TPOT = t_decode(B) + phi (B - 1) / output_tokens * t_prompt   [s]
-    While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
-    lengthens one of its steps.
+    s = max(first wave / waves, s_engine where all requests are alike)   [1]
+    An engine that prefills before it decodes keeps requests of one length together; lengths that differ part them.
     """
-    mixing = model.candidates.engine_constant("prefill_mixing_ratio")
+    alike = np.asarray(client.length_spread_ratio) <= 0
+    return np.maximum(
+        1.0 / np.asarray(client.waves), np.where(alike, model.candidates.engine_constant("synchrony_ratio"), 0.0)
+    )
+
+
+def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in_step: Floats = 0.0) -> FloatArray:
+    """Time per output token in continuous batching.
+
+    TPOT = t_decode(B) + phi (1 - s / 2) (B - 1) / output_tokens * t_prompt   [s]
+    While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
+    lengthens one of its steps. Clients in step (s) meet half of these prompts before their first token instead.
+    """
+    mixing = model.candidates.engine_constant("prefill_mixing_ratio") * (1 - np.asarray(in_step) / 2)
     neighbours = np.maximum(batch - 1, 0.0) / model.candidates.attention_dp
     return np.asarray(at.decode_step_s + mixing * neighbours / lengths.output_tokens * at.prompt_extra_s)
 
@@ -133,7 +153,7 @@ def closed_loop(
     concurrency = np.asarray(concurrency, dtype=np.float64)
     batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
     at = phases(model, batch, lengths)
-    per_token_s = tpot_s(model, at, batch, lengths)
+    per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
     rate = batch / cycle_s(at, per_token_s, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
     flushed = flushed_tokens(model, client, lengths)
@@ -152,15 +172,15 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + half a running step + M/D/1 wait for others' prompts + the start burst once in `waves`, in which
-    prompt i waits for i - 1 others   [s]
+    lone request + half a running step + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts   [s]
+    Clients in step (s) send together: prompt i waits for i - 1 others.
     """
-    in_group = np.maximum(batch / model.candidates.attention_dp, 1.0)
-    everyone_first_s = (in_group - 1) / 2 * at.prompt_extra_s
-    prefill_load = np.minimum(rate / model.candidates.attention_dp * at.prompt_extra_s, HIGHEST_LOAD_RATIO)
+    groups, in_step = model.candidates.attention_dp, synchrony(model, client)
+    everyone_first_s = np.maximum(batch / groups - 1, 0.0) / 2 * at.prompt_extra_s
+    prefill_load = np.minimum(rate / groups * at.prompt_extra_s, HIGHEST_LOAD_RATIO)
     wait_s = np.minimum(mean_wait_s(prefill_load, at.prompt_extra_s), everyone_first_s)
-    burst_s = everyone_first_s / client.waves
-    return np.asarray(lone_ttft_s(model, lengths) + at.decode_step_s / 2 + wait_s + burst_s, dtype=np.float64)
+    queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s
+    return np.asarray(lone_ttft_s(model, lengths) + at.decode_step_s / 2 + queued_s, dtype=np.float64)
 
 
 def ttft_percentile_s(

@@ -114,9 +114,7 @@ class _Ledger:
         kv_heads = np.maximum(mixer.num_kv_heads / tp, 1.0)
         width = (heads + 2 * kv_heads) * mixer.head_dim
         self.add("attention projections", gemm_s(hw.attention_gemm, self.tokens, width, hidden), count)
-        self.add(
-            "attention projections", gemm_s(hw.attention_gemm, self.tokens, hidden, heads * mixer.head_dim), count
-        )
+        self.add("attention projections", gemm_s(hw.attention_gemm, self.tokens, hidden, heads * mixer.head_dim), count)
         context = np.minimum(self.load.decode_context_tokens, mixer.window_tokens)
         decode = attention_decode_s(hw.attention, self.decoding, heads, kv_heads, mixer.head_dim, context)
         self.add("attention over the KV cache", np.where(self.decoding > 0, decode, 0.0), count)

@@ -6,8 +6,6 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
@@ -158,7 +156,10 @@ def capacity_figure(context: Context, row: int, requests_per_s: float) -> Figure
 def what_binds(context: Context, priced: PricedPlacement) -> str:
     """The limit that forbids more load per replica, or that one replica already suffices."""
     row, demand = priced.placement.row, context.question.demand
-    if priced.placement.replicas == 1 and demand.planned_requests_per_s < 0.8 * context.solution.found.requests_per_s[row]:
+    if (
+        priced.placement.replicas == 1
+        and demand.planned_requests_per_s < 0.8 * context.solution.found.requests_per_s[row]
+    ):
         return ONE_REPLICA
     limit = binding_limit(context.solution.found, row)
     at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}

@@ -1,0 +1,233 @@
+"""How fast is one replica, in one layout, under one load."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+from os import PathLike
+
+import numpy as np
+
+from gpufleet.architecture.weight_formats import kv_precision as usual_kv_precision
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import resolve_gpu, resolve_instance
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import PRECISIONS, Precision, WeightFormat
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.model_config import read_model
+from gpufleet.layout.feasible import refusal
+from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.optimize.estimate import EstimateQuestion, Load, solve_estimate
+from gpufleet.optimize.links import usual_link
+from gpufleet.performance.serving import Client, Lengths
+from gpufleet.results.base import Input
+from gpufleet.results.estimate import ServingEstimate
+from gpufleet.results.serving_estimate import serving_estimate
+
+MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
+FP16_TWIN = {"bf16": "fp16"}
+
+
+def estimate(
+    model: str | PathLike[str] | Architecture,
+    gpus: str | tuple[str, int],
+    *,
+    input_tokens: float,
+    output_tokens: float,
+    concurrency: float | None = None,
+    rate: float | None = None,
+    batch: float | None = None,
+    full_queue: bool = False,
+    tp: int | None = None,
+    pp: int = 1,
+    ep: int | None = None,
+    attention_dp: int = 1,
+    precision: str | None = None,
+    kv_precision: str | None = None,
+    engine: str = "vllm",
+    engine_version: str | None = None,
+    waves: float | None = None,
+    stream_interval: float | None = None,
+    length_spread: float = 1.0,
+    instance: str | None = None,
+    catalog: Catalog | None = None,
+) -> ServingEstimate:
+    """Latency and throughput of one replica with ranges, under exactly one kind of load.
+
+    `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
+    `full_queue`: as much as the engine takes. `waves`, `stream_interval` and `length_spread` describe the client.
+
+    >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
+    >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    name, number = gpus if isinstance(gpus, tuple) else _parsed(gpus)
+    gpu = resolve_gpu(tables, name)
+    profile = load_engine(engine, engine_version)
+    weights = runnable_format(arch, profile, gpu.accelerator, precision)
+    kv = runnable_kv(profile, gpu.accelerator, weights, kv_precision)
+    layout = checked_layout(arch, weights, number, tp, pp, ep, attention_dp)
+    question = EstimateQuestion(
+        arch=arch,
+        candidates=one_candidate(tables, gpu.accelerator, profile, weights, kv, layout, instance),
+        lengths=checked_lengths(input_tokens, output_tokens),
+        load=checked_load(concurrency, rate, batch, full_queue),
+        client=Client(waves or math.inf, stream_interval or 1.0, length_spread),
+    )
+    solution = solve_estimate(question, calibration_of(tables))
+    if not solution.fits:
+        raise Infeasible(
+            f"{arch.name} in {weights.name} does not fit {number}x {gpu.accelerator.name} ({layout.label})",
+            found=f"short by {solution.short_by_gib:.1f} GiB per GPU",
+            hint=f"'gpufleet fit {arch.name} --gpus {gpu.accelerator.name}:{number}' shows what would make it fit.",
+        )
+    inputs = understood(question, gpu.accelerator, profile, weights, kv, precision, kv_precision)
+    return serving_estimate(question, solution, inputs, [*filter(None, [gpu.note]), *arch.notes])
+
+
+def _parsed(gpus: str) -> tuple[str, int]:
+    request = parse_gpus(gpus)
+    return request.name, request.number
+
+
+@lru_cache(maxsize=4)
+def _calibration(accelerators: tuple[str, ...], tables: Catalog) -> Calibration:
+    return load_calibration(tuple(tables.accelerators.values()))
+
+
+def calibration_of(tables: Catalog) -> Calibration:
+    """Kernel curves of every accelerator of a catalog, loaded once."""
+    return _calibration(tuple(tables.accelerators), tables)
+
+
+def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
+    """The asked format where engine and device run it; a bf16 checkpoint becomes fp16 on devices without bf16."""
+    weights = weight_format(arch, precision)
+    if precision is None and weights.name in FP16_TWIN and weight_refusal(engine, gpu, weights, allow_fp16_twin=False):
+        weights = weight_format(arch, FP16_TWIN[weights.name])
+    reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False)
+    if reason:
+        raise Infeasible(reason, hint="'gpufleet catalog gpus' lists the formats of each device.")
+    return weights
+
+
+def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
+    """The asked KV format, or the one that the engine chooses for this checkpoint on this device."""
+    if kv_precision is None:
+        usual = usual_kv_precision(weights)
+        return usual if kv_refusal(engine, gpu, usual) is None else weights.base
+    if kv_precision.lower() not in PRECISIONS:
+        raise UnknownName("KV precision", kv_precision, ("bf16", "fp16", "fp8", "int8"))
+    asked = PRECISIONS[kv_precision.lower()]
+    reason = kv_refusal(engine, gpu, asked)
+    if reason:
+        raise Infeasible(reason)
+    return asked
+
+
+def checked_layout(
+    arch: Architecture, weights: WeightFormat, number: int, tp: int | None, pp: int, ep: int | None, attention_dp: int
+) -> Layout:
+    """The stated layout, TP over all GPUs where nothing is stated; a rule that it breaks is Infeasible."""
+    for name, parts in (("pp", pp), ("attention_dp", attention_dp), ("tp", tp or 1), ("ep", ep or 1)):
+        if not 1 <= parts <= MOST_DEVICES:
+            raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
+    tensor = tp or max(number // (pp * attention_dp), 1)
+    stage = tensor * attention_dp
+    if stage % (ep or 1):
+        raise UsageError(f"EP {ep} does not divide the {stage} GPUs of a stage")
+    layout = Layout(tensor, pp, ep or 1, attention_dp)
+    if layout.num_devices != number:
+        raise UsageError(
+            "the layout does not use the GPUs", found=f"{layout.label} is {layout.num_devices} of {number}"
+        )
+    reason = refusal(arch, layout, weights)
+    if reason:
+        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {reason}")
+    return layout
+
+
+def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
+    """Tokens of a request: positive and not absurd."""
+    for name, tokens in (("input", input_tokens), ("output", output_tokens)):
+        if not 0 < tokens <= MOST_TOKENS:
+            raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
+    return Lengths(float(input_tokens), float(output_tokens))
+
+
+def checked_load(concurrency: float | None, rate: float | None, batch: float | None, full_queue: bool) -> Load:
+    """Exactly one kind of load."""
+    given = {"closed_loop": concurrency, "open_loop": rate, "static_batch": batch}
+    stated = [(scenario, amount) for scenario, amount in given.items() if amount is not None]
+    if len(stated) + full_queue != 1:
+        raise UsageError("state one load", expected="exactly one of concurrency, rate, batch and full queue")
+    scenario, amount = stated[0] if stated else ("full_queue", math.inf)
+    if not amount > 0 or (amount > MOST_SEQUENCES and not full_queue):
+        raise UsageError(f"the load must be from above 0 to {MOST_SEQUENCES:,}", found=amount)
+    return Load(scenario, float(amount))
+
+
+def one_candidate(
+    tables: Catalog,
+    gpu: Accelerator,
+    engine: EngineProfile,
+    weights: WeightFormat,
+    kv: Precision,
+    layout: Layout,
+    instance: str | None,
+) -> Candidates:
+    """One configuration as arrays of one element, on the link of the named instance or of the device."""
+    fabric = None if instance is None else resolve_instance(tables, instance).fabric
+    is_pcie, link = usual_link(gpu) if fabric is None else (not fabric.is_switched, fabric.bytes_per_s or 0.0)
+    accelerators = tuple(tables.accelerators.values())
+    zero = np.zeros(1, dtype=np.int64)
+    return Candidates(
+        Palette(accelerators, (weights,), (kv,), (engine,)),
+        accelerator=zero + list(tables.accelerators).index(gpu.name),
+        weight_format=zero,
+        kv_precision=zero,
+        engine=zero,
+        tp=zero + layout.tp,
+        pp=zero + layout.pp,
+        ep=zero + layout.ep,
+        attention_dp=zero + layout.attention_dp,
+        link_is_pcie=np.array([is_pcie]),
+        link_bytes_per_s=np.array([link]),
+    )
+
+
+def understood(
+    question: EstimateQuestion,
+    gpu: Accelerator,
+    engine: EngineProfile,
+    weights: WeightFormat,
+    kv: Precision,
+    precision: str | None,
+    kv_precision: str | None,
+) -> list[Input]:
+    """The question as it was read, each with its origin."""
+    number = int(question.candidates.num_devices[0])
+    rows: Sequence[tuple[str, str, str]] = (
+        ("model", question.arch.name, "given"),
+        ("gpus", f"{gpu.name}:{number}", "given"),
+        ("engine", f"{engine.name} ({engine.version_era})", "given" if engine.name != "vllm" else "default"),
+        ("weights", weights.name, "given" if precision else "checkpoint"),
+        ("KV cache", kv.name, "given" if kv_precision else "default"),
+        ("input tokens", f"{question.lengths.input_tokens:g}", "given"),
+        ("output tokens", f"{question.lengths.output_tokens:g}", "given"),
+        (question.load.scenario.replace("_", " "), f"{question.load.amount:g}", "given"),
+    )
+    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

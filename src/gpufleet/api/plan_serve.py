@@ -1,0 +1,224 @@
+"""Which machines serve a workload within its objectives at least cost."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass, replace
+from os import PathLike
+
+from gpufleet.api.estimate import calibration_of, checked_lengths
+from gpufleet.architecture.weight_formats import kv_precision as usual_kv_precision
+from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.catalog.engine_eras import load_engine, load_eras
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_cloud, resolve_gpu, resolve_region
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.precision import FP16, PRECISIONS, Precision, WeightFormat
+from gpufleet.domain.slo import Slo
+from gpufleet.domain.workload import Workload
+from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.slo import parse_slo
+from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.size import Demand, best_of_each_type, rank
+from gpufleet.results.base import Input
+from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.serve_plan import Context, deployment, serve_plan
+
+LOWER_FORMATS = ("fp8", "nvfp4", "int4")
+QUALITY_COST = {
+    "fp8": "fp8 weights: within 0.5 % of bf16 on common benchmarks (arXiv:2411.02355)",
+    "int4": "int4 weights: 1-2 % below bf16 on common benchmarks, more on reasoning and code (arXiv:2411.02355)",
+    "nvfp4": "nvfp4 weights: about 1 % below bf16, more on small models (published NVFP4 model cards)",
+}
+DEFAULT_HEADROOM = 0.2
+MOST_REQUESTS_PER_S = 1e6
+SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
+
+
+@dataclass(frozen=True)
+class ServeRequest:
+    """The question as it was asked; None takes the default. Lists name what is allowed."""
+
+    model: str | PathLike[str] | Architecture
+    rate: float
+    input_tokens: float
+    output_tokens: float
+    slo: str | Slo | None = None
+    clouds: Sequence[str] | None = None
+    regions: Sequence[str] | None = None
+    pricing: Sequence[str] | None = None
+    gpus: Sequence[str] | None = None
+    precision: Sequence[str] | None = None
+    allow_lower_precision: bool = False
+    kv_precision: str | None = None
+    engine: str | None = None
+    headroom: float | None = None
+    min_replicas: int | None = None
+    rows: int = 10
+
+
+def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePlan:
+    """The cheapest machines, layout and engine that keep every objective, ranked, with what was rejected and why.
+
+    >>> plan = plan_serve(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms"))
+    >>> plan.answer.usd_per_hour > 0
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    arch = request.model if isinstance(request.model, Architecture) else read_model(
+        str(request.model), shipped_architecture
+    )  # fmt: skip
+    question, notes = serve_question(request, arch, tables)
+    solution = solve_serve(question, calibration_of(tables))
+    inputs = understood(request, question)
+    plan = serve_plan(
+        question, solution, inputs, tables.sources, digest(inputs, question.offers), notes + list(arch.notes),
+        request.rows,
+    )  # fmt: skip
+    spot = spot_alternative(request, question, solution, tables)
+    return plan.model_copy(update={"spot_alternative": spot}) if plan.deployments else plan
+
+
+def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
+    """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
+    gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
+    notes = [gpu.note for gpu in gpus if gpu.note]
+    wanted = offer_filter(request, tables, {gpu.accelerator.name for gpu in gpus} or None)
+    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    if not offers:
+        raise DataMissing("no offer has a known price under these clouds, regions, GPUs and price kinds")
+    formats, quality = formats_allowed(arch, request)
+    palette = Palette(
+        accelerators=tuple(tables.accelerators.values()),
+        weight_formats=with_fp16_twins(formats, FP16),
+        kv_precisions=kv_allowed(with_fp16_twins(formats, FP16), request.kv_precision),
+        engines=engines_allowed(request.engine),
+    )
+    choices = Choices(palette, machines(tables, wanted))
+    return ServeQuestion(arch, choices, offers, demand_of(request)), notes + quality
+
+
+def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
+    """Whole-GPU machine types of the allowed clouds and accelerators, priced or not."""
+    allowed = (
+        i for i in tables.instances.values()
+        if i.gpu_count >= 1 and not i.retired
+        and (wanted.clouds is None or i.cloud in wanted.clouds)
+        and (wanted.accelerators is None or i.accelerator in wanted.accelerators)
+    )  # fmt: skip
+    return tuple(allowed)
+
+
+def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
+    """Clouds, regions and price kinds by their right names; on-demand where nothing is said."""
+    clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
+    regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
+    kinds = [price_kind(name) for name in request.pricing or (PriceKind.ON_DEMAND.value,)]
+    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
+
+
+def price_kind(name: str) -> PriceKind:
+    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
+    folded = name.strip().lower().replace("-", "_")
+    if folded not in {k.value for k in PriceKind}:
+        raise UnknownName("price kind", name, [k.value for k in PriceKind], hint="Known: on_demand, spot.")
+    return PriceKind(folded)
+
+
+def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[WeightFormat], list[str]]:
+    """The checkpoint's own format; lower ones only where the user allows them, with what they cost in quality."""
+    if request.precision:
+        formats = [weight_format(arch, label) for label in request.precision]
+    elif request.allow_lower_precision:
+        formats = [arch.weights, *(weight_format(arch, label) for label in LOWER_FORMATS)]
+    else:
+        formats = [arch.weights]
+    unique = list({w.name: w for w in formats}.values())
+    lower = [w.name for w in unique if w.name != arch.weights.name]
+    return unique, [QUALITY_COST[name] for name in lower if name in QUALITY_COST]
+
+
+def kv_allowed(formats: Iterable[WeightFormat], asked: str | None) -> tuple[Precision, ...]:
+    """The asked KV format, else the one that engines choose for each weight format."""
+    if asked is None:
+        return tuple({p.name: p for p in (usual_kv_precision(w) for w in formats)}.values())
+    if asked.lower() not in PRECISIONS:
+        raise UnknownName("KV precision", asked, ("bf16", "fp16", "fp8", "int8"))
+    return (PRECISIONS[asked.lower()],)
+
+
+def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
+    """The named engine, all serving engines for 'all', vLLM where nothing is said."""
+    if name and name.strip().lower() == "all":
+        return tuple(load_engine(e) for e in SERVING_ENGINES if e in load_eras())
+    return (load_engine(name or "vllm"),)
+
+
+def demand_of(request: ServeRequest) -> Demand:
+    """Rate, lengths, objectives, headroom and replicas, checked."""
+    checked_lengths(request.input_tokens, request.output_tokens)
+    if not 0 < request.rate <= MOST_REQUESTS_PER_S:
+        raise UsageError("the rate is out of range", found=request.rate, expected=f"up to {MOST_REQUESTS_PER_S:g}/s")
+    headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
+    if not 0 <= headroom <= 10:
+        raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
+    replicas = 1 if request.min_replicas is None else request.min_replicas
+    if not 1 <= replicas <= 10_000:
+        raise UsageError("the number of replicas is out of range", found=replicas, expected="from 1 to 10,000")
+    slo = request.slo if isinstance(request.slo, Slo) else parse_slo(request.slo) if request.slo else Slo()
+    return Demand(Workload(request.input_tokens, request.output_tokens, request.rate, slo), headroom, replicas)
+
+
+def spot_alternative(
+    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
+) -> Deployment | None:
+    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
+    if request.pricing or not solution.ranked:
+        return None
+    wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
+    placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
+    found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
+    return deployment(Context.of(question, solution), found[0]) if found else None
+
+
+def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
+    """The question as it was read, each with its origin."""
+    demand, palette = question.demand, question.choices.palette
+    given: list[tuple[str, str, object]] = [
+        ("model", question.arch.name, True),
+        ("rate", f"{request.rate:g}/s", True),
+        ("input tokens", f"{request.input_tokens:g}", True),
+        ("output tokens", f"{request.output_tokens:g}", True),
+        (
+            "objectives",
+            ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits) or "none",
+            request.slo,
+        ),
+        ("engine", ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines), request.engine),
+        ("weights", ", ".join(w.name for w in palette.weight_formats), request.precision),
+        ("KV cache", ", ".join(p.name for p in palette.kv_precisions), request.kv_precision),
+        ("clouds", ", ".join(request.clouds or ["all"]), request.clouds),
+        ("regions", ", ".join(request.regions or ["all"]), request.regions),
+        ("GPUs", ", ".join(request.gpus or ["all"]), request.gpus),
+        ("price kinds", ", ".join(request.pricing or ["on_demand"]), request.pricing),
+        ("headroom", f"{demand.headroom_ratio:.0%}", request.headroom is not None),
+        ("least replicas", str(demand.min_replicas), request.min_replicas),
+    ]
+    return [Input(name=n, value=v, origin="given" if stated else "default") for n, v, stated in given]
+
+
+def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:
+    """A hash of everything that the plan rests on: the question as read and every price considered."""
+    prices = sorted(f"{o.cloud}/{o.region}/{o.instance}/{o.price_kind.value}/{o.as_of}/"
+                    f"{o.price_per_instance_usd_per_hour!r}" for o in offers)  # fmt: skip
+    text = json.dumps([[i.name, i.value] for i in inputs] + [prices])
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,119 @@
+"""A `ServingEstimate` from a solved estimate: figures with ranges, the step in microseconds, what binds."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.layout import Layout
+from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.performance.serving import Serving
+from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
+from gpufleet.provenance import Grade
+from gpufleet.results.base import ExplainedTerm, Figure, Input
+from gpufleet.results.estimate import ServingEstimate
+
+FORMULAS = {
+    "attention over the KV cache": "bytes of K and V / bandwidth, over the measured decode-attention curve",
+    "attention over prompts": "flop of causal pairs / peak, over the measured prefill-attention curve",
+    "experts": "weights of the active experts / bandwidth or flop / peak, over the measured grouped-product curve",
+    "expert exchange": "bytes of the tokens / link, over the measured collective",
+    "norms and residuals": "2 us + bytes / (0.8 bandwidth)",
+}
+PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
+ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
+
+
+def serving_estimate(
+    question: EstimateQuestion, solution: EstimateSolution, inputs: list[Input], notes: list[str]
+) -> ServingEstimate:
+    """The answer for one candidate that fits."""
+    serving = solution.serving
+    assert serving is not None, "only a candidate that fits has an estimate"
+    c, lengths = question.candidates, question.lengths
+    palette = c.palette
+    tpot, ttft = time_bounds(solution.model, "tpot"), time_bounds(solution.model, "ttft")
+    grade = Grade(int(grades(solution.model)[0])).label
+    ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
+    requests_per_s, output_tokens_per_s = _rates(serving, float(lengths.output_tokens), tpot, grade)
+    return ServingEstimate(
+        scenario=question.load.scenario,
+        model=question.arch.name,
+        gpu=palette.accelerators[c.accelerator[0]].name,
+        num_gpus=int(c.num_devices[0]),
+        layout=Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0])).label,
+        engine=palette.engines[0].name,
+        weight_format=palette.weight_formats[0].name,
+        kv_precision=palette.kv_precisions[0].name,
+        inputs=inputs,
+        verdict=str(np.ravel(solution.budget.verdict)[0]),
+        grade=grade,
+        ttft_s=ttft_s,
+        tpot_s=tpot_s,
+        latency_s=latency_s,
+        requests_per_s=requests_per_s,
+        output_tokens_per_s=output_tokens_per_s,
+        batch=float(serving.batch[0]),
+        largest_batch=solution.largest_batch,
+        load_ratio=solution.load_ratio,
+        binding_limit=binding_limit(question, solution, serving),
+        terms=decode_terms(question, solution),
+        notes=notes,
+    )
+
+
+def _figure(value: float, unit: str, low: float, high: float, grade: str) -> Figure:
+    return Figure(value=value, unit=unit, low=min(low, value), high=max(high, value), grade=grade)
+
+
+def _latencies(
+    serving: Serving, output_tokens: float, tpot: Bounds, ttft: Bounds, grade: str
+) -> tuple[Figure, Figure, Figure]:
+    """TTFT, TPOT and end-to-end latency."""
+    first, later, steps = float(serving.ttft_s[0]), float(serving.tpot_s[0]), output_tokens - 1
+    (first_low, first_high), (later_low, later_high) = _ends(ttft, first), _ends(tpot, later)
+    low, high = first_low + steps * later_low, first_high + steps * later_high
+    return (
+        _figure(first, "s", first_low, first_high, grade),
+        _figure(later, "s", later_low, later_high, grade),
+        _figure(first + steps * later, "s", low, high, grade),
+    )
+
+
+def _ends(bounds: Bounds, value: float) -> tuple[float, float]:
+    low, high = bounds.around(value)
+    return float(low[0]), float(high[0])
+
+
+def _rates(serving: Serving, output_tokens: float, tpot: Bounds, grade: str) -> tuple[Figure, Figure]:
+    """Requests and output tokens per second; they move against TPOT: slower tokens, fewer of them."""
+    rate = float(serving.requests_per_s[0])
+    low, high = rate / float(tpot.high_ratio[0]), rate / float(tpot.low_ratio[0])
+    return (
+        _figure(rate, "1/s", low, high, grade),
+        _figure(rate * output_tokens, "1/s", low * output_tokens, high * output_tokens, grade),
+    )
+
+
+def binding_limit(question: EstimateQuestion, solution: EstimateSolution, serving: Serving) -> str:
+    """What takes most of a decode step, or what keeps clients waiting."""
+    waiting = question.load.scenario == "closed_loop" and question.load.amount > solution.largest_batch
+    if waiting:
+        return "the engine's largest batch" if solution.limited_by_engine else "KV room"
+    terms = {name: float(s[0]) for name, s in solution.decode_terms(question.lengths).items()}
+    return max(terms, key=lambda name: terms[name])
+
+
+def decode_terms(question: EstimateQuestion, solution: EstimateSolution) -> list[ExplainedTerm]:
+    """Kernel seconds of one decode step by operator, largest first."""
+    terms: dict[str, FloatArray] = solution.decode_terms(question.lengths)
+    ordered = sorted(terms.items(), key=lambda item: -float(item[1][0]))
+    grade = Grade(int(grades(solution.model)[0])).label
+    return [
+        ExplainedTerm(name=name, value=float(seconds[0]), unit="s", formula=_formula(name), grade=grade)
+        for name, seconds in ordered
+    ]
+
+
+def _formula(name: str) -> str:
+    return FORMULAS.get(name, ALL_REDUCE if name.startswith("all-reduce") else PRODUCT)
