@@ -5,7 +5,7 @@ decode_scale_ratio, step_overhead_s, layer_overhead_s   one decode step = scale 
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
 prefill_scale_ratio, request_overhead_s, token_overhead_s   time to first token of a lone request
 first_flush_ratio                                       share of the streaming interval that delays the first token
-synchrony_ratio                                         how far clients of a closed loop with equal requests move in step
+synchrony_ratio                                         how far clients with equal requests move in step
 """
 
 from __future__ import annotations
