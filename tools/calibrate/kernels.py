@@ -63,6 +63,7 @@ MILLI = 1000
 FEWEST_ROWS = 40
 FEWEST_SHARED = 0.02
 CACHES = 4
+CLEARLY = 4
 USUAL_SHARE = 0.85
 
 
@@ -379,13 +380,12 @@ def cold_latency_s(operator: Operator, best: pd.DataFrame, accelerator: Accelera
     latency_s = best.latency_s.to_numpy()
     endless = replace(accelerator, peak_flop_per_s=dict.fromkeys(accelerator.peak_flop_per_s, np.inf))
     memory_s = operator.locate(best, endless, precision).roofline_s
-    bound = memory_s >= operator.locate(best, accelerator, precision).roofline_s
+    instant = replace(accelerator, bandwidth_bytes_per_s=np.inf)
+    bound = memory_s > CLEARLY * operator.locate(best, instant, precision).roofline_s
     large = memory_s * accelerator.bandwidth_bytes_per_s > CACHES * (accelerator.l2_bytes or 0.0)
-    streaming = bound & large
-    share = (
-        float(np.median(memory_s[streaming] / latency_s[streaming])) if streaming.sum() >= FEWEST_ROWS else USUAL_SHARE
-    )
-    return np.where(large, latency_s, np.maximum(latency_s, memory_s / min(share, 1.0)))
+    shares = (memory_s / latency_s)[bound & large]
+    share = min(float(np.median(shares)), 1.0) if len(shares) >= FEWEST_ROWS else USUAL_SHARE
+    return np.where(large, latency_s, np.maximum(latency_s, memory_s / share))
 
 
 def fit_one(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, precision: str) -> Fit:

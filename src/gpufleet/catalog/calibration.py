@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from gpufleet.domain.calibration import (
 )
 from gpufleet.domain.precision import PRECISIONS, Precision
 from gpufleet.provenance import Grade
+from gpufleet.units import GIGA
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -32,9 +33,8 @@ else:
 
 DATA = Path(__file__).parent.parent / "data" / "calibration"
 MILLI = 1e-3
-HBM_BYTES_PER_S = 2e12
 OPERATORS = ("gemm", "decode", "prefill", "latent_decode", "latent_prefill", "latent_absorb", "experts")
-WEIGHT_OPERATORS = ("gemm", "experts")
+FORMAT_FREE = "latent_absorb"
 RULES_OF = {
     "gemm": "gemm",
     "experts": "experts",
@@ -67,8 +67,15 @@ class Loan:
     why: str
 
 
-@dataclass(frozen=True)
-class Pick:
+class Choice(NamedTuple):
+    """A table that could serve a precision; `is_own` if it was measured on the donor in this very format."""
+
+    row: int
+    arithmetic: str
+    is_own: bool
+
+
+class Pick(NamedTuple):
     """One table chosen for one accelerator and precision."""
 
     row: int
@@ -106,12 +113,17 @@ def loan_for(accelerator: Accelerator) -> Loan:
         return Loan(accelerator.name, Grade.MEASURED, 1.0, "measured")
     named = transfer_rules()["accelerator"].get(accelerator.name)
     entry = named or next(rule for rule in transfer_rules()["rule"] if _applies(rule, accelerator))
-    grade = Grade.ROOFLINE if entry.get("grade") == "roofline" else Grade.TRANSFERRED
-    return Loan(entry["donor"], grade, entry.get("slowdown", 1.0), entry["why"])
+    return Loan(entry["donor"], _grade_of(entry), entry.get("slowdown", 1.0), entry["why"])
+
+
+def _grade_of(entry: Mapping[str, Any]) -> Grade:
+    if entry.get("shared"):
+        return Grade.MEASURED
+    return Grade.ROOFLINE if entry.get("grade") == "roofline" else Grade.TRANSFERRED
 
 
 def _applies(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
-    if rule.get("memory") == "HBM" and accelerator.bandwidth_bytes_per_s < HBM_BYTES_PER_S:
+    if accelerator.bandwidth_bytes_per_s < rule.get("least_bandwidth_gb_per_s", 0.0) * GIGA:
         return False
     if "generation" in rule:
         return accelerator.vendor == "nvidia" and bool(rule["generation"] == accelerator.generation)
@@ -168,29 +180,32 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
 
 
 def _pick(operator: str, tables: TableFile, accelerator: Accelerator, loan: Loan, precision: Precision) -> Pick:
-    for owner, key in _sources(operator, loan, precision):
-        row = tables.rows.get((owner, key))
-        if row is None:
-            continue
-        arithmetic = tables.arithmetic.get((owner, key)) or _arithmetic(operator, precision)
-        peak = _peak(accelerator, arithmetic, precision)
-        if peak is not None and _stores(operator, accelerator, precision):
-            own = owner == accelerator.name and _same_format(key, precision.name)
-            grade = loan.grade if loan.grade != Grade.MEASURED or own else Grade.TRANSFERRED
-            return _graded(row, peak, loan.slowdown, grade, tables)
+    for choice in _choices(operator, loan.donor, precision.name):
+        peak = _peak(accelerator, choice.arithmetic, precision)
+        if peak is not None:
+            borrowed_format = loan.grade is Grade.MEASURED and not choice.is_own
+            grade = Grade.TRANSFERRED if borrowed_format else loan.grade
+            low, high = _spread(grade, tables.low_ratio[choice.row], tables.high_ratio[choice.row])
+            return Pick(choice.row, peak, loan.slowdown, grade, low, high)
     return NO_PICK
 
 
-def _sources(operator: str, loan: Loan, precision: Precision) -> list[tuple[str, str]]:
+@lru_cache(maxsize=2048)
+def _choices(operator: str, donor: str, precision: str) -> tuple[Choice, ...]:
     """Tables that could serve a precision, best first: the donor's own, a lender's, then the donor's fallbacks."""
-    group = RULES_OF[operator]
+    tables, group = read_tables(operator), RULES_OF[operator]
     lenders = transfer_rules()["lender"].get(group, {})
-    keys = [precision.name, *transfer_rules()["fallback"][group].get(precision.name, ())]
-    return [(owner, key) for key in keys for owner in (loan.donor, lenders.get(key)) if owner]
-
-
-def _arithmetic(operator: str, precision: Precision) -> str:
-    return precision.arithmetic if operator in WEIGHT_OPERATORS else "bf16"
+    keys = [precision, *transfer_rules()["fallback"][group].get(precision, ())]
+    places = [(owner, key) for key in keys for owner in (donor, lenders.get(key)) if (owner, key) in tables.rows]
+    native = PRECISIONS[precision].arithmetic
+    return tuple(
+        Choice(
+            row=tables.rows[owner, key],
+            arithmetic=tables.arithmetic.get((owner, key), native),
+            is_own=owner == donor and (operator == FORMAT_FREE or _same_format(key, precision)),
+        )
+        for owner, key in places
+    )
 
 
 def _same_format(key: str, name: str) -> bool:
@@ -205,20 +220,7 @@ def _peak(accelerator: Accelerator, arithmetic: str, precision: Precision) -> fl
     return peaks.get(arithmetic)
 
 
-def _stores(operator: str, accelerator: Accelerator, precision: Precision) -> bool:
-    """A cache in a format needs the device's conversion units."""
-    return (
-        operator in WEIGHT_OPERATORS
-        or precision.arithmetic in ("bf16", "fp32")
-        or accelerator.computes(precision.arithmetic)
-    )
-
-
-def _graded(row: int, peak: float, slowdown: float, grade: Grade, tables: TableFile) -> Pick:
-    low, high = _spread(grade, tables.low_ratio[row], tables.high_ratio[row])
-    return Pick(row, peak, slowdown, grade, low, high)
-
-
+@lru_cache(maxsize=2048)
 def _spread(grade: Grade, low_ratio: float, high_ratio: float) -> tuple[float, float]:
     """Residuals of the curve and, where it is borrowed, of lending, as independent log errors."""
     lending = transfer_rules()["spread"][grade.label]
@@ -232,7 +234,7 @@ def _collective_tables(accelerators: Sequence[Accelerator], loans: Mapping[str, 
     tables = read_tables("collectives")
     owners = {key: row for row, key in enumerate(_collective_keys(tables))}
     table = np.array([[_link_row(owners, a, loans[a.name], pcie) for pcie in (False, True)] for a in accelerators])
-    own = np.array([[(a.name, link) in owners for link in ("switched", "pcie")] for a in accelerators])
+    own = np.array([[_measures(owners, loans[a.name], link) for link in ("switched", "pcie")] for a in accelerators])
     foreign = np.array([[loans[a.name].grade is Grade.ROOFLINE] * 2 for a in accelerators])
     grade = np.where(own, int(Grade.MEASURED), np.where(foreign, int(Grade.ROOFLINE), int(Grade.TRANSFERRED)))
     spreads = [
@@ -246,6 +248,10 @@ def _collective_tables(accelerators: Sequence[Accelerator], loans: Mapping[str, 
 def _collective_keys(tables: TableFile) -> list[tuple[str, str]]:
     """Owner and link of each group of four tables (one per collective)."""
     return [(owner, key.split(" ")[0]) for owner, key in tables.rows if key.endswith(" all_reduce")]
+
+
+def _measures(owners: Mapping[tuple[str, str], int], loan: Loan, link: str) -> bool:
+    return loan.grade is Grade.MEASURED and (loan.donor, link) in owners
 
 
 def _link_row(owners: Mapping[tuple[str, str], int], accelerator: Accelerator, loan: Loan, pcie: bool) -> int:

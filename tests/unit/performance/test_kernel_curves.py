@@ -1,0 +1,229 @@
+"""Seconds of single operators on accelerators that were measured."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.calibration import AttentionCurves, Axis, Calibration, CollectiveCurves, GemmCurves, Grids
+from gpufleet.errors import UnknownName
+from gpufleet.performance.attention import attention_decode_s, attention_prefill_s, causal_pairs
+from gpufleet.performance.collectives import all_gather_s, all_reduce_s, all_to_all_s, reduce_scatter_s
+from gpufleet.performance.gemm import gemm_roofline_s, gemm_s
+from gpufleet.performance.interpolation import interpolate
+from gpufleet.performance.latent_attention import latent_decode_s, latent_prefill_s
+from gpufleet.performance.moe import active_experts, experts_s
+from gpufleet.provenance import Grade
+from gpufleet.units import GB, GIGA, MIB, MICROSECOND
+
+NAMES = ("H100-SXM", "B200", "A100-SXM4-80GB", "L40S", "T4", "H100-NVL", "MI300X", "RTX-PRO-6000-Server", "GB200")
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    accelerators = load_catalog().accelerators
+    return load_calibration([accelerators[name] for name in NAMES])
+
+
+def index(name: str) -> np.ndarray:
+    return np.array([NAMES.index(name)])
+
+
+def gemm_on(calibration: Calibration, name: str, precision: str) -> GemmCurves:
+    return calibration.gemm(index(name), [precision], np.array([0]))
+
+
+def attention_on(calibration: Calibration, name: str, precision: str = "bf16") -> AttentionCurves:
+    return calibration.attention(index(name), [precision], np.array([0]))
+
+
+def link_of(calibration: Calibration, name: str, gigabytes: float, pcie: bool = False) -> CollectiveCurves:
+    return calibration.collectives(index(name), np.array([pcie]), np.array([gigabytes * GIGA]))
+
+
+@pytest.mark.parametrize(
+    ("name", "precision", "shape", "low_us", "high_us"),
+    [
+        ("H100-SXM", "bf16", (4096, 8192, 8192), 640, 740),  # 0.74-0.86 of 989 TFLOP/s
+        ("H100-SXM", "bf16", (1, 8192, 8192), 43, 52),  # 128 MiB of weights at 0.77-0.93 of 3.35 TB/s
+        ("H100-SXM", "fp8", (1, 8192, 8192), 21, 30),
+        ("A100-SXM4-80GB", "bf16", (4096, 8192, 8192), 1900, 2300),
+        ("A100-SXM4-80GB", "int4", (1, 8192, 8192), 30, 50),
+        ("L40S", "bf16", (1, 8192, 8192), 160, 200),
+    ],
+)
+def test_a_product_takes_the_time_of_the_best_measured_kernel(
+    calibration: Calibration, name: str, precision: str, shape: tuple[int, int, int], low_us: float, high_us: float
+) -> None:
+    """Bounds around the timings of aiconfigurator-core 0.12.0 (cuBLAS, CUTLASS, DeepGEMM kernels)."""
+    seconds = float(gemm_s(gemm_on(calibration, name, precision), *shape)[0])
+    assert low_us <= seconds / MICROSECOND <= high_us
+
+
+def test_eight_bit_arithmetic_that_a_gpu_lacks_takes_forever(calibration: Calibration) -> None:
+    assert np.isinf(gemm_s(gemm_on(calibration, "A100-SXM4-80GB", "fp8"), 16, 4096, 4096)[0])
+    assert np.isinf(gemm_s(gemm_on(calibration, "H100-SXM", "nvfp4"), 16, 4096, 4096)[0])
+    assert np.isinf(gemm_s(gemm_on(calibration, "T4", "bf16"), 16, 4096, 4096)[0])
+
+
+def test_a_gpu_without_bf16_runs_fp16_and_weight_only_formats(calibration: Calibration) -> None:
+    assert np.isfinite(gemm_s(gemm_on(calibration, "T4", "fp16"), 16, 4096, 4096)[0])
+    assert np.isfinite(gemm_s(gemm_on(calibration, "T4", "int4"), 16, 4096, 4096)[0])
+
+
+def test_four_bit_weights_pay_off_at_batch_one_and_hardly_in_prefill(calibration: Calibration) -> None:
+    wide, narrow = (gemm_on(calibration, "A100-SXM4-80GB", p) for p in ("bf16", "int4"))
+    assert gemm_s(narrow, 1, 8192, 8192)[0] < 0.5 * gemm_s(wide, 1, 8192, 8192)[0]
+    assert gemm_s(narrow, 4096, 8192, 8192)[0] > 0.9 * gemm_s(wide, 4096, 8192, 8192)[0]
+
+
+def test_grades_say_whose_kernels_were_measured(calibration: Calibration) -> None:
+    grades = {name: Grade(int(gemm_on(calibration, name, "fp16").grade[0])) for name in NAMES}
+    assert grades["H100-SXM"] is Grade.MEASURED
+    assert grades["GB200"] is Grade.MEASURED
+    assert grades["H100-NVL"] is Grade.TRANSFERRED
+    assert grades["MI300X"] is Grade.ROOFLINE
+
+
+def test_ranges_widen_from_measured_to_lent_to_foreign(calibration: Calibration) -> None:
+    widths = [
+        float(curves.high_ratio[0] / curves.low_ratio[0])
+        for curves in (gemm_on(calibration, name, "bf16") for name in ("H100-SXM", "H100-NVL", "MI300X"))
+    ]
+    assert widths == sorted(widths)
+    assert widths[0] < 1.3 < widths[1] < 2.5 < widths[2]
+
+
+def test_an_unknown_precision_names_the_nearest(calibration: Calibration) -> None:
+    with pytest.raises(UnknownName, match="nvfp4"):
+        gemm_on(calibration, "H100-SXM", "nvfp")
+
+
+def test_decode_attention_streams_a_large_cache_near_bandwidth(calibration: Calibration) -> None:
+    """kernel_efficiency: .844 of HBM at the median on H100 with bf16 KV over 256 MB, p95 .927."""
+    seconds = attention_decode_s(attention_on(calibration, "H100-SXM"), 64, 32, 8, 128, 8192)[0]
+    cache_bytes = 2 * 64 * 8 * 128 * 8192 * 2
+    assert 0.8 < cache_bytes / seconds / (3350 * GB) < 0.95
+
+
+def test_decode_attention_of_one_short_sequence_is_a_launch(calibration: Calibration) -> None:
+    assert 4e-6 < attention_decode_s(attention_on(calibration, "H100-SXM"), 1, 8, 1, 128, 128)[0] < 20e-6
+
+
+def test_a_fraction_of_a_head_is_no_cheaper_than_nothing(calibration: Calibration) -> None:
+    seconds = attention_decode_s(attention_on(calibration, "H100-SXM"), 4, 0.125, 0.125, 128, 1000)
+    assert 0 < seconds[0] < 50e-6
+
+
+def test_long_prompts_reach_the_published_share_of_peak(calibration: Calibration) -> None:
+    """FlashAttention-3 reports up to 75 % of 989 TFLOP/s (Shah et al. 2024); causal, engine kernels: 55-75 %."""
+    seconds = attention_prefill_s(attention_on(calibration, "H100-SXM"), 1, 16384, 16384, 32, 8, 128)[0]
+    flop = 4 * 32 * 128 * 16384 * 16385 / 2
+    assert 0.55 < flop / seconds / 989.4e12 < 0.78
+
+
+def test_a_window_bounds_the_pairs_of_a_prompt(calibration: Calibration) -> None:
+    assert causal_pairs(10, 10, 3) == 3 + 3 * 7 + 3  # 1 + 2 + 3, then 3 for each of seven
+    full = attention_prefill_s(attention_on(calibration, "B200"), 1, 16384, 16384, 64, 8, 128)[0]
+    windowed = attention_prefill_s(attention_on(calibration, "B200"), 1, 16384, 16384, 64, 8, 128, 1024)[0]
+    assert windowed < full / 4
+
+
+def test_a_cached_prefix_costs_less_than_the_whole_prompt_and_more_than_none(calibration: Calibration) -> None:
+    curves = attention_on(calibration, "H100-SXM")
+    chunk, with_prefix, whole = (
+        attention_prefill_s(curves, 1, queries, context, 32, 8, 128)[0]
+        for queries, context in ((2048, 2048), (2048, 8192), (8192, 8192))
+    )
+    assert chunk < with_prefix < whole
+
+
+def test_latent_decode_reads_one_compressed_cache_for_all_heads(calibration: Calibration) -> None:
+    curves = calibration.latent_attention(index("H100-SXM"), ["bf16"], np.array([0]))
+    seconds = latent_decode_s(curves, 64, 16, 8192)[0]
+    assert 180e-6 < seconds < 260e-6  # 604 MB of cache at 3.35 TB/s takes 180 us
+    assert latent_prefill_s(curves, 1, 8192.0, 16)[0] > latent_prefill_s(curves, 1, 2048.0, 16)[0]
+
+
+def test_sixteen_tokens_wake_two_fifths_of_256_experts() -> None:
+    assert active_experts(16, 256, 8) == pytest.approx(256 * (1 - (1 - 8 / 256) ** 16))
+    assert active_experts(1, 8, 8) == pytest.approx(8)
+
+
+def test_experts_at_small_batch_cost_the_weights_that_they_touch(calibration: Calibration) -> None:
+    curves = calibration.experts(index("H100-SXM"), ["bf16"], np.array([0]))
+    few = experts_s(curves, 1.0, 128, 8, 4096, 1536, 1.0, 1.0)[0]
+    many = experts_s(curves, 64.0, 128, 8, 4096, 1536, 1.0, 1.0)[0]
+    touched_bytes = 126 * 3 * 4096 * 1536 * 2
+    assert 5 < many / few < 16
+    assert touched_bytes / many / (3350 * GB) > 0.6
+
+
+def test_two_products_per_expert_cost_less_than_three(calibration: Calibration) -> None:
+    curves = calibration.experts(index("B200"), ["bf16"], np.array([0]))
+    gated, plain = (experts_s(curves, 256.0, 128, 8, 4096, 1536, 1.0, 1.0, gated)[0] for gated in (True, False))
+    assert plain < gated
+
+
+def test_all_reduce_on_one_gpu_is_free_and_on_more_is_not(calibration: Calibration) -> None:
+    curves = link_of(calibration, "H100-SXM", 450)
+    assert all_reduce_s(curves, MIB, np.array([1]))[0] == 0
+    assert all_reduce_s(curves, MIB, np.array([8]))[0] > all_reduce_s(curves, MIB, np.array([2]))[0] > 2e-6
+
+
+@pytest.mark.parametrize(("ranks", "low_gb_per_s", "high_gb_per_s"), [(2, 290, 330), (4, 220, 250), (8, 235, 280)])
+def test_large_all_reduce_reaches_the_measured_rate(
+    calibration: Calibration, ranks: int, low_gb_per_s: float, high_gb_per_s: float
+) -> None:
+    """512 MiB over NVLink of H100: 318, 233 and 254 GB/s at 2, 4 and 8 GPUs (NCCL 2.29.2)."""
+    size_bytes = 512 * MIB
+    seconds = all_reduce_s(link_of(calibration, "H100-SXM", 450), size_bytes, np.array([ranks]))[0]
+    assert low_gb_per_s < size_bytes / seconds / GB < high_gb_per_s
+
+
+def test_pcie_is_an_order_slower_than_nvlink(calibration: Calibration) -> None:
+    size_bytes, ranks = 16 * MIB, np.array([4])
+    nvlink = all_reduce_s(link_of(calibration, "H100-SXM", 450), size_bytes, ranks)[0]
+    pcie = all_reduce_s(link_of(calibration, "L40S", 32, pcie=True), size_bytes, ranks)[0]
+    assert pcie > 8 * nvlink
+
+
+def test_half_the_link_width_costs_almost_twice_the_time_for_large_tensors(calibration: Calibration) -> None:
+    wide, narrow = (
+        all_reduce_s(link_of(calibration, "L40S", width, pcie=True), 256 * MIB, np.array([4]))[0] for width in (32, 16)
+    )
+    assert narrow / wide == pytest.approx(2, rel=0.01)
+
+
+def test_gathering_and_scattering_are_half_of_an_all_reduce(calibration: Calibration) -> None:
+    curves, size_bytes, ranks = link_of(calibration, "B200", 900), 256 * MIB, np.array([8])
+    both = all_gather_s(curves, size_bytes, ranks)[0] + reduce_scatter_s(curves, size_bytes, ranks)[0]
+    assert both == pytest.approx(all_reduce_s(curves, size_bytes, ranks)[0], rel=0.5)
+    assert all_to_all_s(curves, size_bytes, ranks)[0] < both
+
+
+def test_no_product_beats_the_roofline_even_far_outside_the_grid(calibration: Calibration) -> None:
+    for name in NAMES:
+        curves = gemm_on(calibration, name, "fp16")
+        for shape in ((1, 1, 1), (1, 2**20, 2**16), (2**20, 128, 128), (65536, 65536, 65536)):
+            assert gemm_s(curves, *shape)[0] >= gemm_roofline_s(curves, *shape)[0]
+
+
+def test_interpolation_meets_the_knots_and_is_linear_between() -> None:
+    grids = Grids((Axis("a", 0, 1, 3), Axis("b", 4, 2, 2)), np.array([[[0, 1], [2, 3], [4, 9.0]]]), 0.0)
+    table = np.array([0])
+
+    def at(a: float, b: float) -> float:
+        return float(interpolate(grids, table, (np.array(a), np.array(b)))[0])
+
+    assert [at(0, 4), at(1, 6), at(2, 6)] == [0, 3, 9]
+    assert at(0.5, 5) == pytest.approx((0 + 1 + 2 + 3) / 4)
+    assert at(-7, 99) == 1
+    assert at(99, -99) == 4
+
+
+def test_a_grid_of_the_wrong_shape_is_refused() -> None:
+    with pytest.raises(ValueError, match="knots"):
+        Grids((Axis("a", 0, 1, 3),), np.zeros((1, 4)), 0.0)
