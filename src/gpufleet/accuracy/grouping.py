@@ -29,7 +29,8 @@ def everything(figure: ScoredFigure) -> str:
     return EVERYTHING
 
 
-GROUP, ENGINE, GPU, GRADE, KV_ROOM = map(attrgetter, ("group", "engine", "gpu_id", "grade", "kv_room"))
+GROUP, ENGINE, GPU = attrgetter("group"), attrgetter("engine"), attrgetter("gpu_id")
+MODEL, GRADE, KV_ROOM = attrgetter("model_id"), attrgetter("grade"), attrgetter("kv_room")
 
 GROUPINGS: Mapping[str, Mapping[str, Key]] = {
     "param_counts": {EVERYTHING: everything, "kind of model": GROUP},
@@ -55,6 +56,7 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
         "client x engine x GPU": GROUP,
         "source": source_document,
         "engine": ENGINE,
+        "model": MODEL,
         "GPU": GPU,
         "grade": GRADE,
     },

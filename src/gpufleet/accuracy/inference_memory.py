@@ -46,7 +46,7 @@ def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScor
         predictions, fits = readings(row, setup, found), bool(found.budget.fits)
     except REFUSALS as refusal:
         figures = [compare.scored(quantity, one_line(refusal)) for quantity in wanted]
-        return RowScores(figures, ran=ran, fits=False if isinstance(refusal, Infeasible) else None)
+        return RowScores(figures, ran=ran)
     if not ran:
         figures = [compare.failed(q, fits=fits, needed=predictions[q]) for q in wanted]
     else:

@@ -26,7 +26,7 @@ from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import MILLISECOND
 
 QUANTITIES = (OUT_TOKENS_PER_S, IN_TOKENS_PER_S, TTFT, TPOT, LATENCY)
-STATIC_SCENARIOS = ("fixed_batch", "single_stream")
+STATIC_SCENARIOS, FULL_QUEUE = ("fixed_batch", "single_stream"), "max_throughput"
 SHORT_PROMPT_TOKENS, SHORT_ANSWER_TOKENS = 5, 200
 SAME_FIGURE_RATIO = 0.02
 
@@ -84,21 +84,22 @@ def counts_decode_only(row: MeasurementRow) -> bool:
 def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
     """How a row's scenario loads the engine."""
     scenario = row.text("scenario")
-    if scenario in STATIC_SCENARIOS:
-        return {**lengths_of(row), "batch": batch_of(row)}
-    if scenario == "max_throughput":
-        return {**lengths_of(row), "full_queue": True}
-    expected = ", ".join((*STATIC_SCENARIOS, "max_throughput"))
-    raise UsageError("a scenario that is not scored", found=scenario, expected=expected)
+    if scenario not in (*STATIC_SCENARIOS, FULL_QUEUE):
+        expected = ", ".join((*STATIC_SCENARIOS, FULL_QUEUE))
+        raise UsageError("a scenario that is not scored", found=scenario, expected=expected)
+    input_tokens, output_tokens = lengths_of(row)
+    if scenario == FULL_QUEUE:
+        return Load(input_tokens=input_tokens, output_tokens=output_tokens, full_queue=True)
+    return Load(input_tokens=input_tokens, output_tokens=output_tokens, batch=batch_of(row))
 
 
-def lengths_of(row: MeasurementRow) -> Mapping[str, float]:
+def lengths_of(row: MeasurementRow) -> tuple[float, float]:
     """Prompt and answer lengths; short ones stand in where a decode rate hardly depends on them."""
     isl, osl = row.positive("isl"), row.positive("osl")
     is_prefill = not (row.text("out_tokens_per_s_total") or row.text("tpot_ms") or row.text("latency_ms"))
     if osl is None and isl is not None and is_prefill:
         osl = 1.0
-    is_queue = row.text("scenario") == "max_throughput"
+    is_queue = row.text("scenario") == FULL_QUEUE
     if (osl is None and (is_queue or batch_of(row) > 1)) or (isl is None and is_queue):
         raise UsageError("lengths not stated")
-    return {"input_tokens": isl or SHORT_PROMPT_TOKENS, "output_tokens": osl or SHORT_ANSWER_TOKENS}
+    return isl or SHORT_PROMPT_TOKENS, osl or SHORT_ANSWER_TOKENS

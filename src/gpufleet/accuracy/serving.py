@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypedDict
 
 from gpufleet import api
 from gpufleet.accuracy.conditions import EngineLabel, StatedLayout, engine_of_row, layout_of
@@ -43,7 +44,22 @@ class Setup:
         return cls(models.of(row), engine, layout)
 
 
-Load = Mapping[str, float | int | bool | None]
+class Lengths(TypedDict):
+    """Tokens of a request."""
+
+    input_tokens: float
+    output_tokens: float
+
+
+class Load(Lengths, total=False):
+    """Lengths and how the engine is loaded, in the words of `api.estimate`."""
+
+    concurrency: float
+    batch: float
+    full_queue: bool
+    waves: float | None
+    stream_interval: float
+    length_spread: float
 
 
 def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
@@ -84,9 +100,14 @@ def compare_with_estimate(
         found = ask(row, setup, protocol.load_of(row, setup.engine))
     except REFUSALS as refusal:
         figures = [compare.scored(quantity, one_line(refusal)) for quantity in wanted]
-        return RowScores(figures, ran=ran, fits=False if isinstance(refusal, Infeasible) else None)
+        return RowScores(figures, ran=ran, fits=False if lacks_memory(refusal) else None)
     fits = found.verdict != DOES_NOT_FIT
     roomy = replace(compare, kv_room=kv_room_of(found.largest_batch))
     if not ran:
         return RowScores([roomy.failed(quantity, fits=fits) for quantity in wanted], ran=False, fits=fits)
     return RowScores([roomy.scored(q, readings[q](found)) for q in wanted], ran=True, fits=fits)
+
+
+def lacks_memory(refusal: Exception) -> bool:
+    """Whether a refusal is the memory verdict, and not a format, a layout or a name."""
+    return isinstance(refusal, Infeasible) and DOES_NOT_FIT in refusal.problem

@@ -40,12 +40,25 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
     isl, osl, concurrency = row.positive("isl"), row.positive("osl"), row.positive("concurrency")
     if isl is None or osl is None or concurrency is None:
         raise UsageError("lengths or concurrency not stated")
-    sent_ratio = row.positive("mean_length_ratio") or 1.0
+    stated_ratio = row.positive("mean_length_ratio")
+    sent_ratio = stated_ratio or 1.0
     client = conditions_of(row, engine.name)
-    return {
-        "input_tokens": isl * sent_ratio,
-        "output_tokens": osl * sent_ratio,
-        "concurrency": concurrency,
-        "waves": client.waves,
-        "stream_interval": client.stream_interval_tokens,
-    }
+    load = Load(
+        input_tokens=isl * sent_ratio,
+        output_tokens=osl * sent_ratio,
+        concurrency=concurrency,
+        waves=client.waves,
+        stream_interval=client.stream_interval_tokens,
+    )
+    if stated_ratio is not None:
+        load["length_spread"] = spread_of(stated_ratio)
+    return load
+
+
+def spread_of(mean_ratio: float) -> float:
+    """How far lengths reach below the longest when they are drawn evenly and their mean is this share of it.
+
+    >>> round(spread_of(0.9), 3), spread_of(1.0)
+    (0.2, 0.0)
+    """
+    return min(max(2 * (1 - mean_ratio), 0.0), 1.0)

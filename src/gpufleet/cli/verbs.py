@@ -16,6 +16,7 @@ class Verb(NamedTuple):
 VERBS: tuple[Verb, ...] = (
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
+    Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
 )
 
 EXAMPLES: tuple[str, ...] = (

@@ -34,19 +34,20 @@ ROW_COLUMNS = (
 EVERYTHING = "all"
 FEWEST_FOR_HEADLINE = 10
 MOST_REASONS = 12
-LONGEST_NAME_AT_80, LONGEST_NAME = 22, 120
+TERMINAL_WIDTH, UNBOUNDED_WIDTH = 80, 200
+NUMBERS_WIDTH = 44
 FINE_BELOW_PERCENT = 10
 
 
-def accuracy_page(report: AccuracyReport, longest_name: int = LONGEST_NAME_AT_80) -> Page:
+def accuracy_page(report: AccuracyReport, width: int = TERMINAL_WIDTH) -> Page:
     """The worst group first, then each file by its groupings, its worst figures and what is missing."""
-    tables = [table for file in report.files for table in file_tables(file, longest_name)]
+    tables = [table for file in report.files for table in file_tables(file, width)]
     return Page(headline(report), tables, notes(report), [summary(file) for file in report.files])
 
 
 def accuracy_in_full_page(report: AccuracyReport) -> Page:
     """The same page where width does not matter."""
-    return accuracy_page(report, longest_name=LONGEST_NAME)
+    return accuracy_page(report, width=UNBOUNDED_WIDTH)
 
 
 def accuracy_groups_page(report: AccuracyReport) -> Page:
@@ -66,9 +67,10 @@ def headline(report: AccuracyReport) -> str:
     if not any(g.mean_error_ratio for _, g in candidates):
         return "Every prediction equals its measurement."
     file, worst = max(candidates, key=lambda pair: pair[1].median_error_ratio or 0.0)
+    where = "all rows" if worst.by == EVERYTHING else f"{shortened(worst.group, UNBOUNDED_WIDTH)}, by {worst.by}"
     return (
-        f"Furthest off: {worst.quantity} of {worst.group} ({file.kind} by {worst.by}), "
-        f"median error {error_text(worst.median_error_ratio)} over {worst.num_predicted} rows."
+        f"Furthest off: {worst.quantity} of {where} ({file.kind}): "
+        f"median error {error_text(worst.median_error_ratio)} over {count(worst.num_predicted)} rows."
     )
 
 
@@ -90,9 +92,9 @@ def verdicts(counts: VerdictCounts) -> str:
     return f" Memory: {ran}; {failed}." if counts.num_failed else f" Memory: {ran}."
 
 
-def file_tables(file: FileAccuracy, longest_name: int) -> list[Table]:
+def file_tables(file: FileAccuracy, width: int) -> list[Table]:
     """Groups, worst figures and reasons of one file."""
-    tables = [groups_table(file, by, longest_name) for by in groupings(file)]
+    tables = [groups_table(file, by, width) for by in groupings(file)]
     if file.worst and any(figure.predicted != figure.measured for figure in file.worst):
         tables.append(worst_table(file))
     if file.without_prediction:
@@ -107,8 +109,10 @@ def groupings(file: FileAccuracy) -> list[str]:
     return list(dict.fromkeys([EVERYTHING, *(group.by for group in file.groups)]))
 
 
-def groups_table(file: FileAccuracy, by: str, longest_name: int) -> Table:
+def groups_table(file: FileAccuracy, by: str, width: int) -> Table:
     """Scores of every group of one grouping, the worst first."""
+    rows = [group.model_dump() for group in file.groups if group.by == by]
+    longest_name = width - NUMBERS_WIDTH - max([len("quantity"), *(len(row["quantity"]) for row in rows)])
     columns = [
         Column("group", by, show=lambda group: shortened(str(group), longest_name)),
         Column("quantity", "quantity"),
@@ -119,7 +123,6 @@ def groups_table(file: FileAccuracy, by: str, longest_name: int) -> Table:
         Column("bias_ratio", "bias", show=signed_text, align="right"),
         Column("interval_coverage_ratio", "held", show=share_text, align="right"),
     ]
-    rows = [group.model_dump() for group in file.groups if group.by == by]
     title = file.kind if by == EVERYTHING else f"{file.kind} by {by}"
     return Table(columns, rows, title=title, empty="no row was scored")
 
@@ -127,7 +130,7 @@ def groups_table(file: FileAccuracy, by: str, longest_name: int) -> Table:
 def worst_table(file: FileAccuracy) -> Table:
     """The figures that are furthest off."""
     columns = [
-        Column("row", "line", show=whole, align="right"),
+        Column("row", "line", align="right"),
         Column("model_id", "model"),
         Column("gpu_id", "GPU"),
         Column("quantity", "quantity"),
@@ -177,7 +180,7 @@ def row_cells(figure: ScoredFigure, columns: Sequence[str]) -> list[object]:
 
 def shortened(text: str, longest: int) -> str:
     """A source without its host, and a long name without its middle: beginnings and ends tell names apart."""
-    name = text.removeprefix("https://").removeprefix("github.com/")
+    name = text.removeprefix("https://").removeprefix("github.com/").removeprefix("source_file=").replace(" x ", " ")
     return name if len(name) <= longest else f"{name[: longest // 2 - 1]}…{name[-(longest // 2) :]}"
 
 

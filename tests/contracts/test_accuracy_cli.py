@@ -1,0 +1,193 @@
+"""`gpufleet accuracy` as somebody with a file of measurements uses it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpufleet.inputs.measurements import KINDS
+
+Run = Callable[..., "subprocess.CompletedProcess[str]"]
+MEASUREMENTS = Path(__file__).resolve().parents[2] / "measurements"
+ROW_COLUMNS = [
+    "row",
+    "quantity",
+    "measured",
+    "predicted",
+    "low",
+    "high",
+    "grade",
+    "reason",
+    "source",
+    "model_id",
+    "gpu_id",
+]
+TINY = {
+    "model_type": "llama",
+    "num_hidden_layers": 16,
+    "hidden_size": 2048,
+    "num_attention_heads": 32,
+    "num_key_value_heads": 8,
+    "intermediate_size": 8192,
+    "vocab_size": 128256,
+    "max_position_embeddings": 8192,
+}
+SERVING = "model_id,gpu_id,engine,isl,osl,concurrency,num_gpus,tp,ttft_ms,tpot_ms"
+THROUGHPUT = "source,model_id,gpu_id,engine,scenario,batch_or_concurrency,num_gpus,tp,isl,osl,out_tokens_per_s_total"
+
+
+@pytest.fixture
+def own(tmp_path: Path) -> Callable[..., str]:
+    """Write a measurement file of one's own; returns its path."""
+
+    def write(header: str, *lines: str, name: str = "own.csv") -> str:
+        (tmp_path / name).write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+def rows_of(path: Path) -> list[dict[str, str]]:
+    with path.open(newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
+def test_own_measurements_of_an_own_model_are_scored(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "my-1b.json").write_text(json.dumps(TINY))
+    file = own(SERVING, "my-1b,H100-SXM,vllm,1000,200,16,1,1,60,5", "my-1b,H100-SXM,vllm,1000,200,64,1,1,150,8")
+    done = run_gpufleet("accuracy", file, "--models", str(tmp_path / "mine"), "--rows", str(tmp_path / "rows.csv"))
+    assert done.returncode == 0, done.stderr
+    assert "2 of 2 scored rows predicted (100%)" in " ".join(done.stdout.split())
+    rows = rows_of(tmp_path / "rows.csv")
+    assert [(row["row"], row["quantity"], row["measured"]) for row in rows] == [
+        ("2", "ttft", "60"),
+        ("2", "tpot", "5"),
+        ("3", "ttft", "150"),
+        ("3", "tpot", "8"),
+    ]
+    assert all(float(row["low"]) < float(row["predicted"]) < float(row["high"]) for row in rows)
+    assert {row["reason"] for row in rows} == {""}
+
+
+def test_a_model_may_be_named_by_its_config(run_gpufleet: Run, own: Callable[..., str], tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    file = own(THROUGHPUT, f"mine,{tmp_path / 'config.json'},H100-SXM,vllm,fixed_batch,8,1,1,128,128,1500")
+    done = run_gpufleet("accuracy", file, "-o", "json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["files"][0]["coverage_ratio"] == 1.0
+
+
+def test_the_rows_file_has_exactly_the_documented_columns(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path
+) -> None:
+    first = own("model,params_exact", "gpt2,124439808")
+    assert run_gpufleet("accuracy", first, "--rows", str(tmp_path / "one.csv")).returncode == 0
+    assert list(rows_of(tmp_path / "one.csv")[0]) == ROW_COLUMNS
+    second = own("model,params_exact", "distilgpt2,81912576", name="second.csv")
+    assert run_gpufleet("accuracy", first, second, "--rows", str(tmp_path / "two.csv")).returncode == 0
+    assert [row["file"] for row in rows_of(tmp_path / "two.csv")] == [first, second]
+
+
+def test_published_counts_of_all_decoders_are_exact(run_gpufleet: Run, tmp_path: Path) -> None:
+    done = run_gpufleet("accuracy", str(MEASUREMENTS / "param_counts.csv"), "--rows", str(tmp_path / "rows.csv"))
+    assert done.returncode == 0
+    rows = rows_of(tmp_path / "rows.csv")
+    assert len(rows) == 82 + 11
+    assert all(row["predicted"] == row["measured"] or "planned yet" in row["reason"] for row in rows)
+    assert sum(row["predicted"] == row["measured"] for row in rows) == 63 + 11
+
+
+def test_every_format_is_written(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    file = own("model,params_exact", "gpt2,124439808", "llama-2-7b,6000000000")
+    table, as_json = run_gpufleet("accuracy", file), run_gpufleet("accuracy", file, "-o", "json")
+    assert max(map(len, table.stdout.splitlines())) <= 80
+    found = json.loads(as_json.stdout)
+    assert found["schema_version"]
+    assert {group["by"] for group in found["files"][0]["groups"]} == {"all", "kind of model"}
+    groups = list(csv.DictReader(run_gpufleet("accuracy", file, "-o", "csv").stdout.splitlines()))
+    assert float(groups[0]["median_error_ratio"]) == pytest.approx(0.0615, rel=0.01)
+    assert "| all |" in run_gpufleet("accuracy", file, "-o", "md").stdout
+
+
+def test_a_file_of_no_kind_exits_2_and_the_kinds_are_named(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own("colour,shape", "red,round"))
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert all(kind.name in done.stderr for kind in KINDS)
+
+
+HOSTILE = {
+    "no file": None,
+    "empty": b"",
+    "a picture": b"\x89PNG\r\n\x1a\n\x00\x00",
+    "a quote that never ends": b'model,params_exact\n"' + b"x" * 200_000,
+    "utf-16": "model,params_exact\n".encode("utf-16"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_an_unreadable_file_exits_2_with_one_line(run_gpufleet: Run, tmp_path: Path, name: str) -> None:
+    content = HOSTILE[name]
+    if content is not None:
+        (tmp_path / "f.csv").write_bytes(content)
+    done = run_gpufleet("accuracy", "f.csv")
+    assert done.returncode == 2
+    assert len(done.stderr.splitlines()) == 1
+    assert "Traceback" not in done.stderr
+
+
+def test_hostile_rows_have_reasons_and_the_good_row_is_scored(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path
+) -> None:
+    good = "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,1,1,128,128,900"
+    bad = {
+        "here,no-such-model,H100-SXM,vllm,fixed_batch,8,1,1,128,128,900": "unknown model",
+        "here,llama-3.1-8b,no-such-gpu,vllm,fixed_batch,8,1,1,128,128,900": "unknown GPU",
+        "here,llama-3.1-8b,H100-SXM,no-such-engine,fixed_batch,8,1,1,128,128,900": "unknown engine",
+        "here,llama-3.1-8b,H100-SXM,vllm,no-such-scenario,8,1,1,128,128,900": "scenario",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,eight,1,1,128,128,900": "not a number",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,nan,1,1,128,128,900": "not a number",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,1e18,1,1,128,128,900": "",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,1,1,1e300,128,900": "",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,99999,99999,128,128,900": "",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,3,3,128,128,900": "",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,1,-1,128,128,900": "positive",
+        "here,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,1,1,128,128,-900": "positive",
+        "here,../../etc/passwd,H100-SXM,vllm,fixed_batch,8,1,1,128,128,900": "",
+        "here,llama-3.1-8b": "cut off",
+    }
+    done = run_gpufleet("accuracy", own(THROUGHPUT, *bad, good), "--rows", str(tmp_path / "rows.csv"))
+    assert done.returncode == 0, done.stderr
+    *refused, scored = rows_of(tmp_path / "rows.csv")
+    assert float(scored["predicted"]) > 0
+    assert len(refused) == len(bad)
+    for row, words in zip(refused, bad.values(), strict=True):
+        assert row["predicted"] == "", row
+        assert row["reason"], row
+        assert words in row["reason"]
+
+
+def test_rows_that_cannot_be_written_exit_2(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own("model,params_exact", "gpt2,1"), "--rows", "/no/such/folder/rows.csv")
+    assert done.returncode == 2
+    assert "cannot write" in done.stderr
+
+
+def test_a_header_alone_is_no_error(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own(SERVING))
+    assert done.returncode == 0
+    assert "Nothing could be compared" in done.stdout
+
+
+def test_a_models_folder_that_is_missing_exits_2(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own(SERVING), "--models", "nowhere")
+    assert done.returncode == 2
+    assert "--models" in done.stderr
