@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.calibration import OPERATORS, kernel_provenance, load_calibration, loan_for, read_tables
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.calibration import AttentionCurves, Axis, Calibration, CollectiveCurves, GemmCurves, Grids
 from gpufleet.errors import UnknownName
@@ -227,3 +227,35 @@ def test_interpolation_meets_the_knots_and_is_linear_between() -> None:
 def test_a_grid_of_the_wrong_shape_is_refused() -> None:
     with pytest.raises(ValueError, match="knots"):
         Grids((Axis("a", 0, 1, 3),), np.zeros((1, 4)), 0.0)
+
+
+def test_every_grid_says_where_it_comes_from_and_how_well_it_holds() -> None:
+    described = {(row["operator"], row["accelerator"], row["key"]): row for row in kernel_provenance()}
+    shipped = {
+        (operator, owner, key.split(" ")[-1])
+        for operator in (*OPERATORS, "collectives")
+        for owner, key in read_tables(operator).rows
+    }
+    assert shipped == set(described)
+    assert all(row["points"] >= 40 and row["engines"] and row["source"] for row in described.values())
+
+
+@pytest.mark.parametrize(
+    ("operator", "highest_median", "highest_mean"),
+    [("gemm", 0.06, 0.09), ("decode", 0.07, 0.14), ("prefill", 0.05, 0.10), ("experts", 0.15, 0.23)],
+)
+def test_no_grid_misses_unseen_shapes_by_more_than_stated(
+    operator: str, highest_median: float, highest_mean: float
+) -> None:
+    """The bounds of docs/calibration.md: errors on shapes that the fit had not seen."""
+    rows = [row for row in kernel_provenance() if row["operator"] == operator]
+    assert max(row["held_back_median"] for row in rows) < highest_median
+    assert max(row["held_back_mean"] for row in rows) < highest_mean
+
+
+def test_a_card_with_gddr_does_not_borrow_from_one_with_hbm() -> None:
+    accelerators = load_catalog().accelerators
+    assert loan_for(accelerators["A10G"]).donor == "L40S"
+    assert loan_for(accelerators["A100-PCIe-80GB"]).donor == "A100-SXM4-80GB"
+    assert loan_for(accelerators["RTX-5090"]).donor == "RTX-PRO-6000-Server"
+    assert loan_for(accelerators["GH200-144GB"]).donor == "H200-SXM"
