@@ -193,6 +193,23 @@ RESTRICTED_REGIONS = {
 }
 
 LINK_ONE_WAY_ALREADY = {"Gaudi2"}
+BRIDGE_SOLD_APART = (
+    "A30",
+    "A40",
+    "A100-PCIe-40GB",
+    "A100-PCIe-80GB",
+    "H100-PCIe",
+    "RTX-3090",
+    "RTX-A5000",
+    "RTX-A6000",
+)
+LINKED_GPUS = dict.fromkeys(BRIDGE_SOLD_APART, 1) | {
+    "H100-NVL": 2,
+    "H200-NVL": 4,
+    "GB200": 72,
+    "GB300": 72,
+    "MI250X": 2,
+}
 PCIE_LANES_BY_GPU = {"L4": 8, "L40S": 8, "T4": 8, "RTX-PRO-6000-Server": 16}
 PCIE_LANE_GB_PER_S = {3: 1.0, 4: 2.0, 5: 63 / 16}
 CAUTIOUS_LANES = 8
@@ -274,6 +291,11 @@ def link_basis(spec: Row) -> str | None:
     return "one direction as published" if spec["name"] in LINK_ONE_WAY_ALREADY else "published sum of both halved"
 
 
+def linked_gpus(spec: Row) -> int | None:
+    """GPUs that a link surely joins, where not eight: 1 for cards whose bridge is sold apart, 72 for a rack."""
+    return LINKED_GPUS.get(spec["name"]) if figure(spec["nvlink_gb_s"]) else None
+
+
 def accelerator_table(spec: Row) -> dict[str, Any]:
     detail = plain_evidence(spec["source"])
     published = dict(zip(PEAK_COLUMNS.values(), peaks_of(spec), strict=True))
@@ -288,6 +310,7 @@ def accelerator_table(spec: Row) -> dict[str, Any]:
         **published,
         "link_gb_per_s_per_direction": one_way_gb_per_s(spec),
         "link_basis": link_basis(spec),
+        "linked_gpus": linked_gpus(spec),
         "pcie_generation": figure(spec["pcie_gen"]),
         "board_power_watts": figure(spec["tdp_w"]),
         "sm_count": figure(spec["sm_count"]),

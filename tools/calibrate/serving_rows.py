@@ -224,7 +224,7 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
     names = [a.name for a in palette.accelerators]
     gpus = [palette.accelerators[names.index(p.gpu)] for p in points]
     zeros = np.zeros(len(points), dtype=np.int64)
-    links = [usual_link(gpu) for gpu in gpus]
+    links = [usual_link(gpu, p.layout.num_devices) for gpu, p in zip(gpus, points, strict=True)]
     return Candidates(
         palette,
         accelerator=np.array([names.index(p.gpu) for p in points]),

@@ -73,6 +73,7 @@ ACCELERATOR_KEYS = frozenset(
         "bandwidth_gb_per_s",
         "link_gb_per_s_per_direction",
         "link_basis",
+        "linked_gpus",
         "pcie_generation",
         "board_power_watts",
         "sm_count",
@@ -197,6 +198,9 @@ def refuse_unknown_keys(place: Place, found: Mapping[str, Any], known: frozenset
         raise UsageError(f"{place}: no such key", found=strange[0], hint=hint)
 
 
+USUAL_LINKED_GPUS = 8
+
+
 def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accelerator:
     """An accelerator from its TOML table."""
     refuse_unknown_keys(place, table, ACCELERATOR_KEYS)
@@ -220,6 +224,7 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
         source=text(place, "source_id", table.get("source_id")),
         evidence=table.get("evidence", ""),
         notes=table.get("notes", ""),
+        linked_gpus=whole(place, "linked_gpus", table.get("linked_gpus")) or USUAL_LINKED_GPUS,
     )
 
 

@@ -11,7 +11,8 @@ class Accelerator:
     """Figures of one device; dense peaks, one direction per link, memory as the driver reports it.
 
     `peak_flop_per_s` maps arithmetic (fp32, tf32, fp16, bf16, fp8, int8, fp4) to the dense peak; a missing key
-    means that the device cannot compute in it.
+    means that the device cannot compute in it. `linked_gpus` is how many devices its link joins in any
+    machine: 1 for cards whose bridge is sold apart, 72 for a rack.
     """
 
     name: str
@@ -30,6 +31,7 @@ class Accelerator:
     source: str
     evidence: str = ""
     notes: str = ""
+    linked_gpus: int = 8
 
     def __post_init__(self) -> None:
         for field_name in ("memory_bytes", "bandwidth_bytes_per_s"):

@@ -20,8 +20,8 @@ def pcie_bytes_per_s(generation: int | None) -> float:
     return LANE_GIGABYTES_PER_S[generation or 3] * SLOT_LANES * GB
 
 
-def usual_link(gpu: Accelerator) -> tuple[bool, float]:
-    """(is PCIe, bytes/s per GPU and direction): NVLink where the device has it, else a full slot."""
-    if gpu.nvlink_bytes_per_s:
+def usual_link(gpu: Accelerator, num_gpus: int) -> tuple[bool, float]:
+    """(is PCIe, bytes/s per GPU and direction): NVLink where it joins that many devices, else a full slot."""
+    if gpu.nvlink_bytes_per_s and num_gpus <= gpu.linked_gpus:
         return False, gpu.nvlink_bytes_per_s
     return True, pcie_bytes_per_s(gpu.pcie_generation)
