@@ -191,7 +191,9 @@ def one_candidate(
 ) -> Candidates:
     """One configuration as arrays of one element, on the link of the named instance or of the device."""
     fabric = None if instance is None else resolve_instance(tables, instance).fabric
-    is_pcie, link = usual_link(gpu, layout.num_devices) if fabric is None else (not fabric.is_switched, fabric.bytes_per_s or 0.0)
+    is_pcie, link = (
+        usual_link(gpu, layout.num_devices) if fabric is None else (not fabric.is_switched, fabric.bytes_per_s or 0.0)
+    )
     accelerators = tuple(tables.accelerators.values())
     zero = np.zeros(1, dtype=np.int64)
     return Candidates(

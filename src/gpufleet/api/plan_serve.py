@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
@@ -97,13 +97,11 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     if not offers:
         raise DataMissing("no offer has a known price under these clouds, regions, GPUs and price kinds")
     formats, quality = formats_allowed(arch, request)
-    palette = Palette(
-        accelerators=tuple(tables.accelerators.values()),
-        weight_formats=with_fp16_twins(formats, FP16),
-        kv_precisions=kv_allowed(with_fp16_twins(formats, FP16), request.kv_precision),
-        engines=engines_allowed(request.engine),
-    )
-    choices = Choices(palette, machines(tables, wanted))
+    weights = with_fp16_twins(formats, FP16)
+    kv = kv_formats(weights, request.kv_precision)
+    distinct = tuple(dict.fromkeys(kv))
+    palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines_allowed(request.engine))
+    choices = Choices(palette, machines(tables, wanted), tuple(distinct.index(k) for k in kv))
     return ServeQuestion(arch, choices, offers, demand_of(request)), notes + quality
 
 
@@ -147,13 +145,13 @@ def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[Wei
     return unique, [QUALITY_COST[name] for name in lower if name in QUALITY_COST]
 
 
-def kv_allowed(formats: Iterable[WeightFormat], asked: str | None) -> tuple[Precision, ...]:
-    """The asked KV format, else the one that engines choose for each weight format."""
+def kv_formats(formats: Sequence[WeightFormat], asked: str | None) -> list[Precision]:
+    """The KV format that goes with each weight format: the asked one, else what engines choose for it."""
     if asked is None:
-        return tuple({p.name: p for p in (usual_kv_precision(w) for w in formats)}.values())
+        return [usual_kv_precision(weights) for weights in formats]
     if asked.lower() not in PRECISIONS:
         raise UnknownName("KV precision", asked, ("bf16", "fp16", "fp8", "int8"))
-    return (PRECISIONS[asked.lower()],)
+    return [PRECISIONS[asked.lower()]] * len(formats)
 
 
 def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:

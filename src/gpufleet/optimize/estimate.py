@@ -94,9 +94,9 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
     )
     if not solution.fits:
         return solution
-    serving, load_ratio = served(model, q, largest)
-    if not np.isfinite(serving.tpot_s).all():
+    if not model.is_supported.all():
         raise DataMissing("no kernel curve for this format on this device")
+    serving, load_ratio = served(model, q, largest)
     return EstimateSolution(model, least.budget, float(largest[0]), solution.limited_by_engine, serving, load_ratio)
 
 

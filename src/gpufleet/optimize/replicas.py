@@ -27,8 +27,6 @@ from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
 from gpufleet.units import GIB
 
-HALVES = ("bf16", "fp16")
-
 
 @dataclass
 class Rejections:
@@ -59,10 +57,11 @@ class Host(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the search may combine."""
+    """What the search may combine; `kv_of_format` is the position of the KV format that goes with each weight format."""
 
     palette: Palette
     instances: tuple[Instance, ...]
+    kv_of_format: tuple[int, ...]
     gpus_per_replica: tuple[int, ...] = (1, 2, 4, 8, 16)
 
 
@@ -115,7 +114,7 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
             rejections.add("the link between the GPUs is not known", f"{size}x {gpu.name}", count=len(layouts[size]))
             continue
         for engine_index, engine in enumerate(palette.engines):
-            for format_index, kv_index in _formats(palette, engine, gpu, rejections):
+            for format_index, kv_index in _formats(choices, engine, gpu, rejections):
                 for layout in layouts[size]:
                     reason = refusal(arch, layout, palette.weight_formats[format_index])
                     if reason is None:
@@ -125,23 +124,19 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
 
 
 def _formats(
-    palette: Palette, engine: EngineProfile, gpu: Accelerator, rejections: Rejections
+    choices: Choices, engine: EngineProfile, gpu: Accelerator, rejections: Rejections
 ) -> list[tuple[int, int]]:
     """Pairs of weight and KV format that this engine runs on this accelerator."""
-    runs = []
+    palette, runs = choices.palette, []
     for i, weights in enumerate(palette.weight_formats):
         reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False)
         if reason:
             rejections.add(_without_name(reason, gpu), f"{gpu.name} in {weights.name}")
         else:
             runs.append(i)
-    kv = [j for j, precision in enumerate(palette.kv_precisions) if kv_refusal(engine, gpu, precision) is None]
-    return [(i, j) for i in runs for j in kv if _go_together(palette.weight_formats[i], palette.kv_precisions[j])]
-
-
-def _go_together(weights: WeightFormat, kv: Precision) -> bool:
-    """A 16-bit KV cache is kept in the format that the engine computes in."""
-    return kv.name not in HALVES or kv.name == weights.base.name
+    return [
+        (i, j) for i in runs if kv_refusal(engine, gpu, palette.kv_precisions[j := choices.kv_of_format[i]]) is None
+    ]
 
 
 def _without_name(reason: str, gpu: Accelerator) -> str:

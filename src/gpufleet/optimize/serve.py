@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.offer import Offer
@@ -68,9 +69,10 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     every = replicas(question.arch, question.choices, rejections)
     lengths = question.demand.lengths
     space = room(question.arch, every, lengths, lengths.input_tokens + lengths.output_tokens)
-    fits = keep_fitting(every, space, rejections)
-    candidates = every.take(fits)
-    largest = space.largest_batch[fits]
+    kept = keep_fitting(every, space, rejections)
+    kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
+    candidates = every.take(kept)
+    largest = space.largest_batch[kept]
     curves = load_curves(question.arch, candidates, calibration, lengths, largest)
     found = capacity(curves, candidates, question.demand)
     count_infeasible(candidates, found, question.demand, rejections)
@@ -82,6 +84,14 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     return ServeSolution(candidates, model, space, found, ranked, rejections, num_layouts)
 
 
+def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) -> BoolArray:
+    """Candidates whose kernels are known; of those that fit, the others are counted."""
+    supported = model.is_supported
+    for row in np.flatnonzero(fits & ~supported):
+        rejections.add("no kernel curve for this format on this device", describe(model.candidates, int(row)))
+    return supported
+
+
 def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) -> list[Placement]:
     """The best placement on each instance type."""
     placements = (place(i, candidates, found, question.demand) for i in question.choices.instances)
@@ -91,10 +101,7 @@ def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) 
 def count_infeasible(candidates: Candidates, found: Capacity, demand: Demand, rejections: Rejections) -> None:
     """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
     for row in np.flatnonzero(~found.is_feasible):
-        if not np.isfinite(found.curves.tpot_s[row]).any():
-            rejections.add("no kernel curve for this format on this device", describe(candidates, int(row)))
-        else:
-            rejections.add(*missed_objective(candidates, found, demand, int(row)))
+        rejections.add(*missed_objective(candidates, found, demand, int(row)))
 
 
 def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:

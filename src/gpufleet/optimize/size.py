@@ -208,7 +208,20 @@ def operate(found: Capacity, row: int, requests_per_s: float) -> Operation:
     )
 
 
-def minimum_to_serve(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:
+def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:
+    """What every limit would have to be for the candidate that misses the worst of them by the smallest factor."""
+    labels = {limit.label for limit in limits}
+    barred = np.any([where for reason, where in found.breaks.items() if reason not in labels], axis=0)
+    factors = np.max([found.objectives_s[x.label] / x.limit_s for x in limits], axis=0)
+    factors = np.where(barred, np.inf, factors)
+    if not limits or not np.isfinite(factors).any():
+        return []
+    row, column = (int(i) for i in np.unravel_index(np.argmin(factors), factors.shape))
+    seconds = [(x, float(found.objectives_s[x.label][row, column]), row) for x in limits]
+    return [(limit, needed, at) for limit, needed, at in seconds if needed > limit.limit_s]
+
+
+def needed_alone(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:
     """For each limit, the smallest value at which some candidate becomes feasible with the other limits kept.
 
     Returns (limit, needed seconds, candidate); a limit that cannot mend the plan alone is left out.

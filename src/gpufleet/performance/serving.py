@@ -93,9 +93,7 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     context = lengths.mean_decode_context_tokens
     decode = model.seconds(StepLoad(batch, context))
     mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, 1.0, lengths.input_tokens))
-    unsupported = ~np.isfinite(decode)
-    extra = np.where(unsupported, np.inf, mixed - np.where(unsupported, 0.0, decode))
-    return Phases(engine_step_s(model, decode), np.maximum(extra, 0.0))
+    return Phases(engine_step_s(model, decode), np.maximum(mixed - decode, 0.0))
 
 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
-from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.attention import attention_decode_s, attention_prefill_s
@@ -66,6 +66,12 @@ class StepModel:
             ledger.add_block(block)
         ledger.add_head()
         return ledger.seconds
+
+    @property
+    def is_supported(self) -> BoolArray:
+        """Candidates whose device has a kernel curve for every operator in its precision."""
+        one = np.ones(len(self.candidates))
+        return np.asarray(np.isfinite(self.seconds(StepLoad(one, 1.0, 1.0, 1.0))))
 
     def seconds(self, load: StepLoad) -> FloatArray:
         """Seconds of the whole step."""
@@ -131,6 +137,7 @@ class _Ledger:
         heads = mixer.num_heads / tp
         query = heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
         latent = mixer.kv_lora_rank + mixer.qk_rope_head_dim
+        products: list[tuple[Floats, Floats]]
         if mixer.q_lora_rank is None:
             products = [(query + latent, hidden)]
         else:

@@ -57,12 +57,16 @@ class RejectionCount(Result):
 
 
 class Relaxation(Result):
-    """A limit that would have to give way, alone, for one candidate to become feasible, and how far."""
+    """A limit that would have to give way for one candidate to become feasible, and how far.
+
+    `together`: no limit suffices alone; all that are listed must give way at once.
+    """
 
     limit: str
     asked: str
     needed: str
     candidate: str
+    together: bool = False
 
 
 class PriceSource(Result):

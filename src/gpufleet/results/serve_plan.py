@@ -17,7 +17,8 @@ from gpufleet.optimize.size import (
     PricedPlacement,
     binding_limit,
     effective_price,
-    minimum_to_serve,
+    needed_alone,
+    needed_together,
     operate,
 )
 from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
@@ -172,8 +173,11 @@ def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
 
 
 def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
-    """The smallest change of one objective, alone, that makes some candidate feasible; smallest factor first."""
-    found = minimum_to_serve(context.solution.found, limits) if len(context.solution.candidates) else []
+    """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible."""
+    if not len(context.solution.candidates):
+        return []
+    alone = needed_alone(context.solution.found, limits)
+    found = alone or needed_together(context.solution.found, limits)
     found.sort(key=lambda item: item[1] / item[0].limit_s)
     return [
         Relaxation(
@@ -181,6 +185,7 @@ def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
             asked=f"{limit.limit_s / MILLISECOND:.0f} ms",
             needed=f"{math.ceil(seconds / MILLISECOND):.0f} ms",
             candidate=describe(context.solution.candidates, row),
+            together=not alone,
         )
         for limit, seconds, row in found
     ]
