@@ -1,1 +1,24 @@
-"""gpufleet: which GPUs, how many, in what layout, where, at what latency, throughput and cost."""
+"""gpufleet: which GPUs, how many, in what layout, where, at what latency, throughput and cost.
+
+>>> import gpufleet
+>>> gpufleet.fit("llama-3.3-70b", "L40S:4", "8k").verdict
+'fits'
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpufleet.api import ServeRequest, estimate, fit, plan_serve
+
+__all__ = ["ServeRequest", "estimate", "fit", "plan_serve"]
+
+
+def __getattr__(name: str) -> Any:
+    """Public names, loaded when they are first used: `import gpufleet` alone stays light."""
+    if name not in __all__:
+        raise AttributeError(f"module 'gpufleet' has no attribute {name!r}")
+    from gpufleet import api
+
+    return getattr(api, name)

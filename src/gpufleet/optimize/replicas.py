@@ -57,7 +57,7 @@ class Host(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the search may combine; `kv_of_format` is the position of the KV format that goes with each weight format."""
+    """What the search may combine; `kv_of_format` is the position of the KV format of each weight format."""
 
     palette: Palette
     instances: tuple[Instance, ...]
