@@ -8,11 +8,13 @@ from dataclasses import dataclass
 
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.memory.fit import DOES_NOT_FIT, FITS
 from gpufleet.results.accuracy import ScoredFigure
 from gpufleet.results.base import Figure
 
 FEW_SEQUENCES = 16
 LONGEST_REASON = 300
+OUT_OF_MEMORY = ("oom", "out of memory", "cuda out of memory")
 
 
 @dataclass(frozen=True)
@@ -88,7 +90,7 @@ class Prediction:
 
 def has_failed(row: MeasurementRow) -> bool:
     """Whether a row says that its run ran out of memory."""
-    return any(cell.casefold() == "oom" for cell in row.cells.values())
+    return any(cell.casefold() in OUT_OF_MEMORY for cell in row.cells.values())
 
 
 def one_line(refusal: Exception) -> str:
@@ -106,22 +108,32 @@ def measured_or_none(row: MeasurementRow, quantity: Quantity) -> float | None:
 
 
 def stated(row: MeasurementRow, quantities: Sequence[Quantity]) -> list[Quantity]:
-    """The quantities whose cell says something."""
-    return [quantity for quantity in quantities if row.text(quantity.column)]
+    """The quantities whose cell says something; of a run that failed, the first one stands for its verdict."""
+    return list(quantities[:1]) if has_failed(row) else [q for q in quantities if row.text(q.column)]
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Turns predictions of one row into scored figures."""
+    """Turns predictions of one row into scored figures; `remark` goes with every one of them."""
 
     labels: RowLabels
     kv_room: str | None = None
+    remark: str | None = None
 
     def failed(self, quantity: Quantity, *, fits: bool, needed: Prediction | None = None) -> ScoredFigure:
         """A run that ran out of memory: whether it was predicted to fit, and what it was predicted to need."""
         predicted = None if needed is None else in_unit(needed.value, quantity)
-        reason = f"oom: predicted {'fits' if fits else 'does not fit'}"
-        return self.labels.figure(quantity, predicted=predicted, reason=reason)
+        return self.labels.figure(
+            quantity, predicted=predicted, reason=f"oom: predicted {FITS if fits else DOES_NOT_FIT}"
+        )
+
+    def refused(self, quantity: Quantity, refusal: Exception, *, ran: bool, fits: bool | None) -> ScoredFigure:
+        """What the api does not answer: for a failed run that is said not to fit, that is the verdict."""
+        if ran:
+            return self.scored(quantity, one_line(refusal))
+        return (
+            self.labels.figure(quantity, reason=one_line(refusal)) if fits is None else self.failed(quantity, fits=fits)
+        )
 
     def scored(self, quantity: Quantity, prediction: Prediction | str) -> ScoredFigure:
         """The measurement beside a prediction, both in the file's unit; a text says why there is none."""
@@ -142,7 +154,13 @@ class Comparison:
             high=ends[2],
             grade=prediction.grade,
             kv_room=self.kv_room,
+            reason=self.remark,
         )
+
+
+def remark_on(*, ran: bool, fits: bool) -> str | None:
+    """What is said about a run that ran although it was predicted not to fit."""
+    return f"predicted {DOES_NOT_FIT}" if ran and not fits else None
 
 
 def in_unit(value: float | None, quantity: Quantity) -> float | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from gpufleet.accuracy.conditions import SPLITS_BY_LAYER, EngineLabel, engine_of
 from gpufleet.accuracy.figures import (
@@ -12,7 +13,7 @@ from gpufleet.accuracy.figures import (
     RowLabels,
     RowScores,
     has_failed,
-    one_line,
+    remark_on,
     stated,
 )
 from gpufleet.accuracy.models import ModelFinder
@@ -29,7 +30,7 @@ WEIGHTS = Quantity("weights", "weights_gb", "GiB", GIB)
 KV_TOKENS = Quantity("kv_tokens", "kv_cache_tokens", "tokens")
 KV_POOL = Quantity("kv_pool", "kv_cache_gb", "GiB", GIB)
 TOTAL = Quantity("total_memory", "total_gb", "GiB", GIB)
-QUANTITIES = (WEIGHTS, KV_TOKENS, KV_POOL, TOTAL)
+QUANTITIES = (TOTAL, WEIGHTS, KV_TOKENS, KV_POOL)
 PER_GPU_WORDS = ("per GPU", "one rank")
 
 
@@ -45,13 +46,14 @@ def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScor
         found = memory_of(row, setup)
         predictions, fits = readings(row, setup, found), bool(found.budget.fits)
     except REFUSALS as refusal:
-        figures = [compare.scored(quantity, one_line(refusal)) for quantity in wanted]
-        return RowScores(figures, ran=ran)
-    if not ran:
-        figures = [compare.failed(q, fits=fits, needed=predictions[q]) for q in wanted]
-    else:
-        figures = [compare.scored(quantity, predictions[quantity]) for quantity in wanted]
-    return RowScores(figures, ran=ran, fits=fits if states_what_it_needs(row, TOTAL) else None)
+        return RowScores([compare.refused(q, refusal, ran=ran, fits=None) for q in wanted], ran=ran)
+    judged = states_what_it_needs(row, TOTAL)
+    remarked = replace(compare, remark=remark_on(ran=ran, fits=fits) if judged else None)
+    figures = [
+        remarked.scored(q, predictions[q]) if ran else compare.failed(q, fits=fits, needed=predictions[q])
+        for q in wanted
+    ]
+    return RowScores(figures, ran=ran, fits=fits if judged else None)
 
 
 def states_what_it_needs(row: MeasurementRow, quantity: Quantity) -> bool:
@@ -95,7 +97,7 @@ def readings(row: MeasurementRow, setup: Setup, found: ReplicaMemory) -> Mapping
         KV_TOKENS: budget.pool_tokens(found.kv_bytes_per_token).scaled(setup.layout.attention_dp),
         TOTAL: budget.total_bytes.scaled(num_gpus),
     }
-    return {quantity: judged(band, found.grade) for quantity, band in amounts.items()}
+    return {quantity: as_prediction(band, found.grade) for quantity, band in amounts.items()}
 
 
 def states_per_gpu(row: MeasurementRow, engine: EngineLabel) -> bool:
@@ -103,7 +105,7 @@ def states_per_gpu(row: MeasurementRow, engine: EngineLabel) -> bool:
     return engine.name not in SPLITS_BY_LAYER and any(words in row.text("notes") for words in PER_GPU_WORDS)
 
 
-def judged(band: Band, grade: str) -> Prediction:
+def as_prediction(band: Band, grade: str) -> Prediction:
     """A band of the memory model as a prediction; a pool is never below nothing."""
     low, expected, high = (max(float(end), 0.0) for end in (band.low, band.expected, band.high))
     return Prediction(expected, low, high, grade)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 
 from gpufleet.accuracy.conditions import EngineLabel, engine_of
-from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
+from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, measured_or_none, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import (
     IN_TOKENS_PER_S,
@@ -75,8 +75,8 @@ def batch_of(row: MeasurementRow) -> float:
 
 def counts_decode_only(row: MeasurementRow) -> bool:
     """Whether a row's rate is batch / TPOT by its own figures: then its time leaves the prefill out."""
-    rate, tpot_ms = row.number("out_tokens_per_s_total"), row.number("tpot_ms")
-    if not rate or not tpot_ms:
+    rate, tpot_ms = measured_or_none(row, OUT_TOKENS_PER_S), measured_or_none(row, TPOT)
+    if rate is None or tpot_ms is None:
         return False
     return abs(rate * tpot_ms * MILLISECOND / batch_of(row) - 1) < SAME_FIGURE_RATIO
 

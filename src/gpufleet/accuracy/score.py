@@ -41,7 +41,7 @@ def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
     rows = [score_row(SCORERS[file.kind], row, file.path, models) for row in file.rows]
     scored = [row for row in rows if row.left_out is None]
     compared = [figure for row in scored if row.ran is not False for figure in row.figures]
-    covered = [row for row in scored if all(map(has_answer, row.figures))]
+    covered = [row for row in scored if is_covered(row)]
     return FileAccuracy(
         file=file.path,
         kind=file.kind,
@@ -69,9 +69,9 @@ def score_row(score: Scorer, row: MeasurementRow, file: str, models: ModelFinder
     return RowScores([RowLabels(file, row).figure(ROW, reason=fault)], left_out=fault)
 
 
-def has_answer(figure: ScoredFigure) -> bool:
-    """Whether a figure is predicted, or is a run that failed with a verdict."""
-    return is_predicted(figure) or figure.measured is None
+def is_covered(row: RowScores) -> bool:
+    """Whether every figure of a row is predicted; of a run that failed, whether there is a verdict."""
+    return row.fits is not None if row.ran is False else all(map(is_predicted, row.figures))
 
 
 def verdict_counts(rows: Iterable[RowScores]) -> VerdictCounts:

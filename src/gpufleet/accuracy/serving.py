@@ -8,7 +8,7 @@ from typing import TypedDict
 
 from gpufleet import api
 from gpufleet.accuracy.conditions import EngineLabel, StatedLayout, engine_of_row, layout_of
-from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, has_failed, kv_room_of, one_line
+from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, has_failed, kv_room_of, remark_on
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.domain.architecture import Architecture
@@ -99,13 +99,12 @@ def compare_with_estimate(
         readings = protocol.readings_of(row)
         found = ask(row, setup, protocol.load_of(row, setup.engine))
     except REFUSALS as refusal:
-        figures = [compare.scored(quantity, one_line(refusal)) for quantity in wanted]
-        return RowScores(figures, ran=ran, fits=False if lacks_memory(refusal) else None)
+        fits = False if lacks_memory(refusal) else None
+        return RowScores([compare.refused(q, refusal, ran=ran, fits=fits) for q in wanted], ran=ran, fits=fits)
     fits = found.verdict != DOES_NOT_FIT
-    roomy = replace(compare, kv_room=kv_room_of(found.largest_batch))
-    if not ran:
-        return RowScores([roomy.failed(quantity, fits=fits) for quantity in wanted], ran=False, fits=fits)
-    return RowScores([roomy.scored(q, readings[q](found)) for q in wanted], ran=True, fits=fits)
+    roomy = replace(compare, kv_room=kv_room_of(found.largest_batch), remark=remark_on(ran=ran, fits=fits))
+    figures = [roomy.scored(q, readings[q](found)) if ran else roomy.failed(q, fits=fits) for q in wanted]
+    return RowScores(figures, ran=ran, fits=fits)
 
 
 def lacks_memory(refusal: Exception) -> bool:

@@ -70,6 +70,20 @@ def test_a_run_out_of_memory_is_a_verdict_and_no_error_figure(tmp_path: Path) ->
     assert scored.groups == []
 
 
+def test_a_verdict_needs_no_measured_total() -> None:
+    """A table of runs that says only 'OOM' in a status column."""
+    cells = {**RUN, "model_id": "llama-3-70b", "gpu_id": "RTX-4090", "status": "OOM"}
+    scores = score_memory(MeasurementRow(2, cells), "f", ModelFinder())
+    assert (scores.ran, scores.fits) == (False, False)
+    assert [figure.reason for figure in scores.figures] == ["oom: predicted does not fit"]
+
+
+def test_a_run_that_ran_and_was_said_not_to_fit_says_so_in_its_row() -> None:
+    figure = figures_of(model_id="llama-3-70b", gpu_id="RTX-4090", total_gb="20")["total_memory"]
+    assert figure.predicted
+    assert figure.reason == "predicted does not fit"
+
+
 def test_published_totals_are_met_within_ten_percent() -> None:
     """inference_memory.csv: rows that state GPU, batch and lengths."""
     (file,) = score_files([MEASUREMENTS / "inference_memory.csv"]).files

@@ -165,3 +165,23 @@ def test_what_the_api_refuses_is_the_reason(asked: dict[str, Any], monkeypatch: 
     scores = score_throughput(MeasurementRow(2, {**BATCH, "latency_ms": "900"}), "mine.csv", ModelFinder())
     assert (scores.ran, scores.fits) == (True, False)
     assert scores.figures[0].reason == "does not fit: short by 3 GiB"
+
+
+@pytest.mark.parametrize(
+    ("refusal", "fits", "reason"),
+    [
+        ("llama-2-7b in fp16 does not fit 1x A100-SXM4-80GB (TP1)", False, "oom: predicted does not fit"),
+        ("A100-SXM4-80GB does not run fp8 weights", None, "A100-SXM4-80GB does not run fp8 weights"),
+    ],
+)
+def test_only_the_memory_verdict_is_an_answer_to_a_run_that_failed(
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refusal: str, fits: bool | None, reason: str
+) -> None:
+    def refuse(*_: object, **__: object) -> ServingEstimate:
+        raise Infeasible(refusal)
+
+    monkeypatch.setattr(api, "estimate", refuse)
+    cells = {**BATCH, "out_tokens_per_s_total": "OOM"}
+    scores = score_throughput(MeasurementRow(2, cells), "mine.csv", ModelFinder())
+    assert (scores.ran, scores.fits) == (False, fits)
+    assert [figure.reason for figure in scores.figures] == [reason]
