@@ -15,7 +15,7 @@ app = verb()
 FilesArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="FILE.csv...",
+        metavar="FILE.csv",
         help="param_counts, inference_memory, inference_throughput or serving_points files, told by their header.",
     ),
 ]

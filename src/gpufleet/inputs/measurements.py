@@ -53,7 +53,7 @@ KINDS: tuple[MeasurementKind, ...] = (
     ),
     MeasurementKind(
         "inference_memory",
-        frozenset({"model"}),
+        frozenset(),
         frozenset({"weights_gb", "kv_cache_tokens", "kv_cache_gb", "total_gb"}),
     ),
 )

@@ -65,7 +65,8 @@ def headline(report: AccuracyReport) -> str:
     if not candidates:
         return "Nothing could be compared: no row has both a measurement and a prediction."
     if not any(g.mean_error_ratio for _, g in candidates):
-        return "Every prediction equals its measurement."
+        missing = sum(g.num_figures - g.num_predicted for _, g in groups if g.by == EVERYTHING)
+        return f"Every prediction equals its measurement; {count(missing)} figures have no prediction."
     file, worst = max(candidates, key=lambda pair: pair[1].median_error_ratio or 0.0)
     where = "all rows" if worst.by == EVERYTHING else f"{shortened(worst.group, UNBOUNDED_WIDTH)}, by {worst.by}"
     return (

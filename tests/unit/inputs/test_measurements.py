@@ -35,6 +35,7 @@ def test_a_row_is_known_by_the_line_on_which_it_begins(tmp_path: Path) -> None:
     [
         ("params_exact,model", "param_counts"),
         ("model,gpu,weights_gb", "inference_memory"),
+        ("model_id,gpu_id,total_gb,status", "inference_memory"),
         ("model_id,scenario,isl,osl,tpot_ms", "inference_throughput"),
         ("model_id,isl,osl,concurrency,tpot_ms", "serving_points"),
     ],
