@@ -89,11 +89,24 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray) -> FloatArray:
 
 
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
-    """Decode step at `batch`, and what one prompt adds to such a step."""
+    """Decode step at `batch`, and what one prompt adds to such a step.
+
+    Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
+    the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
+    """
     context = lengths.mean_decode_context_tokens
     decode = model.seconds(StepLoad(batch, context))
-    mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, 1.0, lengths.input_tokens))
-    return Phases(engine_step_s(model, decode), np.maximum(mixed - decode, 0.0))
+    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
+    mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
+    unsupported = ~np.isfinite(decode)
+    extra = np.where(unsupported, np.inf, mixed - np.where(unsupported, 0.0, decode))
+    return Phases(engine_step_s(model, decode), np.maximum(extra, 0.0) / prompts_per_group(model, batch, lengths))
+
+
+def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Prompts in one step of one group of ranks, at least one."""
+    groups = model.candidates.attention_dp * model.candidates.pp
+    return np.asarray(np.maximum(batch / lengths.output_tokens / groups, 1.0))
 
 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
@@ -127,13 +140,18 @@ def synchrony(model: StepModel, client: Client) -> FloatArray:
 def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in_step: Floats = 0.0) -> FloatArray:
     """Time per output token in continuous batching.
 
-    TPOT = t_decode(B) + phi (1 - s / 2) (B - 1) / output_tokens * t_prompt   [s]
+    TPOT = t_decode(B) + min(phi (1 - s / 2) (B - 1) / output_tokens, k n - 1 / output_tokens) t_prompt   [s]
     While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
     lengthens one of its steps. Clients in step (s) meet half of these prompts before their first token instead.
+    No step is more than wholly mixed: with its own prompt, a request meets at most k n (n: see `phases`) in each.
     """
     mixing = model.candidates.engine_constant("prefill_mixing_ratio") * (1 - np.asarray(in_step) / 2)
     neighbours = np.maximum(batch - 1, 0.0) / model.candidates.attention_dp
-    return np.asarray(at.decode_step_s + mixing * neighbours / lengths.output_tokens * at.prompt_extra_s)
+    scale = model.candidates.engine_constant("decode_scale_ratio")
+    at_most = np.maximum(scale * prompts_per_group(model, batch, lengths) - 1 / lengths.output_tokens, 0.0)
+    return np.asarray(
+        at.decode_step_s + np.minimum(mixing * neighbours / lengths.output_tokens, at_most) * at.prompt_extra_s
+    )
 
 
 def cycle_s(at: Phases, per_token_s: FloatArray, lengths: Lengths) -> FloatArray:
