@@ -46,7 +46,10 @@ SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 @dataclass(frozen=True)
 class ServeRequest:
-    """The question as it was asked; None takes the default. Lists name what is allowed."""
+    """The question as it was asked; None takes the default. Lists name what is allowed.
+
+    `from_file` names the fields that a workload file gave: it changes nothing but the origin that the answer states.
+    """
 
     model: str | PathLike[str] | Architecture
     rate: float
@@ -64,6 +67,7 @@ class ServeRequest:
     headroom: float | None = None
     min_replicas: int | None = None
     rows: int = 10
+    from_file: Collection[str] = ()
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePlan:
@@ -190,28 +194,39 @@ def spot_alternative(
 
 def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     """The question as it was read, each with its origin."""
-    demand, palette = question.demand, question.choices.palette
-    given: list[tuple[str, str, object]] = [
-        ("model", question.arch.name, True),
-        ("rate", f"{request.rate:g}/s", True),
-        ("input tokens", f"{request.input_tokens:g}", True),
-        ("output tokens", f"{request.output_tokens:g}", True),
-        (
-            "objectives",
-            ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits) or "none",
-            request.slo,
-        ),
-        ("engine", ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines), request.engine),
-        ("weights", ", ".join(w.name for w in palette.weight_formats), request.precision),
-        ("KV cache", ", ".join(p.name for p in palette.kv_precisions), request.kv_precision),
-        ("clouds", ", ".join(request.clouds or ["all"]), request.clouds),
-        ("regions", ", ".join(request.regions or ["all"]), request.regions),
-        ("GPUs", ", ".join(request.gpus or ["all"]), request.gpus),
-        ("price kinds", ", ".join(request.pricing or ["on_demand"]), request.pricing),
-        ("headroom", f"{demand.headroom_ratio:.0%}", request.headroom is not None),
-        ("least replicas", str(demand.min_replicas), request.min_replicas),
+    demand, palette, r = question.demand, question.choices.palette, request
+    limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
+    engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
+    kinds = ", ".join(r.pricing or ["on_demand"]).replace("-", "_")
+    rows: list[tuple[str, str, str, object]] = [
+        ("model", "model", question.arch.name, True),
+        ("rate", "rate", f"{r.rate:g}/s", True),
+        ("input tokens", "input_tokens", f"{r.input_tokens:g}", True),
+        ("output tokens", "output_tokens", f"{r.output_tokens:g}", True),
+        ("objectives", "slo", limits or "none", r.slo),
+        ("engine", "engine", engines, r.engine),
+        ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
+        ("KV cache", "kv_precision", _names(palette.kv_precisions), r.kv_precision),
+        ("clouds", "clouds", ", ".join(r.clouds or ["all"]), r.clouds),
+        ("regions", "regions", ", ".join(r.regions or ["all"]), r.regions),
+        ("GPUs", "gpus", ", ".join(r.gpus or ["all"]), r.gpus),
+        ("price kinds", "pricing", kinds, r.pricing),
+        ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
+        ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
     ]
-    return [Input(name=n, value=v, origin="given" if stated else "default") for n, v, stated in given]
+    return [Input(name=n, value=v, origin=_origin(request, field, stated)) for n, field, v, stated in rows]
+
+
+def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
+    return ", ".join(x.name for x in formats)
+
+
+def _origin(request: ServeRequest, field: str, stated: object) -> str:
+    if field in request.from_file:
+        return "file"
+    if stated:
+        return "given"
+    return "checkpoint" if field in ("precision", "kv_precision") else "default"
 
 
 def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:

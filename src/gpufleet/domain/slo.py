@@ -33,3 +33,10 @@ class Slo:
     """Limits that hold together; none means that any latency is accepted."""
 
     limits: tuple[Limit, ...] = ()
+
+    @property
+    def figures(self) -> tuple[tuple[str, str], ...]:
+        """(metric, statistic) of every limit, and the 95th percentile of a metric that has none: what answers say."""
+        limited = [(limit.metric, limit.statistic) for limit in self.limits]
+        silent = [(metric, "p95") for metric in METRICS if metric not in dict(limited)]
+        return tuple(sorted([*limited, *silent], key=lambda figure: METRICS.index(figure[0])))

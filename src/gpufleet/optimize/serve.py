@@ -116,8 +116,8 @@ def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, ro
         return REASONS[reason], describe(candidates, row), 0.0
     limit = next(x for x in demand.workload.slo.limits if x.label == worst)
     best_ms = over[worst] * limit.limit_s / MILLISECOND
-    what = f"{describe(candidates, row)}: {best_ms:.0f} ms at best"
-    return f"{worst} above {limit.limit_s / MILLISECOND:.0f} ms at any load", what, over[worst]
+    what = f"{describe(candidates, row)}: {best_ms:,.0f} ms at best"
+    return f"{worst} above {limit.limit_s / MILLISECOND:,.0f} ms at any load", what, over[worst]
 
 
 def count_unpriced(placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections) -> None:

@@ -56,8 +56,9 @@ class Demand:
 class Capacity:
     """What one replica of each candidate sustains within the objectives.
 
-    `objectives_s` maps a limit's label to seconds [candidate, batch]; `breaks` maps a reason to where it forbids a
-    batch; `best` is the column of the highest admissible rate, `requests_per_s` that rate (0: none is admissible).
+    `objectives_s` maps a figure's label (each limit's among them) to seconds [candidate, batch]; `breaks` maps a
+    reason to where it forbids a batch; `best` is the column of the highest admissible rate, `requests_per_s` that rate
+    (0: none is admissible).
     """
 
     curves: LoadCurves
@@ -73,22 +74,22 @@ class Capacity:
         return self.requests_per_s > 0
 
 
-def objective_s(curves: LoadCurves, candidates: Candidates, lengths: Lengths, limit: Limit) -> FloatArray:
-    """Seconds of one objective for every candidate at every batch."""
-    quantile, groups = QUANTILES[limit.statistic], candidates.attention_dp[:, None].astype(np.float64)
-    if limit.metric == "ttft":
+def figure_s(curves: LoadCurves, candidates: Candidates, lengths: Lengths, metric: str, statistic: str) -> FloatArray:
+    """Seconds of one latency figure for every candidate at every batch."""
+    quantile, groups = QUANTILES[statistic], candidates.attention_dp[:, None].astype(np.float64)
+    if metric == "ttft":
         return ttft_percentiles_s(curves, groups, quantile)
-    if limit.metric == "tpot":
+    if metric == "tpot":
         return tpot_percentile_s(curves, quantile)
     return latency_percentile_s(curves, groups, lengths, quantile)
 
 
 def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand) -> Capacity:
     """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
-    limits = demand.workload.slo.limits
-    objectives = {limit.label: objective_s(curves, candidates, demand.lengths, limit) for limit in limits}
+    slo = demand.workload.slo
+    objectives = {f"{m}.{s}": figure_s(curves, candidates, demand.lengths, m, s) for m, s in slo.figures}
     sustained = sustained_requests_per_s(curves)
-    breaks = {limit.label: ~(objectives[limit.label] <= limit.limit_s) for limit in limits}
+    breaks = {limit.label: ~(objectives[limit.label] <= limit.limit_s) for limit in slo.limits}
     breaks[ROOM] = crowded_batch(curves.batch, ADMISSION_QUANTILE)[None, :] > curves.largest_batch[:, None]
     breaks[LOAD] = ~(curves.requests_per_s <= HIGHEST_LOAD_RATIO * sustained[:, None])
     admissible = ~np.any(list(breaks.values()), axis=0) & np.isfinite(curves.tpot_s)
@@ -210,11 +211,13 @@ def operate(found: Capacity, row: int, requests_per_s: float) -> Operation:
 
 def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:
     """What every limit would have to be for the candidate that misses the worst of them by the smallest factor."""
+    if not limits:
+        return []
     labels = {limit.label for limit in limits}
     barred = np.any([where for reason, where in found.breaks.items() if reason not in labels], axis=0)
     factors = np.max([found.objectives_s[x.label] / x.limit_s for x in limits], axis=0)
     factors = np.where(barred, np.inf, factors)
-    if not limits or not np.isfinite(factors).any():
+    if not np.isfinite(factors).any():
         return []
     row, column = (int(i) for i in np.unravel_index(np.argmin(factors), factors.shape))
     seconds = [(x, float(found.objectives_s[x.label][row, column]), row) for x in limits]

@@ -10,7 +10,8 @@ from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 class Deployment(Result):
     """One way to serve the workload: machines, layout, what they deliver and cost.
 
-    `latency` maps an objective's name (ttft.p95) to its figure at the asked rate. `headroom_ratio` is how much the rate
+    `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
+    has none. `headroom_ratio` is how much the rate
     may grow before a limit breaks; `idle_gpus` are paid for and hold no replica.
     """
 
@@ -24,6 +25,7 @@ class Deployment(Result):
     price_basis: str
     price_source: str
     price_as_of: date
+    interruption: str | None = None
     price_per_instance_usd_per_hour: float
     price_per_gpu_usd_per_hour: float
     engine: str
@@ -84,6 +86,10 @@ class ServePlan(Result):
     model: str
     num_parameters: int
     num_active_parameters: int
+    rate_requests_per_s: float
+    input_tokens: float
+    output_tokens: float
+    headroom_wanted_ratio: float
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: list[Deployment]

@@ -66,6 +66,10 @@ def serve_plan(
         model=question.arch.name,
         num_parameters=num_parameters(question.arch),
         num_active_parameters=num_active_parameters(question.arch),
+        rate_requests_per_s=question.demand.workload.rate_requests_per_s,
+        input_tokens=question.demand.workload.input_tokens,
+        output_tokens=question.demand.workload.output_tokens,
+        headroom_wanted_ratio=question.demand.headroom_ratio,
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
@@ -100,6 +104,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         price_basis=offer.basis.value,
         price_source=offer.source,
         price_as_of=offer.as_of,
+        interruption=offer.interruption,
         price_per_instance_usd_per_hour=effective_price(offer),
         price_per_gpu_usd_per_hour=effective_price(offer) / p.instance.gpu_count,
         engine=palette.engines[c.engine[row]].name,
@@ -174,7 +179,7 @@ def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
 
 def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
     """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible."""
-    if not len(context.solution.candidates):
+    if not len(context.solution.candidates) or context.solution.found.is_feasible.any():
         return []
     alone = needed_alone(context.solution.found, limits)
     found = alone or needed_together(context.solution.found, limits)
@@ -182,8 +187,8 @@ def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
     return [
         Relaxation(
             limit=limit.label,
-            asked=f"{limit.limit_s / MILLISECOND:.0f} ms",
-            needed=f"{math.ceil(seconds / MILLISECOND):.0f} ms",
+            asked=f"{limit.limit_s / MILLISECOND:,.0f} ms",
+            needed=f"{math.ceil(seconds / MILLISECOND):,.0f} ms",
             candidate=describe(context.solution.candidates, row),
             together=not alone,
         )
