@@ -21,7 +21,8 @@ class Column:
     """One column: `key` finds the value in a row and heads the CSV, `header` is read by people.
 
     `show` turns the value into text. The higher the `priority` number, the sooner a narrow page leaves the
-    column out; 0 always stays. `where` keeps a column to text and markdown, or to CSV.
+    column out; 0 always stays. `where` keeps a column to text and markdown, or to CSV. A cell that `wraps` goes on
+    below itself where others are cut.
     """
 
     key: str
@@ -30,6 +31,7 @@ class Column:
     align: Literal["left", "right"] = "left"
     priority: int = 0
     where: Literal["everywhere", "text", "data"] = "everywhere"
+    wraps: bool = False
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from gpufleet.report.page import Column, Page, Row, Table
 
 GAP = "  "
 MARK, NO_MARK = "> ", "  "
-NARROWEST_CELL = 6
+NARROWEST_CELL, NARROWEST_WRAP = 6, 16
 ELLIPSIS = "…"
 
 
@@ -80,15 +81,27 @@ def margin_width(table: Table) -> int:
 
 def grid(table: Table, shown: Sequence[WrittenColumn], width: int) -> list[str]:
     """Header, rule and rows."""
-    widths = narrowed([w.width for w in shown], width - margin_width(table))
+    widths = fitted(shown, width - margin_width(table))
     margin = "" if table.chosen is None else NO_MARK
     columns = [w.column for w in shown]
     header = margin + line([c.header for c in columns], columns, widths)
     rule = margin + GAP.join("-" * w for w in widths)
-    rows = [
-        mark(table, index) + line([w.cells[index] for w in shown], columns, widths) for index in range(len(table.rows))
-    ]
+    rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths)]
     return [text.rstrip()[:width] for text in (header, rule, *rows)]
+
+
+def row_lines(table: Table, index: int, shown: Sequence[WrittenColumn], widths: Sequence[int]) -> list[str]:
+    """One row: a line, or as many as its longest wrapping cell needs."""
+    columns = [w.column for w in shown]
+    cells = [cell_lines(w.cells[index], w.column, room) for w, room in zip(shown, widths, strict=True)]
+    lines = [line(part, columns, widths) for part in zip_longest(*cells, fillvalue="")]
+    margins = [mark(table, index), *(" " * margin_width(table) for _ in lines[1:])]
+    return [margin + text for margin, text in zip(margins, lines, strict=True)]
+
+
+def cell_lines(text: str, column: Column, width: int) -> list[str]:
+    """The lines of one cell."""
+    return (textwrap.wrap(text, width, break_on_hyphens=False) if column.wraps else []) or [text]
 
 
 def mark(table: Table, index: int) -> str:
@@ -105,6 +118,18 @@ def line(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int])
         for text, column, w in zip(cells, columns, widths, strict=True)
     ]
     return GAP.join(aligned)
+
+
+def fitted(shown: Sequence[WrittenColumn], available: int) -> list[int]:
+    """Widths that fit: wrapping columns give way first, as nothing of theirs is lost."""
+    kept_width = line_width(NARROWEST_WRAP if w.column.wraps else w.width for w in shown)
+    if kept_width > available:
+        return narrowed([w.width for w in shown], available)
+    wrapping = [i for i, w in enumerate(shown) if w.column.wraps]
+    widths = [w.width for w in shown]
+    while line_width(widths) > available:
+        widths[max(wrapping, key=lambda i: widths[i])] -= 1
+    return widths
 
 
 def narrowed(widths: Sequence[int], available: int) -> list[int]:
