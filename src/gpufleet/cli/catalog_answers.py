@@ -18,6 +18,7 @@ from gpufleet.catalog.query import (
 )
 from gpufleet.catalog.schema import IncompleteInstance
 from gpufleet.catalog.tables import Catalog
+from gpufleet.cli.options import words
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
@@ -167,14 +168,6 @@ def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bo
     names = (name.casefold() for name in (row.name, *row.aliases))
     of_family = family is None or row.family == family.casefold()
     return of_family and (search is None or any(search.casefold() in name for name in names))
-
-
-def words(text: str) -> list[str]:
-    """The names of a comma-separated list."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    if not found:
-        raise UsageError("an empty list of names", found=text, expected="names separated by commas")
-    return found
 
 
 def resolve_gpus(catalog: Catalog, text: str | None) -> tuple[set[str] | None, list[str]]:

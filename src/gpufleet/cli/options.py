@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from gpufleet.errors import UsageError
+
 
 class OutputFormat(str, Enum):
     """How an answer is written."""
@@ -32,6 +34,7 @@ OutFileOption = Annotated[
 ExplainOption = Annotated[
     bool, typer.Option("--explain", help="Show the formula, the numbers put in and the source of every figure.")
 ]
+
 
 PLAIN: dict[str, Any] = {
     "add_completion": False,
@@ -55,3 +58,11 @@ def verb_group(purpose: str) -> typer.Typer:
         pass
 
     return app
+
+
+def words(text: str) -> list[str]:
+    """The names of a comma-separated list."""
+    found = [word.strip() for word in text.split(",") if word.strip()]
+    if not found:
+        raise UsageError("an empty list of names", found=text, expected="names separated by commas")
+    return found
