@@ -39,8 +39,10 @@ measurements between the low and the high end of the prediction (nominal 80 %). 
 
 ## Left out of the fit
 
-The constants of each engine were fitted again without the {key} that is predicted. These are the errors to expect
-on something that nobody has measured here; the errors further down are those of a fit on its own data.
+The constants of each engine were fitted again without each {key} in turn, which was then predicted. These are the
+errors to expect on something that nobody has measured here; the errors further down are those of a fit on its own
+data. *Held* is against the range that the other groups give. Kernel curves stay those of the device: their errors on
+held-back shapes are in [kernel curves](calibration.md).
 """
 IN_SAMPLE = "## In sample\n\nAll measurements, with the constants that ship. These figures are not accuracy.\n"
 
@@ -59,7 +61,7 @@ def main() -> None:
 
 def page(left_out: Sequence[Path], models: Path | None) -> str:
     """The whole document."""
-    keys = ", ".join(path.stem.removeprefix("left_out_") for path in left_out)
+    keys = " and each ".join(path.stem.removeprefix("left_out_") for path in left_out)
     report = score_files([ROOT / "measurements" / name for name in FILES], models)
     shown = [file.model_copy(update={"file": Path(file.file).name}) for file in report.files]
     in_sample = page_as_markdown(accuracy_in_full_page(report.model_copy(update={"files": shown})))

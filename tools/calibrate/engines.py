@@ -1,7 +1,7 @@
 """Fits the step constants of each engine era to measured serving, and learns ranges from what was left out.
 
 `python tools/calibrate engines --measurements measurements` writes `data/calibration/engines.toml` and
-`left_out.toml`. `--leave-out model|gpu|source` refits without each group in turn and reports the errors on it.
+`left_out_model.csv`. `--leave-out model|gpu|source` refits without each group in turn and reports the errors on it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
-from tools.calibrate.serving_rows import Point, PointBatch, batches, read_points, with_constants
+from tools.calibrate.serving_rows import CLOSED_LOOP, Point, PointBatch, batches, read_points, with_constants
 
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.domain.arrays import FloatArray
@@ -174,6 +174,7 @@ class Residual:
     quantity: str
     point: Point
     log_ratio: float
+    is_possible: bool
 
 
 def left_out_residuals(data: Sequence[PointBatch], era: Era, key: Callable[[Point], str]) -> list[Residual]:
@@ -192,10 +193,11 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     found = []
     for batch in data:
         engine = with_constants(batch.model.candidates.palette.engines[0], constants)
+        possible = batch.is_possible()
         for quantity in QUANTITIES:
-            for point, ratio in zip(batch.points, batch.log_ratios(engine, quantity), strict=True):
+            for point, ratio, use in zip(batch.points, batch.log_ratios(engine, quantity), possible, strict=True):
                 if np.isfinite(ratio):
-                    found.append(Residual(era, quantity, point, float(ratio)))
+                    found.append(Residual(era, quantity, point, float(ratio), bool(use)))
     return found
 
 
@@ -205,10 +207,12 @@ def error_percent(residuals: Iterable[Residual]) -> FloatArray:
 
 
 def by_era(points: Sequence[Point]) -> dict[Era, list[PointBatch]]:
-    """Batches of each era."""
+    """Batches of each era; single measurements of an engine with several eras must say their version."""
     grouped: dict[Era, list[Point]] = defaultdict(list)
+    several = {era.engine for era in ERAS if era.until is not None}
     for p in points:
-        grouped[era_name(p)].append(p)
+        if p.version is not None or p.engine not in several or p.scenario == CLOSED_LOOP:
+            grouped[era_name(p)].append(p)
     return {era: batches(group) for era, group in grouped.items()}
 
 
@@ -218,42 +222,62 @@ def time_log_ratio(residual: Residual) -> float:
 
 
 def ranges(outside: Sequence[Residual]) -> dict[str, float]:
-    """10th and 90th percentile of what was left out, as `tpot_log_low` and so on; never narrower than +-5 %."""
-    first = [time_log_ratio(r) for r in outside if r.quantity == "ttft"]
-    later = [time_log_ratio(r) for r in outside if r.quantity != "ttft"]
+    """10th and 90th percentile of what was left out, as `tpot_log_low` and so on; never narrower than +-5 %.
+
+    Rows that no device could have run as stated teach nothing. A model counts by the root of its rows, and few models say little: the ends move out by 1 + 1 / models.
+    """
+    first = [r for r in outside if r.is_possible and r.quantity == "ttft"]
+    later = [r for r in outside if r.is_possible and r.quantity != "ttft"]
     found = {}
-    for name, ratios in (("tpot", later or first), ("ttft", first or later)):
-        low, high = np.quantile(ratios, [0.1, 0.9])
-        found[f"{name}_log_low"] = float(min(low, -NARROWEST))
-        found[f"{name}_log_high"] = float(max(high, NARROWEST))
+    for name, group in (("tpot", later or first), ("ttft", first or later)):
+        models = [r.point.model_id for r in group]
+        weights = np.array([models.count(model) ** -0.5 for model in models])
+        low, high = np.quantile([time_log_ratio(r) for r in group], [0.1, 0.9], weights=weights, method="inverted_cdf")
+        wider = 1 + 1 / len(set(models))
+        found[f"{name}_log_low"] = float(min(low * wider, -NARROWEST))
+        found[f"{name}_log_high"] = float(max(high * wider, NARROWEST))
     return found
 
 
-def left_out_rows(outside: Sequence[Residual], bounds: dict[str, float], left_out: str) -> list[dict[str, object]]:
-    """Errors and range coverage of each source and quantity on what the fit had not seen."""
-    groups: dict[tuple[str, str], list[Residual]] = defaultdict(list)
-    for r in outside:
-        groups[r.point.source, r.quantity].append(r)
-    return [_left_out_row(key, group, bounds, left_out) for key, group in sorted(groups.items())]
+@dataclass(frozen=True)
+class Scored:
+    """A residual and whether the measurement lies within the range that its era gives."""
+
+    residual: Residual
+    held: bool
 
 
-def _left_out_row(
-    key: tuple[str, str], group: list[Residual], bounds: dict[str, float], left_out: str
-) -> dict[str, object]:
-    errors, (source, quantity) = error_percent(group), key
-    name = "ttft" if quantity == "ttft" else "tpot"
-    held = [bounds[f"{name}_log_low"] <= time_log_ratio(r) <= bounds[f"{name}_log_high"] for r in group]
+def scored(outside: Sequence[Residual], key: Callable[[Point], str]) -> list[Scored]:
+    """Residuals of each group against the range that the other groups of the era give."""
+    found = []
+    for group in sorted({key(r.point) for r in outside}):
+        others = [r for r in outside if key(r.point) != group]
+        bounds = ranges(others or outside)
+        for r in (r for r in outside if key(r.point) == group):
+            name = "ttft" if r.quantity == "ttft" else "tpot"
+            found.append(Scored(r, bounds[f"{name}_log_low"] <= time_log_ratio(r) <= bounds[f"{name}_log_high"]))
+    return found
+
+
+def left_out_rows(everything: Sequence[Scored]) -> list[dict[str, object]]:
+    """Errors and range coverage of each source and quantity, and of all together, on what the fit had not seen."""
+    groups: dict[tuple[str, str, str, str], list[Scored]] = defaultdict(list)
+    for s in everything:
+        r = s.residual
+        groups[r.era.engine, r.era.name, r.point.source, r.quantity].append(s)
+        groups["all engines", "", "all sources", r.quantity].append(s)
+    return [_left_out_row(key, group) for key, group in sorted(groups.items())]
+
+
+def _left_out_row(key: tuple[str, str, str, str], group: list[Scored]) -> dict[str, object]:
+    errors = error_percent(s.residual for s in group)
     return {
-        "left_out": left_out,
-        "engine": group[0].era.engine,
-        "era": group[0].era.name,
-        "source": source,
-        "quantity": quantity,
+        **dict(zip(("engine", "era", "source", "quantity"), key, strict=True)),
         "rows": len(group),
         "median_error_percent": round(float(np.median(errors)), 1),
         "mean_error_percent": round(float(errors.mean()), 1),
-        "bias_percent": round(float(np.expm1(np.median([-r.log_ratio for r in group])) * 100), 1),
-        "in_range_percent": round(float(np.mean(held) * 100), 1),
+        "bias_percent": round(float(np.expm1(np.median([-s.residual.log_ratio for s in group])) * 100), 1),
+        "in_range_percent": round(float(np.mean([s.held for s in group]) * 100), 1),
     }
 
 
@@ -288,27 +312,24 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit every era, learn its ranges from what was left out, write constants and the left-out table."""
     points = read_points([arguments.measurements / name for name in FILES])
     fitted = by_era(points)
-    tables, rows, everything = [], [], []
+    tables, everything = [], []
     for era in ERAS:
         data = fitted[era]
         outside = left_out_residuals(data, era, GROUPINGS[arguments.leave_out])
         constants, bounds = fit(data, era), ranges(outside)
         tables.append(era_toml(era, constants | bounds, data))
-        rows += left_out_rows(outside, bounds, arguments.leave_out)
-        everything += outside
-    print_summary(rows, everything)
-    write_rows(ROOT / "measurements" / f"left_out_{arguments.leave_out}.csv", rows)
+        everything += scored(outside, GROUPINGS[arguments.leave_out])
+    rows = left_out_rows(everything)
+    print_summary(rows)
+    write_rows(DATA / f"left_out_{arguments.leave_out}.csv", rows)
     if not arguments.report_only:
         DATA.joinpath("engines.toml").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
 
 
-def print_summary(rows: Sequence[dict[str, object]], everything: Sequence[Residual]) -> None:
-    """Worst groups first, then all rows of each quantity."""
+def print_summary(rows: Sequence[dict[str, object]]) -> None:
+    """Every group, the largest median error first."""
     for row in sorted(rows, key=lambda r: -float(str(r["median_error_percent"]))):
         print("  ".join(str(value) for value in row.values()))
-    for quantity in QUANTITIES:
-        errors = error_percent(r for r in everything if r.quantity == quantity)
-        print(f"{quantity}: {len(errors)} rows, median {np.median(errors):.1f} %, mean {errors.mean():.1f} %")
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, object]]) -> None:
