@@ -224,7 +224,8 @@ def time_log_ratio(residual: Residual) -> float:
 def ranges(outside: Sequence[Residual]) -> dict[str, float]:
     """10th and 90th percentile of what was left out, as `tpot_log_low` and so on; never narrower than +-5 %.
 
-    Rows that no device could have run as stated teach nothing. A model counts by the root of its rows, and few models say little: the ends move out by 1 + 1 / models.
+    Rows that no device could have run as stated teach nothing. A model counts by the root of its rows, and few models
+    say little: the ends move out by 1 + 1 / models.
     """
     first = [r for r in outside if r.is_possible and r.quantity == "ttft"]
     later = [r for r in outside if r.is_possible and r.quantity != "ttft"]
