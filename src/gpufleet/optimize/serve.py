@@ -22,6 +22,7 @@ from gpufleet.optimize.size import (
     PricedPlacement,
     best_of_each_type,
     capacity,
+    is_host,
     place,
     rank,
 )
@@ -92,6 +93,13 @@ def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) ->
     return supported
 
 
+def is_sold(question: ServeQuestion, candidates: Candidates) -> BoolArray:
+    """Candidates that some machine with a price can host."""
+    priced = {(o.cloud, o.instance) for o in question.offers}
+    sold = [is_host(i, candidates) for i in question.choices.instances if (i.cloud, i.name) in priced]
+    return np.asarray(np.any(sold, axis=0)) if sold else np.zeros(len(candidates), dtype=np.bool_)
+
+
 def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) -> list[Placement]:
     """The best placement on each instance type."""
     placements = (place(i, candidates, found, question.demand) for i in question.choices.instances)
@@ -115,9 +123,18 @@ def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, ro
         reason = ROOM if found.breaks[ROOM][row].all() else LOAD
         return REASONS[reason], describe(candidates, row), 0.0
     limit = next(x for x in demand.workload.slo.limits if x.label == worst)
-    best_ms = over[worst] * limit.limit_s / MILLISECOND
-    what = f"{describe(candidates, row)}: {best_ms:,.0f} ms at best"
-    return f"{worst} above {limit.limit_s / MILLISECOND:,.0f} ms at any load", what, over[worst]
+    what = f"{describe(candidates, row)}: {in_ms(over[worst] * limit.limit_s)} at best"
+    return f"{worst} above {in_ms(limit.limit_s)} at any load", what, over[worst]
+
+
+def in_ms(seconds: float) -> str:
+    """Milliseconds as messages show them: whole ones from 10 ms on.
+
+    >>> in_ms(0.5), in_ms(0.0005)
+    ('500 ms', '0.5 ms')
+    """
+    milliseconds = seconds / MILLISECOND
+    return f"{milliseconds:,.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
 
 
 def count_unpriced(placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections) -> None:

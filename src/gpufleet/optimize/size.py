@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from gpufleet.pricing.effective_price import effective_usd_per_hour
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95
-LOAD, ROOM, SATURATION = "load", "KV room", "throughput"
+LOAD, ROOM, SATURATION, UNSOLD = "load", "KV room", "throughput", "no price"
 
 
 @dataclass(frozen=True)
@@ -222,6 +222,14 @@ def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limi
     row, column = (int(i) for i in np.unravel_index(np.argmin(factors), factors.shape))
     seconds = [(x, float(found.objectives_s[x.label][row, column]), row) for x in limits]
     return [(limit, needed, at) for limit, needed, at in seconds if needed > limit.limit_s]
+
+
+def among(found: Capacity, rows: BoolArray) -> Capacity:
+    """The same capacity where only these candidates may be chosen."""
+    shut = np.broadcast_to(~rows[:, None], found.curves.tpot_s.shape)
+    return replace(
+        found, breaks={**found.breaks, UNSOLD: shut}, requests_per_s=np.where(rows, found.requests_per_s, 0.0)
+    )
 
 
 def needed_alone(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:

@@ -10,11 +10,12 @@ from gpufleet.architecture.parameters import num_active_parameters, num_paramete
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.replicas import describe
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
 from gpufleet.optimize.size import (
     ROOM,
     SATURATION,
     PricedPlacement,
+    among,
     binding_limit,
     effective_price,
     needed_alone,
@@ -178,16 +179,23 @@ def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
 
 
 def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
-    """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible."""
-    if not len(context.solution.candidates) or context.solution.found.is_feasible.any():
+    """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible.
+
+    Only candidates that some priced machine can host count: a limit that none of them meets stays broken.
+    """
+    candidates = context.solution.candidates
+    if not len(candidates):
         return []
-    alone = needed_alone(context.solution.found, limits)
-    found = alone or needed_together(context.solution.found, limits)
+    sold = among(context.solution.found, is_sold(context.question, candidates))
+    if sold.is_feasible.any():
+        return []
+    alone = needed_alone(sold, limits)
+    found = alone or needed_together(sold, limits)
     found.sort(key=lambda item: item[1] / item[0].limit_s)
     return [
         Relaxation(
             limit=limit.label,
-            asked=f"{limit.limit_s / MILLISECOND:,.0f} ms",
+            asked=in_ms(limit.limit_s),
             needed=f"{math.ceil(seconds / MILLISECOND):,.0f} ms",
             candidate=describe(context.solution.candidates, row),
             together=not alone,
