@@ -128,13 +128,13 @@ def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, ro
 
 
 def in_ms(seconds: float) -> str:
-    """Milliseconds as messages show them: whole ones from 10 ms on.
+    """Milliseconds as an SLO can take them: whole ones from 10 ms on.
 
     >>> in_ms(0.5), in_ms(0.0005)
     ('500 ms', '0.5 ms')
     """
     milliseconds = seconds / MILLISECOND
-    return f"{milliseconds:,.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
+    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
 
 
 def count_unpriced(placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections) -> None:

@@ -196,7 +196,7 @@ def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
         Relaxation(
             limit=limit.label,
             asked=in_ms(limit.limit_s),
-            needed=f"{math.ceil(seconds / MILLISECOND):,.0f} ms",
+            needed=f"{math.ceil(seconds / MILLISECOND)} ms",
             candidate=describe(context.solution.candidates, row),
             together=not alone,
         )
