@@ -14,7 +14,9 @@ class Verb(NamedTuple):
 
 
 VERBS: tuple[Verb, ...] = (
+    Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
+    Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
 )

@@ -160,6 +160,15 @@ def count(amount: float | None) -> str:
     return f"{amount:,.0f}"
 
 
+def amount(number: float) -> str:
+    """A whole number as it is, any other to three digits, without zeros at the end.
+
+    >>> amount(50.0), amount(0.0123456), amount(0.5)
+    ('50', '0.0123', '0.5')
+    """
+    return count(number) if number == round(number) else significant(number).rstrip("0").rstrip(".")
+
+
 def with_suffix(show: Callable[[float | None], str], value: float | None, suffix: str) -> str:
     """The shown value and its unit; unknown and unlimited stay without one."""
     return show(value) if value is None or math.isinf(value) else show(value) + suffix

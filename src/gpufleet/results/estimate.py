@@ -36,3 +36,8 @@ class ServingEstimate(Result):
     binding_limit: str
     terms: list[ExplainedTerm] = []
     notes: list[str] = []
+
+    @property
+    def is_held(self) -> bool:
+        """Whether all sequences that are said to decode together have room; only a stated batch can lack it."""
+        return self.scenario != "static_batch" or self.batch <= self.largest_batch

@@ -35,7 +35,7 @@ def serving_estimate(
     tpot, ttft = time_bounds(solution.model, "tpot"), time_bounds(solution.model, "ttft")
     grade = Grade(int(grades(solution.model)[0])).label
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
-    requests_per_s, output_tokens_per_s = _rates(serving, float(lengths.output_tokens), tpot, grade)
+    requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
     return ServingEstimate(
         scenario=question.load.scenario,
         model=question.arch.name,
@@ -85,10 +85,12 @@ def _ends(bounds: Bounds, value: float) -> tuple[float, float]:
     return float(low[0]), float(high[0])
 
 
-def _rates(serving: Serving, output_tokens: float, tpot: Bounds, grade: str) -> tuple[Figure, Figure]:
-    """Requests and output tokens per second; they move against TPOT: slower tokens, fewer of them."""
-    rate = float(serving.requests_per_s[0])
+def _rates(question: EstimateQuestion, serving: Serving, tpot: Bounds, grade: str) -> tuple[Figure, Figure]:
+    """Requests and output tokens per second; they move against TPOT, but for arrivals at a rate of their own."""
+    rate, output_tokens = float(serving.requests_per_s[0]), float(question.lengths.output_tokens)
     low, high = rate / float(tpot.high_ratio[0]), rate / float(tpot.low_ratio[0])
+    if question.load.scenario == "open_loop":
+        low = high = rate
     return (
         _figure(rate, "1/s", low, high, grade),
         _figure(rate * output_tokens, "1/s", low * output_tokens, high * output_tokens, grade),

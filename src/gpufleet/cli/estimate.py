@@ -1,0 +1,107 @@
+"""`gpufleet estimate`: how fast a model is on given GPUs, in one layout, under one load."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gpufleet.cli.emit import emit, format_of
+from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb
+from gpufleet.errors import Infeasible
+
+app = verb()
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as H100:8.")]
+InOption = Annotated[str, typer.Option("--in", metavar="TOKENS", help="Tokens of a prompt: 1000, 8k.")]
+OutOption = Annotated[str, typer.Option("--out", metavar="TOKENS", help="Tokens of an answer.")]
+ConcurrencyOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--concurrency", metavar="N", help="Load: N clients, each sends again when it is answered."),
+]
+RateOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--rate", metavar="N/TIME", help="Load: Poisson arrivals, such as 2/s."),
+]
+BatchOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--batch", metavar="N", help="Load: one batch of N, prefilled together."),
+]
+FullQueueOption = Annotated[bool, typer.Option("--full-queue", help="Load: the queue never empties.")]
+TpOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--tp", metavar="N", help="Tensor parallel; all GPUs unless another is said."),
+]
+PpOption = Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline stages.")]
+EpOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--ep", metavar="N", help="GPUs over which whole experts are spread."),
+]
+AttentionDpOption = Annotated[
+    int, typer.Option("--attention-dp", metavar="N", help="Groups that each attend to their own requests.")
+]
+PrecisionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--precision", metavar="NAME", help="Weights: bf16, fp8, int4; by default the checkpoint's own."),
+]
+KvOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8."),
+]
+EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
+VersionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
+]
+InstanceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--instance", metavar="NAME", help="Use the link of this machine, such as g6e.12xlarge."),
+]
+
+
+@app.command()
+def estimate(
+    model: ModelArgument,
+    gpus: GpusOption,
+    input_tokens: InOption,
+    output_tokens: OutOption,
+    concurrency: ConcurrencyOption = None,
+    rate: RateOption = None,
+    batch: BatchOption = None,
+    full_queue: FullQueueOption = False,
+    tp: TpOption = None,
+    pp: PpOption = 1,
+    ep: EpOption = None,
+    attention_dp: AttentionDpOption = 1,
+    precision: PrecisionOption = None,
+    kv_precision: KvOption = None,
+    engine: EngineOption = "vllm",
+    engine_version: VersionOption = None,
+    instance: InstanceOption = None,
+    explain: ExplainOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """TTFT, TPOT and tokens per second of one copy of MODEL under exactly one load, with ranges and a grade."""
+    from gpufleet.api.estimate import estimate as estimate_serving
+    from gpufleet.report.estimate import estimate_page, estimate_rows_page
+    from gpufleet.units import parse_count, parse_rate, parse_tokens
+
+    result = estimate_serving(
+        model,
+        gpus,
+        input_tokens=parse_tokens(input_tokens),
+        output_tokens=parse_tokens(output_tokens),
+        concurrency=None if concurrency is None else parse_count(concurrency),
+        rate=None if rate is None else parse_rate(rate),
+        batch=None if batch is None else parse_count(batch),
+        full_queue=full_queue,
+        tp=tp, pp=pp, ep=ep, attention_dp=attention_dp,
+        precision=precision, kv_precision=kv_precision,
+        engine=engine, engine_version=engine_version,
+        instance=instance,
+    )  # fmt: skip
+    is_rows = (output or format_of(out_file)) is OutputFormat.CSV
+    emit(result, estimate_rows_page(result) if is_rows else estimate_page(result, explain=explain), output, out_file)
+    return 0 if result.is_held else Infeasible.exit_code

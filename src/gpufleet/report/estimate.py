@@ -1,0 +1,165 @@
+"""The answer of `gpufleet estimate` as a page: latency and throughput of one copy, what binds, and why."""
+
+from __future__ import annotations
+
+from gpufleet.report.grades import grade_line
+from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.results.base import Figure
+from gpufleet.results.estimate import ServingEstimate
+from gpufleet.units import MICROSECOND
+
+LOADS = {
+    "closed_loop": "{load} concurrent clients",
+    "open_loop": "{load} requests/s",
+    "static_batch": "one batch of {load}",
+    "full_queue": "a queue that never empties",
+}
+MEANING = {
+    "closed_loop": "Clients send again as soon as they are answered; latencies are means.",
+    "open_loop": "Poisson arrivals; latencies are means.",
+    "static_batch": "All sequences are prefilled together and decoded to the end.",
+    "full_queue": "TTFT is of the engine alone: how long requests queue is not known.",
+}
+LIMITS = ("KV room", "the engine's largest batch")
+
+
+def estimate_page(result: ServingEstimate, *, explain: bool = False) -> Page:
+    """Headline, what binds, figures; on request the decode step by operator and the inputs."""
+    tables = [why_table(result), figures_table(result)] if result.is_held else []
+    if explain:
+        tables += [step_table(result), inputs_table(result)]
+    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
+
+
+def estimate_rows_page(result: ServingEstimate) -> Page:
+    """The figures alone: what a CSV holds."""
+    return Page(headline(result), [figures_table(result)])
+
+
+def headline(result: ServingEstimate) -> str:
+    """What is served by what, and how fast, in one sentence."""
+    if not result.is_held:
+        return f"{subject(result)}, {load_text(result)}: does not fit, at most {count(result.largest_batch)} at once."
+    tpot, ttft, rate = result.tpot_s, result.ttft_s, result.output_tokens_per_s
+    return (
+        f"{subject(result)}, {load_text(result)}: TTFT {time_text(ttft)}, TPOT {time_text(tpot)}, "
+        f"{rate_text(rate)} output tokens/s."
+    )
+
+
+def subject(result: ServingEstimate) -> str:
+    """The copy of the model that is asked about."""
+    what = f"{result.model} in {result.weight_format} on {result.num_gpus}x {result.gpu} ({result.layout})"
+    return f"{what} with {result.engine}"
+
+
+def load_text(result: ServingEstimate) -> str:
+    """The load in words."""
+    given = {i.name: i.value for i in result.inputs}
+    load = given.get(result.scenario.replace("_", " "), "")
+    return LOADS[result.scenario].format(load=load)
+
+
+def time_text(figure: Figure) -> str:
+    """Seconds with their range, in words."""
+    return ranged_duration(figure.value, figure.low, figure.high)
+
+
+def rate_text(figure: Figure) -> str:
+    """A rate with its range, where it has one."""
+    if figure.low == figure.high:
+        return amount(figure.value)
+    return ranged(figure.value, figure.low, figure.high, digits=3)
+
+
+def why_table(result: ServingEstimate) -> Table:
+    """Limit, memory, load and grade, a line each."""
+    lines = [
+        binding_line(result),
+        f"Memory: {result.verdict}; {amount(result.batch)} sequences decode at a time, at most "
+        f"{count(result.largest_batch)} fit.",
+        MEANING[result.scenario],
+        *load_line(result),
+        grade_line(result.grade),
+    ]
+    return Table([], [], "Why", [f"  {line}" for line in lines], empty="")
+
+
+def binding_line(result: ServingEstimate) -> str:
+    """What keeps clients waiting, or the operator that takes most of a decode step."""
+    if result.binding_limit in LIMITS:
+        return f"Binding limit: {result.binding_limit}: further clients wait for a place."
+    total_s = sum(term.value for term in result.terms)
+    share = next((t.value / total_s for t in result.terms if t.name == result.binding_limit), None)
+    taken = "most" if share is None else percent(share)
+    return f"Binding limit: {result.binding_limit}, {taken} of the kernel time of a decode step."
+
+
+def load_line(result: ServingEstimate) -> list[str]:
+    """How near saturation the load is."""
+    if result.scenario != "open_loop" or result.load_ratio is None:
+        return []
+    return [f"Load factor {result.load_ratio:.2f} of what this copy sustains."]
+
+
+def figures_table(result: ServingEstimate) -> Table:
+    """Latency and throughput with their ranges."""
+    columns = [
+        Column("figure", "figure"),
+        Column("shown", "expected (80% range)", align="right", where="text"),
+        *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
+        Column("grade", "grade"),
+    ]
+    times = {"TTFT": result.ttft_s, "TPOT": result.tpot_s, "latency, arrival to last token": result.latency_s}
+    rates = {
+        "output tokens/s": result.output_tokens_per_s,
+        "output tokens/s per GPU": per_gpu(result.output_tokens_per_s, result.num_gpus),
+        "requests/s": result.requests_per_s,
+    }
+    rows = [figure_row(name, f, time_text(f)) for name, f in times.items()]
+    rows += [figure_row(name, f, rate_text(f)) for name, f in rates.items()]
+    return Table(columns, rows)
+
+
+def per_gpu(figure: Figure, num_gpus: int) -> Figure:
+    """A rate shared by all GPUs."""
+    low, high = (None if end is None else end / num_gpus for end in (figure.low, figure.high))
+    return figure.model_copy(update={"value": figure.value / num_gpus, "low": low, "high": high})
+
+
+def figure_row(name: str, figure: Figure, shown: str) -> Row:
+    """The cells of one figure."""
+    return {"figure": name, "shown": shown, **figure.model_dump()}
+
+
+def step_table(result: ServingEstimate) -> Table:
+    """Kernel time of one decode step by operator."""
+    total_s = sum(term.value for term in result.terms)
+    columns = [
+        Column("name", "operator"),
+        Column("us", "µs", align="right"),
+        Column("share", "share", align="right"),
+        Column("formula", "formula", wraps=True),
+    ]
+    rows = [
+        {
+            "name": term.name,
+            "us": count(term.value / MICROSECOND),
+            "share": percent(term.value / total_s),
+            "formula": term.formula,
+        }
+        for term in result.terms
+    ]
+    rows.append({"name": "all kernels", "us": count(total_s / MICROSECOND), "share": "100%", "formula": ""})
+    note = (
+        "TPOT is the kernels as the engine runs them, its own time between steps, and the prompts of other requests "
+        f"in the same steps: {time_text(result.tpot_s)}."
+    )
+    return Table(columns, rows, f"One decode step of {amount(result.batch)} sequences, all layers", [note])
+
+
+def inputs_table(result: ServingEstimate) -> Table:
+    """Every input as it was read, with where it came from."""
+    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
+    return Table(columns, [i.model_dump() for i in result.inputs], "Inputs")

@@ -1,0 +1,357 @@
+"""The answer of `gpufleet plan serve` as a page: what to rent, why, what else serves, what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+
+from gpufleet.report.grades import grade_line
+from gpufleet.report.numbers import (
+    amount,
+    count,
+    duration,
+    percent,
+    ranged,
+    ranged_duration,
+    significant,
+    usd,
+    usd_per_hour,
+    usd_per_month,
+)
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.plan_explained import explained_tables
+from gpufleet.report.text import cut
+from gpufleet.results.plan import Deployment, RejectionCount, ServePlan
+
+SHOWN_REJECTIONS = 6
+UNVARIED = 12
+NARROW_PAGE, SHORT_MACHINE = 100, 26
+EVERYWHERE = "all"
+BINDING = {
+    "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
+    "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
+    "one replica is enough": "One replica is enough: no limit is near.",
+}
+
+
+def plan_page(
+    plan: ServePlan,
+    *,
+    explain: bool = False,
+    all_rejections: bool = False,
+    today: date | None = None,
+    width: int = NARROW_PAGE,
+) -> Page:
+    """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
+    tables = answer_tables(plan, width) if plan.deployments else [relaxation_table(plan)]
+    tables.append(rejection_table(plan.rejections, all_rejections))
+    if explain:
+        tables += explained_tables(plan)
+    return Page(headline(plan), tables, notes(plan, today))
+
+
+def plan_rows_page(plan: ServePlan) -> Page:
+    """The ranking alone: what a CSV holds."""
+    return Page(headline(plan), [ranking_table(plan)])
+
+
+def answer_tables(plan: ServePlan, width: int) -> list[Table]:
+    """Reasons, objectives and ranking of a plan that has an answer."""
+    return [why_table(plan), objective_table(plan), ranking_table(plan, width)]
+
+
+def headline(plan: ServePlan) -> str:
+    """The answer in one sentence."""
+    asked = f"{plan.model} at {amount(plan.rate_requests_per_s)} requests/s"
+    if not plan.deployments:
+        return f"{asked}: {why_nothing(plan)}"
+    d = plan.answer
+    rented = f"{d.instance_count}x {d.cloud} {d.instance} ({gpus(d)}), {place(d)}, {kind(d)}"
+    tokens = f"{usd(d.usd_per_million_output_tokens)} per 1M output tokens"
+    price = f"{usd_per_hour(d.usd_per_hour)}, {usd_per_month(d.usd_per_month)}, {tokens}"
+    return f"{asked}: {rented}: {about(d)}{price}."
+
+
+def why_nothing(plan: ServePlan) -> str:
+    """Why there is no answer."""
+    if plan.relaxations:
+        return "nothing on offer keeps every objective."
+    if not plan.rejections:
+        return "nothing on offer runs it."
+    first = plan.rejections[0]
+    return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
+
+
+def gpus(d: Deployment) -> str:
+    """All GPUs that are paid for."""
+    return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
+
+
+def place(d: Deployment) -> str:
+    """The region, or that the price holds in all."""
+    return "any region" if d.region == EVERYWHERE else d.region
+
+
+def kind(d: Deployment) -> str:
+    """The price kind in words."""
+    return d.price_kind.replace("_", " ")
+
+
+def about(d: Deployment) -> str:
+    """The mark of a price that was estimated."""
+    return "~" if d.price_basis == "estimated" else ""
+
+
+def plural(number: float, noun: str) -> str:
+    """A count with its noun."""
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
+def why_table(plan: ServePlan) -> Table:
+    """The reasons for the answer, a line each."""
+    d = plan.answer
+    lines = [
+        layout_line(d),
+        capacity_line(plan, d),
+        binding_line(plan, d),
+        f"Load factor {d.load_ratio:.2f} of what a replica sustains; {significant(d.batch, 2)} sequences decode "
+        f"at a time, {count(d.largest_batch)} fit.",
+        grade_line(d.grade),
+        f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
+        f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
+        *steadier_line(plan),
+        *spot_line(plan),
+    ]
+    return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
+
+
+def layout_line(d: Deployment) -> str:
+    """Replicas, layout, formats, engine and GPUs without work."""
+    size = plural(d.gpus_per_replica, "GPU") + (" each" if d.replicas > 1 else "")
+    idle = "no GPU idle" if not d.idle_gpus else f"{plural(d.idle_gpus, 'GPU')} idle but paid for"
+    return (
+        f"{plural(d.replicas, 'replica')} of {d.layout} ({size}) in {d.weight_format} with {d.engine}, "
+        f"KV cache {d.kv_precision}; {idle}."
+    )
+
+
+def capacity_line(plan: ServePlan, d: Deployment) -> str:
+    """What all replicas carry beside what is asked."""
+    c = d.requests_per_s_capacity
+    carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
+    return f"Carries {carried}: {percent(d.headroom_ratio)} headroom, {percent(plan.headroom_wanted_ratio)} wanted."
+
+
+def binding_line(plan: ServePlan, d: Deployment) -> str:
+    """What forbids more load on a replica."""
+    if d.binding_limit in plan.objectives:
+        return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
+    return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+
+
+def steadier_line(plan: ServePlan) -> list[str]:
+    """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
+    if not plan.answer.is_tight:
+        return []
+    steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
+    if steady is None:
+        others = ", as in every row below" if len(plan.deployments) > 1 else ""
+        return [f"Tight: at the high end of its range an objective breaks{others}."]
+    row, d = steady
+    price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
+    return [f"Tight: at the high end of its range an objective breaks; row {row} ({price}) keeps all there too."]
+
+
+def spot_line(plan: ServePlan) -> list[str]:
+    """The cheapest spot offer of what was placed."""
+    d = plan.spot_alternative
+    if d is None:
+        return []
+    machines = f"{d.instance_count}x {d.cloud} {d.instance}, {place(d)}"
+    price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
+    if d.usd_per_hour >= plan.answer.usd_per_hour:
+        return [f"Spot is no cheaper: from {price} ({machines})."]
+    often = f", interrupted {d.interruption} of the time" if d.interruption else ""
+    return [f"On spot {price} ({machines}){often}; machines can be taken away."]
+
+
+def objective_table(plan: ServePlan) -> Table:
+    """Latency of the answer: expected, range, limit and what is left of it."""
+    columns = [
+        Column("name", "objective" if plan.objectives else "figure"),
+        Column("expected", "expected (80% range)", align="right"),
+    ]
+    limits = [
+        Column("limit", "limit", align="right"),
+        Column("slack", "slack", align="right"),
+        Column("holds", "at the high end"),
+    ]
+    columns += limits if plan.objectives else []
+    lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
+    return Table(columns, [objective_row(plan, name) for name in plan.answer.latency], f"Latency with {lengths}")
+
+
+def objective_row(plan: ServePlan, name: str) -> Row:
+    """One latency figure beside its limit, where it has one."""
+    figure, limit_s = plan.answer.latency[name], plan.objectives.get(name)
+    row = {"name": name, "expected": ranged_duration(figure.value, figure.low, figure.high)}
+    if limit_s is None:
+        return {**row, "limit": "none", "slack": "-", "holds": "-"}
+    holds = "holds" if (figure.high or figure.value) <= limit_s else "breaks"
+    return {**row, "limit": duration(limit_s), "slack": percent(1 - figure.value / limit_s), "holds": holds}
+
+
+def ranking_table(plan: ServePlan, width: int = NARROW_PAGE) -> Table:
+    """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
+    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
+    rows = [ranking_row(rank, d, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    tight = any(d.is_tight for d in plan.deployments)
+    legend = ["tight: holds as expected, breaks an objective at the high end of its range."] if tight else []
+    estimated = any(d.price_basis == "estimated" for d in plan.deployments)
+    legend += ["~: the price is estimated."] if estimated else []
+    chosen = 0 if rows else None
+    return Table(ranking_columns(plan), rows, "Cheapest first, one row per machine type", legend, chosen)
+
+
+def ranking_columns(plan: ServePlan) -> list[Column]:
+    """Columns of the ranking: for files, then the essential ones, then what wide pages hold."""
+    objectives = list(plan.answer.latency) if plan.deployments else []
+    return [
+        *(Column(key, key, where="data") for key in FILE_COLUMNS),
+        *(Column(f"{name}{end}_s", name, where="data") for name in objectives for end in ("", "_low", "_high")),
+        Column("row", "", align="right", where="text"),
+        Column("price", "$/h", align="right", where="text"),
+        Column("machines", "machines", where="text"),
+        Column("place", "region", priority=3, where="text"),
+        Column("gpus", "GPUs", where="text"),
+        Column("shape", "replicas", where="text"),
+        *varied_columns(plan.deployments),
+        *(Column(f"{name}_text", name, align="right", priority=2, where="text") for name in objectives),
+        Column("headroom_ratio", "spare", percent, "right", 1),
+        *([Column("verdict", "range")] if plan.objectives else []),
+        Column("grade", "grade", priority=4),
+        Column("usd_per_month", "$/mo", usd, "right", 5),
+        Column("usd_per_million_output_tokens", "$/1M out", usd, "right", 6),
+        Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
+        Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
+        Column("binding_limit", "binds", priority=10),
+        Column("price_as_of", "price of", str, priority=11),
+    ]
+
+
+def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:
+    """Weights and engine: worth a narrow page's room where the rows differ in them."""
+    ones = {"weights": {d.weight_format for d in deployments}, "engine": {d.engine for d in deployments}}
+    return [
+        Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
+        for name, values in ones.items()
+    ]
+
+
+FILE_COLUMNS = (
+    "usd_per_hour", "usd_per_request", "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance",
+    "price_kind", "price_basis", "price_source", "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
+    "interruption", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
+    "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
+)  # fmt: skip
+
+
+def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
+    """The cells of one deployment."""
+    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
+    cells: dict[str, object] = {
+        **d.model_dump(exclude={"latency"}),
+        "row": str(rank),
+        "price": about(d) + usd(d.usd_per_hour),
+        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "place": place(d),
+        "gpus": gpus(d),
+        "shape": f"{d.replicas}x {d.layout}",
+        "weights_text": d.weight_format,
+        "engine_text": d.engine,
+        "verdict": "tight" if d.is_tight else "holds",
+        "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
+        "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
+        "requests_per_s_capacity": d.requests_per_s_capacity.value,
+    }
+    for name, figure in d.latency.items():
+        cells[f"{name}_text"] = duration(figure.value)
+        cells |= {f"{name}_s": figure.value, f"{name}_low_s": figure.low, f"{name}_high_s": figure.high}
+    return cells
+
+
+def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> Table:
+    """Why candidates were rejected, the commonest reason first, each with its nearest miss."""
+    columns = [
+        Column("count", "count", count, "right"),
+        Column("reason", "reason", wraps=True),
+        Column("best", "nearest miss", wraps=True),
+    ]
+    shown = rejections if everything else rejections[:SHOWN_REJECTIONS]
+    hidden = rejections[len(shown) :]
+    more = f"And {plural(sum(r.count for r in hidden), 'candidate')} for {plural(len(hidden), 'more reason')}: "
+    title = f"Rejected: {plural(sum(r.count for r in rejections), 'candidate')}"
+    notes = [f"{more}--show rejected."] if hidden else []
+    return Table(columns, [r.model_dump() for r in shown], title, notes, empty="Nothing was rejected.")
+
+
+def relaxation_table(plan: ServePlan) -> Table:
+    """The smallest change of the objectives after which something serves."""
+    columns = [
+        Column("limit", "objective"),
+        Column("asked", "asked", align="right"),
+        Column("needed", "needed", align="right"),
+        Column("candidate", "then possible with", wraps=True),
+    ]
+    rows = [r.model_dump() for r in plan.relaxations]
+    together = any(r.together for r in plan.relaxations)
+    how = "No single one is enough: all of these at once." if together else "Any one of these is enough."
+    notes = [how] if len(rows) > 1 else []
+    notes += untried_line(plan)
+    return Table(columns, rows, "The smallest change that helps", notes, empty="No change of the objectives helps.")
+
+
+def untried_line(plan: ServePlan) -> list[str]:
+    """What the question left out of the search and may help."""
+    origins = {i.name: i.origin for i in plan.inputs}
+    untried = [
+        *(["lower precision (--allow-lower-precision)"] if origins.get("weights") == "checkpoint" else []),
+        *(["other engines (--engine all)"] if origins.get("engine") == "default" else []),
+        *([f"more {narrowed}" for narrowed in ("clouds", "regions", "GPUs") if origins.get(narrowed) != "default"]),
+    ]
+    return [f"Not tried: {', '.join(untried)}."] if untried else []
+
+
+def notes(plan: ServePlan, today: date | None) -> list[str]:
+    """How names were read, what was assumed, price sources, and how much was searched."""
+    is_free = bool(plan.deployments) and not plan.objectives
+    free = ["No objective was asked for (--slo): the cheapest that keeps up."] if is_free else []
+    searched = (
+        f"Searched {count(plan.num_layouts)} layouts, {count(plan.num_configurations)} configurations, "
+        f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
+    )
+    read = [f"{note.rstrip('.')}." for note in plan.notes]
+    return [*read, *free, *assumed_line(plan), *price_lines(plan, today), searched]
+
+
+def assumed_line(plan: ServePlan) -> list[str]:
+    """Inputs that nobody gave."""
+    assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
+    open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
+    parts = [
+        *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
+        *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
+        *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
+        *([f"all {', '.join(open_to_all)}"] if open_to_all else []),
+    ]
+    return [f"Assumed: {'; '.join(parts)}."] if parts else []
+
+
+def price_lines(plan: ServePlan, today: date | None) -> list[str]:
+    """Sources of the shown prices with their dates, and the age of the oldest."""
+    if not plan.price_sources:
+        return []
+    dated = ", ".join(f"{source.id} {source.as_of}" for source in plan.price_sources)
+    oldest = min(source.as_of for source in plan.price_sources)
+    age = "" if today is None else f", {count(max((today - oldest).days, 0))} days old"
+    return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]
