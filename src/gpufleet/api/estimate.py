@@ -142,7 +142,12 @@ def checked_layout(
     arch: Architecture, weights: WeightFormat, number: int, tp: int | None, pp: int, ep: int | None, attention_dp: int
 ) -> Layout:
     """The stated layout, TP over all GPUs where nothing is stated; a rule that it breaks is Infeasible."""
-    for name, parts in (("pp", pp), ("attention_dp", attention_dp), ("tp", tp or 1), ("ep", ep or 1)):
+    for name, parts in (
+        ("pp", pp),
+        ("attention_dp", attention_dp),
+        ("tp", 1 if tp is None else tp),
+        ("ep", 1 if ep is None else ep),
+    ):
         if not 1 <= parts <= MOST_DEVICES:
             raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
     tensor = tp or max(number // (pp * attention_dp), 1)

@@ -40,7 +40,7 @@ QUALITY_COST = {
     "nvfp4": "nvfp4 weights: about 1 % below bf16, more on small models (published NVFP4 model cards)",
 }
 DEFAULT_HEADROOM = 0.2
-MOST_REQUESTS_PER_S = 1e6
+LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -168,15 +168,16 @@ def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
 def demand_of(request: ServeRequest) -> Demand:
     """Rate, lengths, objectives, headroom and replicas, checked."""
     checked_lengths(request.input_tokens, request.output_tokens)
-    if not 0 < request.rate <= MOST_REQUESTS_PER_S:
-        raise UsageError("the rate is out of range", found=request.rate, expected=f"up to {MOST_REQUESTS_PER_S:g}/s")
+    if not LEAST_REQUESTS_PER_S <= request.rate <= MOST_REQUESTS_PER_S:
+        expected = f"from {LEAST_REQUESTS_PER_S:g}/s to {MOST_REQUESTS_PER_S:,.0f}/s"
+        raise UsageError("the rate is out of range", found=request.rate, expected=expected)
     headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
     if not 0 <= headroom <= 10:
         raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
     replicas = 1 if request.min_replicas is None else request.min_replicas
     if not 1 <= replicas <= 10_000:
         raise UsageError("the number of replicas is out of range", found=replicas, expected="from 1 to 10,000")
-    slo = request.slo if isinstance(request.slo, Slo) else parse_slo(request.slo) if request.slo else Slo()
+    slo = request.slo if isinstance(request.slo, Slo) else Slo() if request.slo is None else parse_slo(request.slo)
     return Demand(Workload(request.input_tokens, request.output_tokens, request.rate, slo), headroom, replicas)
 
 

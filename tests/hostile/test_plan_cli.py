@@ -1,0 +1,164 @@
+"""`plan serve` and `estimate` under hostile input: one message, the right exit code, no traceback."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from gpufleet.cli import main
+
+PLAN = ("plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200")
+ESTIMATE = ("estimate", "llama-3.1-8b", "--gpus", "H100:1", "--in", "1000", "--out", "200")
+
+
+class Case(NamedTuple):
+    """Words after `gpufleet`, what the message must contain, and the exit code."""
+
+    words: tuple[str, ...]
+    told: tuple[str, ...] = ()
+    code: int = 2
+
+
+def plan(*more: str) -> tuple[str, ...]:
+    """A sound question with options changed: of two that are alike the last counts."""
+    return (*PLAN, *more)
+
+
+def estimate(*more: str) -> tuple[str, ...]:
+    return (*ESTIMATE, *more)
+
+
+CASES = [
+    Case(("plan", "serve"), ("MODEL",)),
+    Case(("plan", "serve", "llama-3.1-8b"), ("--rate is missing", "50/s")),
+    Case(("plan", "serve", "llama-3.1-8b", "--rate", "5/s"), ("--in is missing",)),
+    Case(("plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "9"), ("--out is missing",)),
+    Case(("plan", "serve", "lama-3.1-8b", *PLAN[3:]), ("llama-3.1-8b",)),
+    Case(("plan", "serve", "truncated.json", *PLAN[3:]), ("not JSON", "truncated.json")),
+    Case(("plan", "serve", "missing.json", *PLAN[3:]), ("missing.json",)),
+    Case(("plan", "sreve"), ("serve",)),
+    Case(plan("--rate", "50"), ("50/s",)),
+    Case(plan("--rate", "nan/s")),
+    Case(plan("--rate", "inf/s")),
+    Case(plan("--rate", "-5/s")),
+    Case(plan("--rate", "0/s")),
+    Case(plan("--rate", "1e12/s"), ("out of range",)),
+    Case(plan("--rate", "1e-300/s")),
+    Case(plan("--in", "0")),
+    Case(plan("--in", "1e300")),
+    Case(plan("--out", "-3")),
+    Case(plan("--out", "lots")),
+    Case(plan("--slo", "ttft<"), ("ttft.p95<500ms",)),
+    Case(plan("--slo", "garbage"), ("ttft.p95<500ms",)),
+    Case(plan("--slo", "")),
+    Case(plan("--slo", "ttft<500"), ("500ms",)),
+    Case(plan("--slo", "tfft<500ms"), ("ttft",)),
+    Case(plan("--slo", "ttft.p97<500ms"), ("p95",)),
+    Case(plan("--slo", "ttft<1ms,ttft<2ms"), ("twice",)),
+    Case(plan("--headroom", "500%"), ("20%",)),
+    Case(plan("--headroom", "-20%")),
+    Case(plan("--headroom", "nan")),
+    Case(plan("--min-replicas", "0")),
+    Case(plan("--min-replicas", "1.5"), ("whole",)),
+    Case(plan("--min-replicas", "1e9"), ("out of range",)),
+    Case(plan("--rows", "0")),
+    Case(plan("--clouds", "awss"), ("aws",)),
+    Case(plan("--clouds", ","), ("empty list",)),
+    Case(plan("--regions", "us-esat-1"), ("us-east-1",)),
+    Case(plan("--gpus", "H1000"), ("H100",)),
+    Case(plan("--pricing", "spott"), ("spot",)),
+    Case(plan("--engine", "vlmm"), ("vllm",)),
+    Case(plan("--precision", "fp88"), ("fp8",)),
+    Case(plan("--kv-precision", "bf61"), ("bf16",)),
+    Case(plan("--show", "everything"), ("rejected",)),
+    Case(plan("--clods", "aws"), ("--clouds",)),
+    Case(plan("--pricing", "commit_3y", "--clouds", "lambda"), ("no offer",), 5),
+    Case(plan("--out-file", "missing/folder/plan.json"), ("cannot write",)),
+    Case(plan("--workload", "missing.yaml"), ("missing.yaml",)),
+    Case(plan("--workload", "unknown_key.yaml"), ("modle", "model")),
+    Case(plan("--workload", "words.yaml"), ("key: value",)),
+    Case(("plan", "serve", "--workload", "no_rate.yaml"), ("--rate is missing",)),
+    Case(("plan", "serve", "--workload", "bad_rate.yaml"), ("50/s",)),
+    Case(("estimate",), ("MODEL",)),
+    Case(("estimate", "llama-3.1-8b"), ("--gpus",)),
+    Case(estimate(), ("one load",)),
+    Case(estimate("--rate", "2/s", "--batch", "4"), ("one load",)),
+    Case(estimate("--rate", "2")),
+    Case(estimate("--concurrency", "0")),
+    Case(estimate("--concurrency", "nan")),
+    Case(estimate("--batch", "1e12"), ("1,000,000",)),
+    Case(estimate("--full-queue", "--gpus", "H100:0")),
+    Case(estimate("--full-queue", "--gpus", "H1000:1"), ("H100",)),
+    Case(estimate("--full-queue", "--tp", "3"), ("TP3",)),
+    Case(estimate("--full-queue", "--tp", "0"), ("--tp",)),
+    Case(estimate("--full-queue", "--ep", "7")),
+    Case(estimate("--full-queue", "--pp", "-1"), ("--pp",)),
+    Case(estimate("--full-queue", "--in", "0")),
+    Case(estimate("--full-queue", "--instance", "g6e.12xlarg"), ("g6e.12xlarge",)),
+    Case(estimate("--full-queue", "--engine", "vlmm"), ("vllm",)),
+    Case(estimate("--full-queue", "--precision", "fp99"), ("fp8",)),
+    Case(("estimate", "llama-3.3-70b", *ESTIMATE[2:], "--full-queue"), ("short by",), 3),
+    Case(estimate("--rate", "5000/s"), ("one replica sustains",), 3),
+]
+
+
+@pytest.fixture
+def hostile_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The working folder, with files that no reader should trust."""
+    texts = {
+        "truncated.json": json.dumps({"model_type": "llama", "hidden_size": 4096})[:-5],
+        "unknown_key.yaml": "modle: llama-3.1-8b\n",
+        "words.yaml": "just words\n",
+        "no_rate.yaml": "model: llama-3.1-8b\nin: 10\nout: 10\n",
+        "bad_rate.yaml": "model: llama-3.1-8b\nrate: 50\nin: 10\nout: 10\n",
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: " ".join(case.words))
+def test_one_message_and_the_right_exit_code(
+    case: Case, hostile_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert hostile_folder.is_dir()
+    code = main(case.words)
+    said = capsys.readouterr()
+    assert (code, said.out) == (case.code, "")
+    assert said.err.startswith("gpufleet: error: ")
+    assert said.err.count("\n") == 1
+    assert "our bug" not in said.err
+    for part in case.told:
+        assert part in said.err
+
+
+def test_nobody_is_asked_for_the_rate_that_the_file_spells_out(
+    hostile_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(("plan", "serve", "--workload", str(hostile_folder / "no_rate.yaml"), "--rate", "1/s")) == 0
+    assert "1 requests/s" in capsys.readouterr().out
+
+
+def test_a_reader_that_leaves_is_no_error() -> None:
+    command = [sys.executable, "-m", "gpufleet", *PLAN]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()
+        assert process.stderr.read() == ""
+        assert process.wait(timeout=60) == 0
+
+
+def test_an_answer_that_cannot_be_written_leaves_no_half_file(
+    hostile_folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = sorted(hostile_folder.iterdir())
+    assert main(plan("--out-file", ".")) == 2
+    assert "cannot write" in capsys.readouterr().err
+    assert sorted(hostile_folder.iterdir()) == before
