@@ -5,7 +5,7 @@
 
 An example is a ```console block with a line `$ gpufleet ...`, the output below it. `# exit 3` after the command
 names an exit code other than 0. A line `...` in the output stands for any lines. A command without output below it
-is run and only its exit code is checked. Nothing is normalised but wall-clock times such as `in 0.84 s`.
+is run and only its exit code is checked. Nothing is normalised but what the clock decides: `in 0.84 s`, `324 days old`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 EXIT_CODE = re.compile(r"\s+# exit (\d+)$")
-WALL_CLOCK = re.compile(r"\bin \d+(?:\.\d+)? s\b")
+WALL_CLOCK = re.compile(r"\bin \d+(?:\.\d+)? s\b|\b[\d,]+ days? old\b")
 ELISION = "..."
 
 
@@ -89,7 +89,7 @@ def agrees(shown: str, printed: str) -> bool:
 
 def timeless(text: str) -> str:
     """The text without what differs from run to run, and without spaces at line ends."""
-    return "\n".join(line.rstrip() for line in WALL_CLOCK.sub("in _ s", text).split("\n"))
+    return "\n".join(line.rstrip() for line in WALL_CLOCK.sub("_", text).split("\n"))
 
 
 def problem_of(example: Example) -> str | None:

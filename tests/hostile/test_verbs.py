@@ -109,7 +109,7 @@ CASES = [
     Case("plan serve --workload huge.json", ("at most 1 MB",)),
     Case("plan serve", ("MODEL",)),
     Case("plan sevre", ("serve",)),
-    Case("estimate llama-3.3-70bb --gpus H100:8", ("llama-3.3-70b",)),
+    Case("estimate llama-3.3-70bb --gpus H100:8 --in 1000 --out 10 --full-queue", ("llama-3.3-70b",)),
     Case("accuracy missing.csv", ("missing.csv",)),
     Case("accuracy words.json"),
 ]

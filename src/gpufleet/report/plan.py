@@ -155,11 +155,11 @@ def steadier_line(plan: ServePlan) -> list[str]:
         return []
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
-        others = ", as in every row below" if len(plan.deployments) > 1 else ""
-        return [f"Tight: at the high end of its range an objective breaks{others}."]
+        others = ", as in all rows" if len(plan.deployments) > 1 else ""
+        return [f"Tight: an objective breaks at the high end of its range{others}."]
     row, d = steady
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    return [f"Tight: at the high end of its range an objective breaks; row {row} ({price}) keeps all there too."]
+    return [f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps all there too."]
 
 
 def spot_line(plan: ServePlan) -> list[str]:
@@ -353,5 +353,5 @@ def price_lines(plan: ServePlan, today: date | None) -> list[str]:
         return []
     dated = ", ".join(f"{source.id} {source.as_of}" for source in plan.price_sources)
     oldest = min(source.as_of for source in plan.price_sources)
-    age = "" if today is None else f", {count(max((today - oldest).days, 0))} days old"
+    age = "" if today is None else f", {plural(max((today - oldest).days, 0), 'day')} old"
     return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]
