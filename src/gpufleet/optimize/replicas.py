@@ -25,7 +25,7 @@ from gpufleet.memory.fit import MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
-from gpufleet.units import GIB
+from gpufleet.units import GIB, MIB
 
 
 @dataclass
@@ -128,15 +128,14 @@ def _formats(
 ) -> list[tuple[int, int]]:
     """Pairs of weight and KV format that this engine runs on this accelerator."""
     palette, runs = choices.palette, []
-    for i, weights in enumerate(palette.weight_formats):
-        reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False)
+    for i, (weights, j) in enumerate(zip(palette.weight_formats, choices.kv_of_format, strict=True)):
+        kv = palette.kv_precisions[j]
+        reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False) or kv_refusal(engine, gpu, kv)
         if reason:
             rejections.add(_without_name(reason, gpu), f"{gpu.name} in {weights.name}")
         else:
-            runs.append(i)
-    return [
-        (i, j) for i in runs if kv_refusal(engine, gpu, palette.kv_precisions[j := choices.kv_of_format[i]]) is None
-    ]
+            runs.append((i, j))
+    return runs
 
 
 def _without_name(reason: str, gpu: Accelerator) -> str:
@@ -191,9 +190,13 @@ def keep_fitting(candidates: Candidates, space: Room, rejections: Rejections) ->
     short = np.broadcast_to(np.asarray(space.budget.short_by_bytes, dtype=np.float64), fits.shape)
     for row in np.flatnonzero(~fits):
         missing = max(float(short[row]), 0.0)
-        what = f"{describe(candidates, int(row))}: short by {missing / GIB:.1f} GiB per GPU"
+        what = f"{describe(candidates, int(row))}: short by {_shortage(missing)} per GPU"
         rejections.add("does not fit in memory", what, missing)
     return fits
+
+
+def _shortage(missing_bytes: float) -> str:
+    return f"{missing_bytes / GIB:.1f} GiB" if missing_bytes >= GIB / 10 else f"{missing_bytes / MIB:.0f} MiB"
 
 
 def describe(candidates: Candidates, row: int) -> str:

@@ -34,8 +34,9 @@ def wait_percentile_s(
     """
     load = np.asarray(load_ratio, dtype=np.float64)
     waits = load > 1 - quantile
-    mean_when_waiting = mean_wait_s(load, mean_service_s, squared_variation) / np.where(waits, load, 1.0)
-    return np.where(waits, mean_when_waiting * np.log(np.where(waits, load, 1.0) / (1 - quantile)), 0.0)
+    busy = np.where(waits, np.minimum(load, 1.0), 1.0)
+    mean_when_waiting = mean_wait_s(load, mean_service_s, squared_variation) / busy
+    return np.where(waits, mean_when_waiting * np.log(busy / (1 - quantile)), 0.0)
 
 
 def poisson_percentile(quantile: float, mean: Floats) -> FloatArray:

@@ -1,0 +1,107 @@
+"""Which step constants belong to which version of an engine."""
+
+import math
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.catalog import engine_eras
+from gpufleet.catalog.engine_eras import EngineEra, era_of, load_engine, load_eras, version_key, with_era
+from gpufleet.catalog.engines import find_engine
+from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.provenance import Sourced
+
+ENGINES = sorted(load_eras())
+
+
+def test_versions_are_ordered_as_their_makers_number_them() -> None:
+    ordered = ["0.4.2", "0.6", "0.8.0", "0.10.1", "v0.12.0", "1.0.0rc3", "1.2.0rc6.post3", "10.0", "gpt-oss-dev"]
+    assert [version_key(v) for v in ordered] == sorted(version_key(v) for v in ordered)
+
+
+def test_a_leading_v_and_spaces_do_not_matter() -> None:
+    assert version_key(" v0.8.0 ") == version_key("0.8.0") == (0, 8, 0)
+
+
+@given(st.lists(st.integers(0, 50), min_size=1, max_size=4), st.integers(1, 20))
+def test_a_later_number_in_any_place_is_a_later_version(numbers: list[int], step: int) -> None:
+    for place in range(len(numbers)):
+        later = [*numbers[:place], numbers[place] + step, *numbers[place + 1 :]]
+        assert version_key(".".join(map(str, later))) > version_key(".".join(map(str, numbers)))
+
+
+@pytest.mark.parametrize(
+    ("engine", "version", "words"),
+    [
+        ("vllm", "0.4.2", "V0"),
+        ("vllm", "0.7.3", "V0"),
+        ("vllm", "0.8.0", "V1"),
+        ("vllm", "0.12.0", "V1"),
+        ("vllm", "nightly", "V1"),
+        ("vllm", None, "V1"),
+        ("tensorrt-llm", "0.9.0", "static batches"),
+        ("trtllm", "0.14.0", "C++ runtime"),
+        ("TensorRT-LLM", "1.0.0rc3", "PyTorch runtime"),
+        ("tensorrt-llm", None, "PyTorch runtime"),
+    ],
+)
+def test_a_version_falls_into_its_era(engine: str, version: str | None, words: str) -> None:
+    assert words in era_of(engine, version).name
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_eras_follow_each_other_and_the_last_is_open(engine: str) -> None:
+    *closed, newest = load_eras()[engine]
+    bounds = [version_key(era.until or "") for era in closed]
+    assert bounds == sorted(set(bounds))
+    assert all(era.until for era in closed)
+    assert newest.until is None
+    assert era_of(engine) is newest
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine: str) -> None:
+    known = set(load_eras()["vllm"][-1].constants)
+    for era in load_eras()[engine]:
+        assert set(era.constants) == known
+        for name, constant in era.constants.items():
+            assert constant.source
+            assert math.isfinite(constant.value), name
+        assert 0.5 <= era.constants["decode_scale_ratio"].value <= 2
+        for quantity in ("tpot", "ttft"):
+            assert era.constants[f"{quantity}_log_low"].value < 0 < era.constants[f"{quantity}_log_high"].value
+
+
+def test_an_engine_takes_on_the_constants_of_its_era_and_keeps_its_memory_rules() -> None:
+    old, new = load_engine("vllm", "0.4.2"), load_engine("vllm")
+    assert old.version_era != new.version_era
+    assert old.constants["decode_scale_ratio"] is era_of("vllm", "0.4.2").constants["decode_scale_ratio"]
+    assert old.memory_fraction == new.memory_fraction == find_engine("vllm").memory_fraction
+
+
+@pytest.mark.parametrize(
+    ("profile_grade", "era_grade", "expected"),
+    [
+        ("measured", "measured", "measured"),
+        ("measured", "transferred", "transferred"),
+        ("roofline", "measured", "roofline"),
+        ("transferred", "roofline", "roofline"),
+    ],
+)
+def test_the_worse_of_two_grades_counts(profile_grade: str, era_grade: str, expected: str) -> None:
+    era = EngineEra("vllm", "an era", None, era_grade, {"x": Sourced(1.0, "s", "here")})
+    assert with_era(replace(find_engine("vllm"), grade=profile_grade), era).grade == expected
+
+
+def test_missing_step_constants_name_the_engines_that_have_some(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(engine_eras, "load_eras", lambda: {"sglang": load_eras()["sglang"]})
+    with pytest.raises(DataMissing, match="Known: sglang") as found:
+        era_of("vllm")
+    assert found.value.exit_code == 5
+
+
+def test_an_unknown_engine_offers_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="vllm"):
+        load_engine("vlm")

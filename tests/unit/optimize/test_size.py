@@ -1,0 +1,234 @@
+"""From what one replica sustains to machines and money."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from gpufleet.architecture.weight_formats import kv_precision
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.estimate import LoadCurves
+from gpufleet.domain.fabric import Fabric
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.slo import Limit, Slo
+from gpufleet.domain.workload import Workload
+from gpufleet.optimize.size import (
+    ROOM,
+    SATURATION,
+    Capacity,
+    Demand,
+    among,
+    best_of_each_type,
+    binding_limit,
+    capacity,
+    is_host,
+    needed_alone,
+    needed_together,
+    operate,
+    place,
+    rank,
+)
+
+BATCH = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
+GPU = load_catalog().accelerators["L40S"]
+PCIE = Fabric("pcie", 16e9)
+
+
+def replicas(*tensor_parallel: int) -> Candidates:
+    """One bf16 candidate per TP degree on L40S over PCIe."""
+    arch = shipped_architecture("llama-3.1-8b")
+    zero = np.zeros(len(tensor_parallel), dtype=np.int64)
+    tp = np.array(tensor_parallel)
+    return Candidates(
+        Palette((GPU,), (arch.weights,), (kv_precision(arch.weights),), (find_engine("vllm"),)),
+        accelerator=zero, weight_format=zero, kv_precision=zero, engine=zero, tp=tp, pp=zero + 1, ep=zero + 1,
+        attention_dp=zero + 1, link_is_pcie=tp > 1, link_bytes_per_s=np.where(tp > 1, 16e9, 0.0),
+    )  # fmt: skip
+
+
+def curves(rows: int = 1, largest_batch: float = 300.0) -> LoadCurves:
+    """TPOT of 10 ms and 0.1 ms more per sequence, answers of 100 tokens; row r is r + 1 times as slow."""
+    slower = np.arange(1, rows + 1)[:, None]
+    tpot = slower * (0.01 + 1e-4 * BATCH[None, :])
+    return LoadCurves(
+        batch=BATCH,
+        decode_step_s=tpot,
+        prompt_extra_s=np.full_like(tpot, 1e-3),
+        tpot_s=tpot,
+        requests_per_s=BATCH / (100 * tpot),
+        lone_ttft_s=np.full(rows, 0.05),
+        largest_batch=np.full(rows, largest_batch),
+    )
+
+
+def demand(rate: float = 10.0, *limits: Limit, headroom: float = 0.0, least: int = 1) -> Demand:
+    return Demand(Workload(500.0, 100.0, rate, Slo(limits)), headroom, least)
+
+
+def machine(gpus: float = 4, name: str = "four", fabric: Fabric = PCIE) -> Instance:
+    return Instance("a-cloud", name, "L40S", gpus, 8, 64.0, fabric, None, None, "a source")
+
+
+def offer(price: float, name: str = "four", region: str = "here", kind: PriceKind = PriceKind.ON_DEMAND) -> Offer:
+    return Offer("a-cloud", region, name, kind, price, PriceBasis.LIST, "a source", date(2025, 1, 1))
+
+
+def sustained(*requests_per_s: float) -> Capacity:
+    """Candidates that sustain these rates and break no limit."""
+    rates = np.array(requests_per_s)
+    found = capacity(curves(len(rates)), replicas(*[1] * len(rates)), demand())
+    return replace(found, requests_per_s=rates)
+
+
+def test_without_limits_load_alone_bounds_a_replica() -> None:
+    found = capacity(curves(), replicas(1), demand())
+    assert found.requests_per_s[0] <= 0.95 * found.sustained_requests_per_s[0]
+    assert found.is_feasible.all()
+
+
+def test_a_tighter_limit_admits_a_smaller_batch_and_less_load() -> None:
+    loose, tight = (capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", s))) for s in (0.013, 0.0105))
+    assert BATCH[loose.best[0]] == 16
+    assert BATCH[tight.best[0]] == 4
+    assert tight.requests_per_s[0] < loose.requests_per_s[0]
+    assert binding_limit(tight, 0) == "tpot.mean"
+
+
+def test_a_limit_below_the_fastest_token_admits_nothing() -> None:
+    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "p95", 0.009)))
+    assert not found.is_feasible.any()
+
+
+def test_room_for_a_burst_is_kept_free() -> None:
+    """A mean of 16 sequences is a burst of 16 + 1.645 x 4 = 22.6: room for 20 is not enough, for 23 it is."""
+    short, enough = (capacity(curves(largest_batch=n), replicas(1), demand()) for n in (20.0, 23.0))
+    assert short.breaks[ROOM][0].tolist() == [False, False, True, True, True]
+    assert enough.breaks[ROOM][0].tolist() == [False, False, False, True, True]
+
+
+def test_what_binds_an_unlimited_replica_is_its_throughput_or_load() -> None:
+    found = replace(capacity(curves(), replicas(1), demand()), best=np.array([len(BATCH) - 1]))
+    found = replace(found, breaks={reason: np.zeros_like(where) for reason, where in found.breaks.items()})
+    assert binding_limit(found, 0) == SATURATION
+
+
+@pytest.mark.parametrize(
+    ("rate", "least", "gpus", "machines", "replicas_bought"),
+    [
+        (10.0, 1, 4, 1, 4),
+        (40.0, 1, 4, 1, 4),
+        (40.1, 1, 4, 2, 8),
+        (5.0, 5, 4, 2, 8),
+        (5.0, 1, 1, 1, 1),
+        (25.0, 1, 1, 3, 3),
+    ],
+)
+def test_replicas_are_bought_by_the_machine(
+    rate: float, least: int, gpus: float, machines: int, replicas_bought: int
+) -> None:
+    """One replica per GPU sustains 10 requests/s."""
+    placed = place(machine(gpus), replicas(1), sustained(10.0), demand(rate, least=least))
+    assert (placed.instance_count, placed.replicas, placed.idle_gpus) == (machines, replicas_bought, 0)
+
+
+def test_gpus_that_no_replica_fills_are_paid_and_idle() -> None:
+    """Two replicas of TP4 use 8 of 10 GPUs of each of two machines."""
+    placed = place(machine(10), replicas(4), sustained(10.0), demand(35.0))
+    assert (placed.instance_count, placed.replicas, placed.idle_gpus) == (2, 4, 4)
+
+
+def test_headroom_is_bought() -> None:
+    plain, ample = (place(machine(1), replicas(1), sustained(10.0), demand(30.0, headroom=h)) for h in (0.0, 0.2))
+    assert (plain.instance_count, ample.instance_count) == (3, 4)
+
+
+def test_the_candidate_that_needs_fewer_machines_wins_and_then_the_one_with_more_to_spare() -> None:
+    fewer = place(machine(4), replicas(1, 4), sustained(10.0, 60.0), demand(50.0))
+    spare = place(machine(4), replicas(1, 2), sustained(10.0, 30.0), demand(20.0))
+    assert fewer.gpus_per_replica == 4
+    assert spare.gpus_per_replica == 2
+
+
+def test_a_machine_hosts_only_its_own_gpu_link_and_size() -> None:
+    candidates = replicas(1, 2, 4)
+    assert is_host(machine(2), candidates).tolist() == [True, True, False]
+    assert is_host(machine(4, fabric=Fabric("pcie", 8e9)), candidates).tolist() == [True, False, False]
+    assert is_host(machine(4, fabric=Fabric("nvlink", 16e9)), candidates).tolist() == [True, False, False]
+    assert not is_host(replace(machine(4), accelerator="H100-SXM"), candidates).any()
+
+
+def test_nothing_is_placed_where_nothing_is_feasible() -> None:
+    assert place(machine(), replicas(1), sustained(0.0), demand()) is None
+
+
+def test_offers_rank_by_what_all_machines_cost() -> None:
+    placed = [
+        place(machine(n, name), replicas(1), sustained(10.0), demand(35.0)) for n, name in ((1, "one"), (4, "four"))
+    ]
+    ranked = rank(placed, [offer(2.0, "one"), offer(7.0, "four"), offer(1.9, "one", "there"), offer(9.0, "unknown")])
+    assert [(p.offer.instance, p.offer.region, p.usd_per_hour) for p in ranked] == [
+        ("four", "here", 7.0),
+        ("one", "there", 7.6),
+        ("one", "here", 8.0),
+    ]
+    assert [(p.offer.instance, p.offer.region) for p in best_of_each_type(ranked)] == [
+        ("four", "here"),
+        ("one", "there"),
+    ]
+
+
+def test_an_upfront_payment_without_a_term_does_not_hide_in_the_hour() -> None:
+    placed = [place(machine(), replicas(1), sustained(10.0), demand())]
+    assert rank(placed, [offer(5.0)])[0].usd_per_hour == 5.0
+
+
+def test_price_kinds_of_one_type_are_ranked_beside_each_other() -> None:
+    placed = [place(machine(), replicas(1), sustained(10.0), demand())]
+    ranked = rank(placed, [offer(5.0), offer(2.0, kind=PriceKind.SPOT), offer(6.0, region="there")])
+    assert [p.offer.price_kind for p in best_of_each_type(ranked)] == [PriceKind.SPOT, PriceKind.ON_DEMAND]
+
+
+def test_a_replica_at_its_highest_rate_stands_at_its_best_batch() -> None:
+    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.02)))
+    running = operate(found, 0, float(found.requests_per_s[0]))
+    assert running.batch == pytest.approx(BATCH[found.best[0]])
+    assert running.objectives_s["tpot.mean"] == pytest.approx(found.objectives_s["tpot.mean"][0, found.best[0]])
+
+
+def test_a_replica_at_less_load_decodes_fewer_sequences_faster() -> None:
+    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.02)))
+    full, half = (operate(found, 0, share * float(found.requests_per_s[0])) for share in (1.0, 0.5))
+    assert half.batch < full.batch
+    assert half.objectives_s["tpot.mean"] < full.objectives_s["tpot.mean"]
+
+
+def test_the_smallest_relaxation_is_the_fastest_token_of_the_fastest_candidate() -> None:
+    limit = Limit("tpot", "mean", 0.005)
+    found = capacity(curves(2), replicas(1, 1), demand(10.0, limit))
+    [(relaxed, seconds, row)] = needed_alone(found, [limit])
+    assert (relaxed, row) == (limit, 0)
+    assert seconds == pytest.approx(0.0101)
+
+
+def test_limits_that_only_give_way_together_are_relaxed_together() -> None:
+    limits = [Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)]
+    found = capacity(curves(), replicas(1), demand(10.0, *limits))
+    assert needed_alone(found, limits) == []
+    together = needed_together(found, limits)
+    assert {limit for limit, _, _ in together} == set(limits)
+    assert all(seconds > limit.limit_s for limit, seconds, _ in together)
+
+
+def test_a_candidate_that_nobody_sells_relaxes_nothing() -> None:
+    limit = Limit("tpot", "mean", 0.005)
+    found = among(capacity(curves(2), replicas(1, 1), demand(10.0, limit)), np.array([False, True]))
+    [(_, seconds, row)] = needed_alone(found, [limit])
+    assert row == 1
+    assert seconds == pytest.approx(0.0202)

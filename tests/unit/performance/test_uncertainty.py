@@ -1,0 +1,79 @@
+"""Ranges and grades of predictions."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from gpufleet.api.estimate import calibration_of, one_candidate
+from gpufleet.architecture.weight_formats import kv_precision, weight_format
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.layout import Layout
+from gpufleet.performance.step import StepModel
+from gpufleet.performance.uncertainty import Bounds, grades, time_bounds, weighty_curves
+from gpufleet.provenance import Grade
+
+
+def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), precision=None) -> StepModel:  # noqa: B008
+    tables, arch = load_catalog(), shipped_architecture(name)
+    weights = weight_format(arch, precision)
+    candidates = one_candidate(
+        tables, tables.accelerators[gpu], load_engine(engine), weights, kv_precision(weights), layout, None
+    )
+    return StepModel.build(arch, candidates, calibration_of(tables))
+
+
+def test_measured_kernels_add_nothing_to_the_range_of_the_engine() -> None:
+    constants = load_engine("vllm").constants
+    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM"), "tpot")
+    assert bounds.low_ratio[0] == pytest.approx(math.exp(min(constants["tpot_log_low"].value, 0)))
+    assert bounds.high_ratio[0] == pytest.approx(math.exp(max(constants["tpot_log_high"].value, 0)))
+
+
+@pytest.mark.parametrize("quantity", ["tpot", "ttft"])
+@pytest.mark.parametrize("gpu", ["MI300X", "T4", "L4"])
+def test_borrowed_kernels_widen_both_ends(gpu: str, quantity: str) -> None:
+    own, lent = (time_bounds(model("llama-3.1-8b", name, precision="fp16"), quantity) for name in ("H100-SXM", gpu))
+    assert lent.low_ratio[0] < own.low_ratio[0]
+    assert lent.high_ratio[0] > own.high_ratio[0]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "gpt-fast", "transformers", "llama.cpp"])
+@pytest.mark.parametrize("quantity", ["tpot", "ttft"])
+def test_the_expected_value_lies_within_every_range(engine: str, quantity: str) -> None:
+    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM", engine), quantity)
+    assert bounds.low_ratio[0] < 1 < bounds.high_ratio[0]
+
+
+def test_bounds_surround_what_they_are_put_around() -> None:
+    low, high = Bounds(np.array([0.8]), np.array([1.5])).around(np.array([10.0]))
+    assert (low[0], high[0]) == (8.0, 15.0)
+
+
+@pytest.mark.parametrize(
+    ("gpu", "engine", "grade"),
+    [
+        ("H100-SXM", "vllm", Grade.MEASURED),
+        ("T4", "vllm", Grade.TRANSFERRED),
+        ("MI300X", "vllm", Grade.ROOFLINE),
+        ("H100-SXM", "transformers", Grade.TRANSFERRED),
+    ],
+)
+def test_the_worst_of_kernels_and_engine_grades_the_answer(gpu: str, engine: str, grade: Grade) -> None:
+    assert grades(model("llama-3.1-8b", gpu, engine, precision="fp16"))[0] >= grade
+
+
+def test_a_mixture_is_graded_by_its_experts_and_a_latent_model_by_its_own_attention() -> None:
+    dense, mixture, latent = (model(n, "H100-SXM") for n in ("llama-3.1-8b", "qwen3-30b-a3b", "deepseek-v2-lite"))
+    assert weighty_curves(dense)[1] is dense.hardware.mlp_gemm
+    assert weighty_curves(mixture)[1] is mixture.hardware.experts
+    assert weighty_curves(latent)[2] is latent.hardware.latent_attention.decode
+
+
+def test_links_count_for_the_grade_only_where_gpus_talk() -> None:
+    alone, together = (model("llama-3.1-8b", "L4", layout=Layout(tp=n)) for n in (1, 2))
+    assert grades(together)[0] >= grades(alone)[0]

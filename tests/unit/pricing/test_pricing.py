@@ -1,0 +1,50 @@
+"""Dollars per hour, month, token and request."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from gpufleet.pricing.effective_price import effective_usd_per_hour, usd_per_month
+from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
+
+prices = st.floats(0.01, 1e4)
+rates = st.floats(1e-3, 1e6)
+
+
+def test_a_month_has_730_hours() -> None:
+    assert usd_per_month(98.32) == pytest.approx(71_773.6)
+
+
+def test_a_shorter_month_can_be_asked_for() -> None:
+    assert usd_per_month(2.0, hours_per_month=720) == 1440
+
+
+def test_an_upfront_payment_is_spread_over_its_year() -> None:
+    """All upfront: 100,000 USD for 8,760 hours are 11.42 USD/h."""
+    assert effective_usd_per_hour(0.0, 100_000, 8760) == pytest.approx(11.4155, abs=1e-4)
+
+
+def test_nothing_upfront_leaves_the_hourly_price() -> None:
+    assert effective_usd_per_hour(3.5) == 3.5
+
+
+def test_a_million_tokens_of_one_h100_at_a_thousand_a_second() -> None:
+    """3 USD/h over 3.6 million tokens an hour."""
+    assert usd_per_million_tokens(3.0, 1000.0) == pytest.approx(0.83333, abs=1e-5)
+
+
+@given(prices, rates, st.floats(1, 1e4))
+def test_tokens_and_requests_cost_the_same_hour(usd_per_hour: float, rate: float, output_tokens: float) -> None:
+    per_token = usd_per_million_tokens(usd_per_hour, rate * output_tokens) / 1e6
+    assert per_token * output_tokens == pytest.approx(usd_per_request(usd_per_hour, rate))
+
+
+@given(prices, rates, st.floats(1.0, 100))
+def test_more_tokens_from_the_same_machine_are_never_dearer(usd_per_hour: float, rate: float, factor: float) -> None:
+    assert usd_per_million_tokens(usd_per_hour, factor * rate) <= usd_per_million_tokens(usd_per_hour, rate)
+
+
+def test_arrays_of_offers_are_priced_at_once() -> None:
+    found = effective_usd_per_hour(np.array([1.0, 2.0]), np.array([0.0, 8760.0]), 8760.0)
+    np.testing.assert_allclose(found, [1.0, 3.0])
