@@ -100,6 +100,14 @@ def test_every_row_keeps_the_objectives_and_the_headroom(ask: Ask) -> None:
     assert prices == sorted(prices)
 
 
+def test_replicas_that_only_the_user_wanted_are_not_blamed_on_a_limit(ask: Ask) -> None:
+    words = ("plan", "serve", "llama-3.1-8b", "--rate", "1/min", "--in", "1000", "--out", "100", "--gpus", "L4")
+    assert as_json(ask, *words)["deployments"][0]["binding_limit"] == "one replica is enough"
+    several = as_json(ask, *words, "--min-replicas", "3", "--clouds", "gcp")["deployments"]
+    assert several[0]["binding_limit"] in ("the least number of replicas", "one machine is enough")
+    assert "no limit is near" in " ".join(ask(*words, "--min-replicas", "3", "--clouds", "gcp")[1].split())
+
+
 def test_a_tight_row_breaks_an_objective_at_its_high_end_and_no_other_does(ask: Ask) -> None:
     plan = as_json(ask, *QUESTION, *SLO, "--rows", "40")
     for d in plan["deployments"]:

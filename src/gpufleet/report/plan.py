@@ -31,6 +31,8 @@ BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
     "one replica is enough": "One replica is enough: no limit is near.",
+    "one machine is enough": "One machine is enough: no limit is near.",
+    "the least number of replicas": "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
 
@@ -119,6 +121,7 @@ def why_table(plan: ServePlan) -> Table:
         grade_line(d.grade),
         f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
+        *quality_line(plan),
         *steadier_line(plan),
         *spot_line(plan),
     ]
@@ -147,6 +150,11 @@ def binding_line(plan: ServePlan, d: Deployment) -> str:
     if d.binding_limit in plan.objectives:
         return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
     return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+
+
+def quality_line(plan: ServePlan) -> list[str]:
+    """What the chosen weights cost in quality, where they are below the checkpoint's."""
+    return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
 
 
 def steadier_line(plan: ServePlan) -> list[str]:
@@ -330,7 +338,8 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
         f"Searched {count(plan.num_layouts)} layouts, {count(plan.num_configurations)} configurations, "
         f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
     )
-    read = [f"{note.rstrip('.')}." for note in plan.notes]
+    said = quality_line(plan) if plan.deployments else []
+    read = [f"{note.rstrip('.')}." for note in plan.notes if f"Quality: {note}." not in said]
     return [*read, *free, *assumed_line(plan), *price_lines(plan, today), searched]
 
 

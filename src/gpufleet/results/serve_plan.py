@@ -30,7 +30,9 @@ from gpufleet.results.base import Figure, Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, Relaxation, ServePlan
 from gpufleet.units import MILLISECOND
 
-ONE_REPLICA = "one replica is enough"
+ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
+LEAST_REPLICAS = "the least number of replicas"
+BUSY_RATIO = 0.8
 
 
 @dataclass(frozen=True)
@@ -161,13 +163,13 @@ def capacity_figure(context: Context, row: int, requests_per_s: float) -> Figure
 
 
 def what_binds(context: Context, priced: PricedPlacement) -> str:
-    """The limit that forbids more load per replica, or that one replica already suffices."""
-    row, demand = priced.placement.row, context.question.demand
-    if (
-        priced.placement.replicas == 1
-        and demand.planned_requests_per_s < 0.8 * context.solution.found.requests_per_s[row]
-    ):
-        return ONE_REPLICA
+    """The limit that forbids more load per replica, or what else decides how much is bought."""
+    p, demand, row = priced.placement, context.question.demand, priced.placement.row
+    needed_replicas = demand.planned_requests_per_s / float(context.solution.found.requests_per_s[row])
+    if p.instance_count > 1 and math.ceil(needed_replicas) < demand.min_replicas:
+        return LEAST_REPLICAS
+    if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
+        return ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
     limit = binding_limit(context.solution.found, row)
     at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
     return at_most.get(limit, limit)

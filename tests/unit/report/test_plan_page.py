@@ -83,6 +83,14 @@ def test_cheaper_spot_is_offered_with_its_risk_and_dearer_spot_is_not() -> None:
     assert "Spot is no cheaper: from $45.00/h" in words(plan(deployment(), spot_alternative=dear))
 
 
+def test_weights_below_the_checkpoint_say_beside_the_answer_what_they_cost() -> None:
+    notes = ["fp8 weights: within 0.5 % of bf16", "int4 weights: 1-2 % below bf16", "H100 read as H100-SXM"]
+    said = words(plan(deployment(weight_format="fp8"), notes=notes))
+    assert "Quality: fp8 weights: within 0.5 % of bf16." in said.partition("Latency with")[0]
+    assert said.count("fp8 weights: ") == said.count("int4 weights: ") == 1
+    assert "Quality" not in words(plan(deployment(), notes=notes))
+
+
 def test_the_age_of_the_oldest_price_is_said_where_the_day_is_known() -> None:
     assert "Oldest: 2026-01-31, 1 day old." in words(plan(deployment()), today=TODAY)
     assert " old." not in words(plan(deployment()))
