@@ -193,6 +193,13 @@ def test_explain_lists_every_input_with_its_origin_and_the_formulas(ask: Ask) ->
     assert "rate per replica x (prefill + output tokens x TPOT(B))" in text
 
 
+def test_requests_beyond_the_models_context_are_warned_of(ask: Ask) -> None:
+    shared = ("llama-3.1-8b", "--in", "150k", "--out", "100")
+    warning = "above the 131,072 that llama-3.1-8b was made for"
+    assert warning in " ".join(ask("plan", "serve", *shared, "--rate", "1/s")[1].split())
+    assert warning in " ".join(ask("estimate", *shared, "--gpus", "H100:1", "--batch", "1")[1].split())
+
+
 def test_lower_precision_says_what_it_costs_in_quality(ask: Ask) -> None:
     assert "arXiv:2411.02355" in ask(*QUESTION, *SLO, "--allow-lower-precision")[1]
 

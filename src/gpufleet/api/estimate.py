@@ -22,7 +22,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import PRECISIONS, Precision, WeightFormat
+from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightFormat
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
@@ -30,13 +30,13 @@ from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, Load, solve_estimate
 from gpufleet.optimize.links import usual_link
+from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client, Lengths
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.serving_estimate import serving_estimate
 
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
-FP16_TWIN = {"bf16": "fp16"}
 
 
 def estimate(
@@ -95,7 +95,8 @@ def estimate(
             hint=f"'gpufleet fit {arch.name} --gpus {gpu.accelerator.name}:{number}' shows what would make it fit.",
         )
     inputs = understood(question, gpu.accelerator, profile, weights, kv, precision, kv_precision)
-    return serving_estimate(question, solution, inputs, [*filter(None, [gpu.note]), *arch.notes])
+    notes = [*filter(None, [gpu.note]), *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
+    return serving_estimate(question, solution, inputs, notes)
 
 
 def _parsed(gpus: str) -> tuple[str, int]:
@@ -114,14 +115,14 @@ def calibration_of(tables: Catalog) -> Calibration:
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
-    """The asked format where engine and device run it; a bf16 checkpoint becomes fp16 on devices without bf16."""
-    weights = weight_format(arch, precision)
-    if precision is None and weights.name in FP16_TWIN and weight_refusal(engine, gpu, weights, allow_fp16_twin=False):
-        weights = weight_format(arch, FP16_TWIN[weights.name])
-    reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False)
-    if reason:
-        raise Infeasible(reason, hint="'gpufleet catalog gpus' lists the formats of each device.")
-    return weights
+    """The asked format where engine and device run it; its 16-bit parts become fp16 on devices without bf16."""
+    formats = with_fp16_twins([weight_format(arch, precision)], FP16)
+    if precision is not None and formats[0].name == BF16.name:
+        formats = formats[:1]
+    reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
+    if all(reasons):
+        raise Infeasible(str(reasons[-1]), hint="'gpufleet catalog gpus' lists the formats of each device.")
+    return formats[reasons.index(None)]
 
 
 def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
@@ -171,6 +172,16 @@ def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
         if not 0 < tokens <= MOST_TOKENS:
             raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
     return Lengths(float(input_tokens), float(output_tokens))
+
+
+def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
+    """A warning where a request is longer than the model was made for."""
+    if context_tokens <= arch.max_context_tokens:
+        return []
+    return [
+        f"The context of {context_tokens:,.0f} tokens is above the {arch.max_context_tokens:,} that {arch.name} was "
+        "made for: engines refuse it unless rope scaling is configured."
+    ]
 
 
 def checked_load(concurrency: float | None, rate: float | None, batch: float | None, full_queue: bool) -> Load:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 
+from gpufleet.api.estimate import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.weight_formats import weight_format
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
@@ -107,12 +108,7 @@ def largest_machine(catalog: Catalog, accelerator: Accelerator) -> int | None:
 
 def fit_notes(question: FitQuestion) -> list[str]:
     """What a reader should know about how the question was taken."""
-    q, notes = question, []
-    if q.context_tokens > q.arch.max_context_tokens:
-        notes.append(
-            f"The context of {q.context_tokens:,.0f} tokens is above the {q.arch.max_context_tokens:,} that "
-            f"{q.arch.name} was made for: engines refuse it unless rope scaling is configured."
-        )
+    q, notes = question, beyond_context(question.arch, question.context_tokens)
     if q.weights.name == "bf16" and not q.accelerator.computes("bf16"):
         notes.append(f"{q.accelerator.name} has no bf16 arithmetic: run as fp16, which takes the same bytes.")
     if q.batch is None and not q.engine.constant("whole_prompt"):

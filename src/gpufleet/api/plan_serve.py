@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from gpufleet.api.estimate import calibration_of, checked_lengths
+from gpufleet.api.estimate import beyond_context, calibration_of, checked_lengths
 from gpufleet.architecture.weight_formats import kv_precision as usual_kv_precision
 from gpufleet.architecture.weight_formats import weight_format
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -84,10 +84,8 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
     question, notes = serve_question(request, arch, tables)
     solution = solve_serve(question, calibration_of(tables))
     inputs = understood(request, question)
-    plan = serve_plan(
-        question, solution, inputs, tables.sources, digest(inputs, question.offers), notes + list(arch.notes),
-        request.rows,
-    )  # fmt: skip
+    notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
+    plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
     spot = spot_alternative(request, question, solution, tables)
     return plan.model_copy(update={"spot_alternative": spot}) if plan.deployments else plan
 
