@@ -1,0 +1,152 @@
+"""One replica under one load, as users ask for it."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from gpufleet.api import estimate
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.results.estimate import ServingEstimate
+
+
+def ask(model: str = "llama-3.1-8b", gpus: str = "H100:1", **more) -> ServingEstimate:
+    load = {"concurrency": 8} if not {"concurrency", "rate", "batch", "full_queue"} & set(more) else {}
+    return estimate(model, gpus, **{"input_tokens": 1000, "output_tokens": 200, **load, **more})
+
+
+@pytest.mark.parametrize("gpu", ["V100-SXM2-32GB", "T4"])
+def test_a_bf16_checkpoint_runs_as_fp16_on_cards_without_bf16(gpu: str) -> None:
+    found = ask("llama-3.2-3b", f"{gpu}:1")
+    assert found.weight_format == "fp16"
+    assert found.kv_precision == "fp16"
+
+
+def test_int4_over_bf16_runs_over_fp16_on_cards_without_bf16() -> None:
+    assert ask("llama-3.1-8b", "T4:1", precision="int4").weight_format == "int4 over fp16"
+
+
+@pytest.mark.parametrize(
+    ("gpu", "precision", "words"),
+    [
+        ("V100-SXM2-32GB:1", "fp8", r"V100-SXM2-32GB \(Volta\) has no fp8"),
+        ("V100-SXM2-32GB:1", "bf16", r"V100-SXM2-32GB \(Volta\) has no bf16"),
+        ("T4:1", "bf16", r"T4 \(Turing\) has no bf16"),
+        ("A100:1", "nvfp4", r"A100-SXM4-80GB \(Ampere\) has no fp4 arithmetic: nvfp4"),
+    ],
+)
+def test_a_format_that_does_not_run_says_why(gpu: str, precision: str, words: str) -> None:
+    with pytest.raises(Infeasible, match=words) as found:
+        ask("llama-3.2-3b", gpu, precision=precision)
+    assert found.value.exit_code == 3
+
+
+def test_a_model_that_does_not_fit_says_by_how_much() -> None:
+    with pytest.raises(Infeasible, match=r"does not fit 1x H100-SXM .TP1.; found 'short by [0-9.]+ GiB per GPU'"):
+        ask("llama-3.3-70b")
+
+
+def test_a_load_that_one_replica_cannot_take_says_what_it_can() -> None:
+    with pytest.raises(Infeasible, match=r"at most .* requests/s per replica"):
+        ask(rate=10_000)
+
+
+def test_a_rate_just_below_the_most_is_served_and_just_above_is_refused() -> None:
+    most = ask(full_queue=True).requests_per_s.value
+    assert ask(rate=0.94 * most).load_ratio == pytest.approx(0.94)
+    with pytest.raises(Infeasible, match="of what one replica sustains"):
+        ask(rate=0.96 * most)
+
+
+def test_poisson_arrivals_fill_the_batch_by_littles_law() -> None:
+    """Sequences in service = rate x time in service; the wait before the prefill is outside of it."""
+    found = ask(rate=4.0)
+    service_s = 200 * found.tpot_s.value
+    assert found.batch == pytest.approx(4.0 * service_s, rel=0.1)
+
+
+@pytest.mark.parametrize("load", [{}, {"concurrency": 1, "rate": 1}, {"batch": 1, "full_queue": True}])
+def test_exactly_one_load_is_stated(load: dict) -> None:
+    with pytest.raises(UsageError, match="state one load"):
+        estimate("llama-3.1-8b", "H100:1", input_tokens=10, output_tokens=10, **load)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"concurrency": 0}, {"concurrency": -1}, {"concurrency": math.nan}, {"concurrency": 1e9}, {"rate": math.inf},
+        {"input_tokens": 0}, {"output_tokens": math.nan}, {"input_tokens": 1e12}, {"pp": 0}, {"attention_dp": -1},
+        {"ep": 3}, {"tp": 2}, {"tp": 100_000},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nonsense_is_refused(wrong: dict) -> None:
+    with pytest.raises(UsageError):
+        ask(**wrong)
+
+
+def test_a_layout_against_a_rule_of_the_model_is_infeasible() -> None:
+    with pytest.raises(Infeasible, match="32 heads are not divisible by 3"):
+        ask(gpus="H100:3", tp=3)
+
+
+@pytest.mark.parametrize(
+    ("more", "nearest"),
+    [
+        ({"engine": "vlm"}, "vllm"),
+        ({"gpus": "H10:1"}, "H100"),
+        ({"model": "llama-3.1-8bb"}, "llama-3.1-8b"),
+        ({"precision": "fp88"}, "fp8"),
+        ({"kv_precision": "bf17"}, "bf16"),
+        ({"instance": "p5.48xlarg"}, "p5.48xlarge"),
+    ],
+)
+def test_unknown_names_offer_the_nearest(more: dict, nearest: str) -> None:
+    with pytest.raises(UnknownName, match=nearest):
+        ask(**more)
+
+
+def test_tensor_parallelism_over_all_gpus_is_assumed_and_can_be_stated() -> None:
+    assert ask(gpus="H100:4").layout == "TP4"
+    assert ask(gpus="H100:4", tp=2, pp=2).layout == "TP2/PP2"
+    assert ask("qwen3-30b-a3b", "H100:4", tp=1, attention_dp=4, ep=4).layout == "TP1/DP4/EP4"
+
+
+def test_the_width_of_the_named_instance_counts() -> None:
+    """The L40S of g6e.12xlarge have 8 lanes of generation 4: 16 GB/s, half of a full slot."""
+    slot, lanes = (ask(gpus="L40S:4", instance=name, batch=64) for name in (None, "g6e.12xlarge"))
+    assert lanes.ttft_s.value > 1.2 * slot.ttft_s.value
+
+
+def test_the_parts_of_a_step_are_listed_largest_first_and_lie_below_the_time_per_token() -> None:
+    found = ask(batch=8)
+    seconds = [term.value for term in found.terms]
+    assert seconds == sorted(seconds, reverse=True)
+    assert 0.6 * found.tpot_s.value < sum(seconds) < 1.4 * found.tpot_s.value
+    assert found.binding_limit == found.terms[0].name
+
+
+def test_clients_without_room_are_told_so() -> None:
+    found = ask("llama-3.3-70b", "H100:2", input_tokens=16000, concurrency=500)
+    assert found.binding_limit == "KV room"
+    assert found.batch == found.largest_batch < 500
+
+
+def test_an_old_engine_takes_longer_than_a_new_one_for_a_lone_token() -> None:
+    old, new = (ask(concurrency=1, engine_version=version) for version in ("0.4.2", "0.12.0"))
+    assert old.tpot_s.value > new.tpot_s.value
+
+
+@pytest.mark.parametrize("model", ["gpt-oss-20b", "deepseek-v2-lite", "gemma-3-12b-text", "mixtral-8x7b", "phi-4-14b"])
+def test_every_family_of_decoder_has_an_estimate(model: str) -> None:
+    found = ask(model, "H200:2")
+    assert 1e-3 < found.tpot_s.value < 0.2
+    assert found.ttft_s.low <= found.ttft_s.value <= found.ttft_s.high
+
+
+def test_what_was_understood_is_said_with_its_origin() -> None:
+    origins = {i.name: (i.value, i.origin) for i in ask(precision="fp8").inputs}
+    assert origins["weights"] == ("fp8", "given")
+    assert origins["KV cache"][1] == "default"
+    assert origins["gpus"][0] == "H100-SXM:1"

@@ -1,0 +1,139 @@
+"""The serving question as users ask it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+
+from gpufleet.api import ServeRequest, plan_serve
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.results.plan import ServePlan
+
+CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<60ms")
+
+
+@lru_cache(maxsize=1)
+def market() -> Catalog:
+    """L40S and H100 machines of one cloud."""
+    catalog = load_catalog()
+    kept = {key: i for key, i in catalog.instances.items() if key[0] == "aws" and key[1][:3] in ("g6e", "p5.")}
+    return replace(catalog, instances=kept, offers=tuple(o for o in catalog.offers if (o.cloud, o.instance) in kept))
+
+
+def ask(**changes) -> ServePlan:
+    return plan_serve(replace(CHAT, **changes), market())
+
+
+def test_the_answer_is_the_cheapest_row() -> None:
+    found = ask()
+    assert found.is_feasible
+    assert found.answer.usd_per_hour == min(d.usd_per_hour for d in found.deployments)
+
+
+def test_only_what_was_allowed_is_offered() -> None:
+    for d in ask(gpus=["L40S"], pricing=["spot"]).deployments:
+        assert (d.gpu, d.price_kind) == ("L40S", "spot")
+
+
+def test_spot_is_named_beside_an_on_demand_answer_and_never_ranked_with_it() -> None:
+    found = ask()
+    assert {d.price_kind for d in found.deployments} == {"on_demand"}
+    assert found.spot_alternative is None or found.spot_alternative.price_kind == "spot"
+
+
+def test_a_lower_precision_is_used_only_where_allowed_and_its_cost_in_quality_is_said() -> None:
+    own, lower = ask(), ask(allow_lower_precision=True)
+    assert {d.weight_format for d in own.deployments} <= {"bf16", "fp16"}
+    assert not any("within 0.5 %" in note for note in own.notes)
+    assert any("fp8 weights" in note for note in lower.notes)
+    assert lower.answer.usd_per_hour <= own.answer.usd_per_hour
+
+
+def test_all_engines_are_never_dearer_than_one() -> None:
+    assert ask(engine="all", rate=50).answer.usd_per_hour <= ask(engine="vllm", rate=50).answer.usd_per_hour
+
+
+def test_the_number_of_rows_changes_what_is_shown_and_not_the_answer() -> None:
+    one, many = ask(rows=1), ask(rows=30)
+    assert len(one.deployments) == 1
+    assert one.answer == many.answer
+
+
+def test_the_same_question_has_the_same_hash_and_another_price_another() -> None:
+    assert ask().input_hash == ask().input_hash
+    assert ask().input_hash != ask(rate=6.0).input_hash
+    first, *others = market().offers
+    dearer = replace(first, price_per_instance_usd_per_hour=2 * first.price_per_instance_usd_per_hour)
+    changed = plan_serve(CHAT, replace(market(), offers=(dearer, *others)))
+    assert (changed.input_hash == ask().input_hash) == (first.price_kind.value != "on_demand")
+
+
+def test_every_shown_price_names_its_source_and_date() -> None:
+    found = ask()
+    named = {(source.id, source.as_of) for source in found.price_sources}
+    assert {(d.price_source, d.price_as_of) for d in found.deployments} == named
+
+
+def test_a_machine_without_a_price_is_listed_and_never_ranked() -> None:
+    unpriced = plan_serve(CHAT, replace(market(), offers=tuple(o for o in market().offers if o.instance[:3] == "g6e")))
+    assert {d.gpu for d in unpriced.deployments} == {"L40S"}
+    assert any("no price" in r.reason for r in unpriced.rejections)
+
+
+def test_what_cannot_be_kept_is_infeasible_with_reasons_and_no_answer() -> None:
+    found = ask(slo="tpot.p95<1ms")
+    assert not found.is_feasible
+    assert any("tpot.p95 above 1 ms" in r.reason for r in found.rejections)
+    assert found.spot_alternative is None
+
+
+def test_a_model_too_large_for_every_machine_says_how_much_is_missing() -> None:
+    found = ask(model="deepseek-v3", gpus=["L40S"])
+    assert not found.is_feasible
+    assert any(r.reason == "does not fit in memory" and "short by" in r.best for r in found.rejections)
+
+
+def test_rejections_count_the_commonest_first() -> None:
+    counts = [r.count for r in ask(slo="tpot.p95<12ms").rejections]
+    assert counts == sorted(counts, reverse=True)
+    assert all(count > 0 for count in counts)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"rate": 0}, {"rate": -1}, {"rate": math.nan}, {"rate": 1e12}, {"input_tokens": 0}, {"output_tokens": math.nan},
+        {"headroom": -0.1}, {"headroom": math.nan}, {"min_replicas": 0}, {"min_replicas": 10**9}, {"slo": "tpot<"},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_nonsense_is_refused(wrong: dict) -> None:
+    with pytest.raises(UsageError):
+        ask(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "nearest"),
+    [
+        ({"clouds": ["awz"]}, "aws"),
+        ({"regions": ["us-east-11"]}, "us-east-1"),
+        ({"gpus": ["L40Z"]}, "L40"),
+        ({"pricing": ["on-demnd"]}, "on_demand"),
+        ({"engine": "sglan"}, "sglang"),
+        ({"precision": ["fp88"]}, "fp8"),
+        ({"model": "lama-3.1-8b"}, "llama-3.1-8b"),
+    ],
+)
+def test_unknown_names_offer_the_nearest(wrong: dict, nearest: str) -> None:
+    with pytest.raises(UnknownName, match=nearest):
+        ask(**wrong)
+
+
+def test_no_known_price_is_missing_data() -> None:
+    with pytest.raises(DataMissing, match="no offer has a known price") as found:
+        ask(pricing=["commit_3y"])
+    assert found.value.exit_code == 5

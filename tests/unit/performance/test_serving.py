@@ -1,0 +1,226 @@
+"""Closed forms of continuous and static batching."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+
+from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.precision import BF16
+from gpufleet.performance.serving import (
+    Client,
+    Lengths,
+    closed_loop,
+    cycle_s,
+    engine_step_s,
+    flushed_tokens,
+    full_queue,
+    loaded_ttft_s,
+    lone_ttft_s,
+    phases,
+    static_batch,
+    synchrony,
+    tpot_s,
+    ttft_percentile_s,
+)
+from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.provenance import Sourced
+
+USERS = Client()
+LENGTHS = Lengths(1000.0, 200.0)
+IDEAL = {
+    "decode_scale_ratio": 1.0,
+    "step_overhead_s": 0.0,
+    "layer_overhead_s": 0.0,
+    "prefill_mixing_ratio": 1.0,
+    "prefill_scale_ratio": 1.0,
+    "request_overhead_s": 0.0,
+    "token_overhead_s": 0.0,
+    "prefill_layer_s": 0.0,
+    "first_token_steps": 0.0,
+    "first_flush_ratio": 1.0,
+    "synchrony_ratio": 0.5,
+}
+
+
+def engine(**constants: float) -> EngineProfile:
+    """An engine that adds nothing to its kernels but what is stated."""
+    values = {name: Sourced(value, "", "") for name, value in {**IDEAL, **constants}.items()}
+    return replace(load_engine("vllm"), constants=values)
+
+
+def model(name: str = "llama-3.1-8b", gpu: str = "H100-SXM", attention_dp: int = 1, **constants: float) -> StepModel:
+    arch, device = shipped_architecture(name), load_catalog().accelerators[gpu]
+    zero = np.zeros(1, dtype=np.int64)
+    candidates = Candidates(
+        Palette((device,), (arch.weights,), (BF16,), (engine(**constants),)),
+        accelerator=zero,
+        weight_format=zero,
+        kv_precision=zero,
+        engine=zero,
+        tp=zero + 1,
+        pp=zero + 1,
+        ep=zero + attention_dp,
+        attention_dp=zero + attention_dp,
+        link_is_pcie=np.array([False]),
+        link_bytes_per_s=np.array([device.nvlink_bytes_per_s or 0.0]),
+    )
+    return StepModel.build(arch, candidates, calibration(gpu))
+
+
+@lru_cache(maxsize=4)
+def calibration(gpu: str):
+    return load_calibration((load_catalog().accelerators[gpu],))
+
+
+def batch(number: float) -> np.ndarray:
+    return np.array([number])
+
+
+def test_an_ideal_engine_takes_as_long_as_its_kernels() -> None:
+    ideal = model()
+    kernels = ideal.seconds(StepLoad(batch(8), LENGTHS.mean_decode_context_tokens))
+    np.testing.assert_allclose(phases(ideal, batch(8), LENGTHS).decode_step_s, kernels)
+
+
+def test_overheads_of_steps_and_layers_add_to_scaled_kernels() -> None:
+    busy = model(decode_scale_ratio=1.2, step_overhead_s=1e-3, layer_overhead_s=10e-6)
+    assert engine_step_s(busy, np.array([5e-3]))[0] == pytest.approx(1.2 * 5e-3 + 1e-3 + 32 * 10e-6)
+
+
+def test_hidden_launches_never_hide_more_than_half_of_the_kernels() -> None:
+    assert engine_step_s(model(layer_overhead_s=-1.0), np.array([5e-3]))[0] == pytest.approx(2.5e-3)
+
+
+def test_a_decode_step_sees_the_prompt_and_half_of_the_answer() -> None:
+    assert LENGTHS.mean_decode_context_tokens == 1100
+
+
+def test_a_lone_user_waits_for_nobody() -> None:
+    ideal = model(first_flush_ratio=0.0)
+    alone = closed_loop(ideal, batch(1), LENGTHS, 64.0, USERS)
+    at = phases(ideal, batch(1), LENGTHS)
+    np.testing.assert_allclose(alone.tpot_s, at.decode_step_s)
+    expected = loaded_ttft_s(ideal, at, batch(1), alone.requests_per_s, LENGTHS, USERS)
+    np.testing.assert_allclose(alone.ttft_s, expected)
+    np.testing.assert_allclose(expected, lone_ttft_s(ideal, LENGTHS) + at.decode_step_s / 2, rtol=1e-6)
+
+
+def test_clients_and_slots_balance() -> None:
+    """Little's law: as many requests in their slots as decode together."""
+    ideal = model()
+    found = closed_loop(ideal, batch(32), LENGTHS, 256.0, USERS)
+    at = phases(ideal, batch(32), LENGTHS)
+    np.testing.assert_allclose(found.requests_per_s * cycle_s(at, found.tpot_s, LENGTHS), 32)
+
+
+def test_clients_beyond_the_room_wait_for_a_slot() -> None:
+    ideal = model()
+    full, crowded = (closed_loop(ideal, batch(n), LENGTHS, 16.0, USERS) for n in (16, 48))
+    np.testing.assert_allclose(crowded.requests_per_s, full.requests_per_s)
+    np.testing.assert_allclose(crowded.tpot_s, full.tpot_s)
+    np.testing.assert_allclose(crowded.ttft_s - full.ttft_s, 32 / full.requests_per_s)
+
+
+def test_neighbours_prompts_lengthen_every_token_by_their_share() -> None:
+    ideal = model()
+    at = phases(ideal, batch(21), LENGTHS)
+    np.testing.assert_allclose(tpot_s(ideal, at, batch(21), LENGTHS), at.decode_step_s + 20 / 200 * at.prompt_extra_s)
+
+
+def test_clients_in_step_meet_half_of_the_prompts_before_their_first_token() -> None:
+    ideal = model()
+    at = phases(ideal, batch(21), LENGTHS)
+    mixed, apart = (tpot_s(ideal, at, batch(21), LENGTHS, s) - at.decode_step_s for s in (1.0, 0.0))
+    np.testing.assert_allclose(mixed, apart / 2)
+
+
+def test_one_wave_of_equal_requests_moves_in_step_and_users_do_not() -> None:
+    ideal = model(synchrony_ratio=0.3)
+    assert synchrony(ideal, Client(waves=1.0))[0] == 1
+    assert synchrony(ideal, Client(waves=10.0))[0] == pytest.approx(0.1)
+    assert synchrony(ideal, Client(waves=10.0, length_spread_ratio=0.0))[0] == pytest.approx(0.3)
+    assert synchrony(ideal, USERS)[0] == 0
+
+
+def test_prompts_of_short_answers_share_steps_and_the_reading_of_weights() -> None:
+    """64 sequences with answers of 4 tokens: 16 prompts in every step."""
+    ideal, short = model(), Lengths(100.0, 4.0)
+    together = phases(ideal, batch(64), short)
+    decode = ideal.seconds(StepLoad(batch(64), short.mean_decode_context_tokens))
+    mixed = ideal.seconds(StepLoad(batch(63), short.mean_decode_context_tokens, 16.0, 100.0))
+    np.testing.assert_allclose(together.prompt_extra_s, (mixed - decode) / 16)
+
+
+def test_no_step_is_more_than_wholly_mixed() -> None:
+    """Tokens of a crowded engine with short answers take no longer than a step that carries all prompts that arrive."""
+    eager, short = model(prefill_mixing_ratio=5.0), Lengths(500.0, 8.0)
+    at = phases(eager, batch(64), short)
+    mixed = eager.seconds(StepLoad(batch(63), short.mean_decode_context_tokens, 8.0, 500.0))
+    assert tpot_s(eager, at, batch(64), short)[0] <= mixed[0]
+
+
+def test_an_engine_that_streams_every_30_tokens_delays_the_first_and_not_the_last() -> None:
+    ideal = model()
+    each, flushed = (closed_loop(ideal, batch(4), LENGTHS, 64.0, Client(stream_interval_tokens=n)) for n in (1.0, 30.0))
+    np.testing.assert_allclose(flushed.ttft_s - each.ttft_s, 29 * each.tpot_s)
+    last = [found.ttft_s + 199 * found.tpot_s for found in (each, flushed)]
+    np.testing.assert_allclose(*last)
+
+
+def test_an_answer_shorter_than_the_interval_is_flushed_at_its_end() -> None:
+    assert flushed_tokens(model(), Client(stream_interval_tokens=500.0), LENGTHS)[0] == 199
+
+
+def test_a_static_batch_takes_its_prefill_and_then_a_step_for_each_further_token() -> None:
+    ideal = model()
+    found = static_batch(ideal, batch(8), LENGTHS)
+    latency_s = found.ttft_s + 199 * found.tpot_s
+    np.testing.assert_allclose(found.requests_per_s, 8 / latency_s)
+    np.testing.assert_allclose(found.output_tokens_per_s(LENGTHS), 8 * 200 / latency_s)
+    np.testing.assert_allclose(found.ttft_s, lone_ttft_s(ideal, LENGTHS, 8.0))
+
+
+def test_eight_prompts_together_take_longer_than_one_and_less_than_eight_times() -> None:
+    one, eight = (lone_ttft_s(model(), Lengths(50.0, 10.0), n)[0] for n in (1.0, 8.0))
+    assert one < eight < 8 * one
+
+
+def test_a_full_queue_never_lets_a_slot_idle() -> None:
+    ideal = model()
+    full, clients = full_queue(ideal, batch(64), LENGTHS), closed_loop(ideal, batch(64), LENGTHS, 64.0, USERS)
+    np.testing.assert_allclose(full.requests_per_s, clients.requests_per_s)
+    np.testing.assert_allclose(full.tpot_s, clients.tpot_s)
+
+
+def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
+    single, groups = (model("qwen3-30b-a3b", attention_dp=n, first_flush_ratio=0.0) for n in (1, 4))
+    extra = [
+        tpot_s(m, phases(m, batch(64), LENGTHS), batch(64), LENGTHS) - phases(m, batch(64), LENGTHS).decode_step_s
+        for m in (single, groups)
+    ]
+    assert extra[1] < 0.6 * extra[0]
+
+
+def test_later_percentiles_of_the_first_token_come_later() -> None:
+    ideal = model()
+    at, lone = phases(ideal, batch(32), LENGTHS), lone_ttft_s(ideal, LENGTHS)
+    rate = 0.6 / at.prompt_extra_s
+    times = [ttft_percentile_s(at, lone, rate, 1.0, q)[0] for q in (0.5, 0.9, 0.95, 0.99)]
+    assert times == sorted(times)
+    mean = ttft_percentile_s(at, lone, rate, 1.0, None)[0]
+    assert lone[0] < mean < times[-1]
+
+
+def test_a_first_token_at_no_load_waits_for_the_running_step_alone() -> None:
+    ideal = model()
+    at, lone = phases(ideal, batch(1), LENGTHS), lone_ttft_s(ideal, LENGTHS)
+    assert ttft_percentile_s(at, lone, np.zeros(1), 1.0, 0.95)[0] == pytest.approx(lone[0] + 0.95 * at.decode_step_s[0])
