@@ -53,6 +53,7 @@ CASES = [
     Case(plan("--in", "1e300")),
     Case(plan("--out", "-3")),
     Case(plan("--out", "lots")),
+    Case(plan("--out", "plan.json"), ("--out-file",)),
     Case(plan("--slo", "ttft<"), ("ttft.p95<500ms",)),
     Case(plan("--slo", "garbage"), ("ttft.p95<500ms",)),
     Case(plan("--slo", "")),

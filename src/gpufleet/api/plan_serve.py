@@ -97,7 +97,10 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     wanted = offer_filter(request, tables, {gpu.accelerator.name for gpu in gpus} or None)
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
-        raise DataMissing("no offer has a known price under these clouds, regions, GPUs and price kinds")
+        raise DataMissing(
+            "no offer has a known price under these clouds, regions, GPUs and price kinds",
+            hint="'gpufleet catalog prices' lists the known ones.",
+        )
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     kv = kv_formats(weights, request.kv_precision)

@@ -7,7 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, format_of
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb
+from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, answer_tokens, verb
 from gpufleet.errors import Infeasible
 
 app = verb()
@@ -92,7 +92,7 @@ def estimate(
         model,
         gpus,
         input_tokens=parse_tokens(input_tokens),
-        output_tokens=parse_tokens(output_tokens),
+        output_tokens=answer_tokens(output_tokens),
         concurrency=None if concurrency is None else parse_count(concurrency),
         rate=None if rate is None else parse_rate(rate),
         batch=None if batch is None else parse_count(batch),

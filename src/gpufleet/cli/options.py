@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from gpufleet.errors import UsageError
+from gpufleet.units import parse_tokens
 
 
 class OutputFormat(str, Enum):
@@ -66,3 +67,12 @@ def words(text: str) -> list[str]:
     if not found:
         raise UsageError("an empty list of names", found=text, expected="names separated by commas")
     return found
+
+
+def answer_tokens(text: str) -> float:
+    """What `--out` says: tokens of an answer, which a file name is not."""
+    try:
+        return parse_tokens(text)
+    except UsageError as error:
+        hint = "--out is the tokens of an answer; --out-file FILE writes the page to a file."
+        raise UsageError(error.problem, found=error.found, expected=error.expected, hint=hint) from None

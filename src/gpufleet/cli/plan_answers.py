@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 
 from gpufleet.api.plan_serve import ServeRequest, plan_serve
+from gpufleet.cli.options import answer_tokens
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload
 from gpufleet.results.plan import ServePlan
@@ -30,7 +31,7 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
         model=needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '50/s' or '3000/min'")),
         input_tokens=parse_tokens(needed(asked.input, "--in", "tokens of a prompt, such as '1000' or '8k'")),
-        output_tokens=parse_tokens(needed(asked.output, "--out", "tokens of an answer, such as '300'")),
+        output_tokens=answer_tokens(needed(asked.output, "--out", "tokens of an answer, such as '300'")),
         slo=asked.slo,
         clouds=asked.clouds,
         regions=asked.regions,
