@@ -40,7 +40,8 @@ def fastest_s(*words: str) -> float:
     return min(times)
 
 
-HELP_LINES = [("--help",), (), *((verb.name, "--help") for verb in VERBS)]
+SUB_VERBS = [("plan", "serve"), ("catalog", "gpus"), ("catalog", "prices")]
+HELP_LINES = [("--help",), (), *((verb.name, "--help") for verb in VERBS), *((*words, "--help") for words in SUB_VERBS)]
 
 
 @pytest.mark.parametrize("words", HELP_LINES, ids=" ".join)

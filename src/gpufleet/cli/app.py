@@ -56,8 +56,13 @@ def find_verb(word: str) -> Verb:
 
 def run_verb(verb: Verb, arguments: list[str]) -> int:
     """Load the verb's module and let its Typer application parse the rest."""
-    app = import_module(verb.module).app
-    outcome = app(arguments, prog_name=f"gpufleet {verb.name}", standalone_mode=False)
+    from gpufleet.cli.options import sub_verb
+
+    app, name = import_module(verb.module).app, f"gpufleet {verb.name}"
+    alone = sub_verb(app, arguments[0]) if arguments else None
+    if alone is not None:
+        app, name, arguments = alone, f"{name} {arguments[0]}", arguments[1:]
+    outcome = app(arguments, prog_name=name, standalone_mode=False)
     return outcome if isinstance(outcome, int) else 0
 
 

@@ -61,6 +61,17 @@ def verb_group(purpose: str) -> typer.Typer:
     return app
 
 
+def sub_verb(group: typer.Typer, name: str) -> typer.Typer | None:
+    """A sub-verb as an application of its own: going through its group, some releases of Typer load pydantic."""
+    commands = group.registered_commands if group.registered_callback else []
+    found = next((command for command in commands if command.name == name), None)
+    if found is None:
+        return None
+    alone = typer.Typer(**PLAIN)
+    alone.registered_commands.append(found)
+    return alone
+
+
 def words(text: str) -> list[str]:
     """The names of a comma-separated list."""
     found = [word.strip() for word in text.split(",") if word.strip()]
