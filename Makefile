@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 
-.PHONY: help plan test lint types contracts pytest docs size clean
+.PHONY: help plan test lint types contracts pytest docs size bench clean
 
 help:
 	@echo "make plan   set up and answer $(WORKLOAD)"
 	@echo "make test   set up and run lint, types, import contracts and tests"
 	@echo "make docs   regenerate the output shown in README.md and docs/"
+	@echo "make bench  time the plan and count the configurations it rates"
 	@echo "make size   installed size and number of packages"
 	@echo "make clean  remove .venv and caches"
 
@@ -37,6 +38,9 @@ pytest: $(VENV)/developer.stamp
 
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write
+
+bench: $(VENV)/installed.stamp
+	@$(BIN)/python benchmarks/plan_serve.py
 
 size:
 	@$(PYTHON) tools/environment.py create build/size

@@ -1,0 +1,97 @@
+"""How long `gpufleet plan serve` takes, and how many configurations it rates in a second.
+
+`python benchmarks/plan_serve.py` prints wall times from process start (median of five runs), configurations rated
+inside the search, and each of them relative to a matrix product of fixed size timed in the same run, so that figures
+of different machines can be compared.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from gpufleet.api.estimate import calibration_of
+from gpufleet.api.plan_serve import ServeRequest, serve_question
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.optimize.serve import ServeQuestion, solve_serve
+
+MODEL, RUNS, MATRIX_SIZE = "llama-3.3-70b", 5, 1024
+SLO = "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s"
+PLAN = ["plan", "serve", MODEL, "--rate", "50/s", "--in", "1000", "--out", "300", "--slo", SLO]
+REQUEST = ServeRequest(MODEL, 50.0, 1000, 300, SLO)
+
+
+def main() -> int:
+    """Print one line per figure; 1 if the command fails."""
+    unit_s = median_s(lambda: matrix_product(MATRIX_SIZE))
+    print(f"one product of {MATRIX_SIZE} x {MATRIX_SIZE} float64 matrices: {unit_s * 1e3:.1f} ms = 1 unit")
+    for words in (PLAN, ["--help"]):
+        if not report_command(words, unit_s):
+            return 1
+    report_search("standard search (vLLM, the checkpoint's precision)", REQUEST, unit_s)
+    wide = replace(REQUEST, engine="all", allow_lower_precision=True)
+    report_search("wide search (all engines, fp8, nvfp4 and int4 too)", wide, unit_s)
+    return 0
+
+
+def report_command(words: Sequence[str], unit_s: float) -> bool:
+    """Wall time of the command from process start; says what went wrong where it fails."""
+    name = "gpufleet " + " ".join(words[:2])
+    command = [sys.executable, "-m", "gpufleet", *words]
+    first = subprocess.run(command, capture_output=True, text=True, check=False)
+    if first.returncode:
+        print(f"{name} failed with exit code {first.returncode}: {first.stderr.strip()[:300]}", file=sys.stderr)
+        return False
+    seconds = median_s(lambda: subprocess.run(command, capture_output=True, check=True))
+    print(f"{name}: {seconds:.3f} s from process start, {seconds / unit_s:.1f} units")
+    return True
+
+
+def report_search(name: str, request: ServeRequest, unit_s: float) -> None:
+    """Configurations rated by the search, and how many in a second."""
+    catalog = load_catalog()
+    question, _ = serve_question(request, shipped_architecture(MODEL), catalog)
+    calibration = calibration_of(catalog)
+    solution = solve_serve(question, calibration)
+    seconds = median_s(lambda: solve_serve(question, calibration))
+    print(describe(name, question, solution.num_configurations, seconds, unit_s))
+
+
+def describe(name: str, question: ServeQuestion, configurations: int, seconds: float, unit_s: float) -> str:
+    """One line about a search."""
+    rate = configurations / seconds
+    return (
+        f"{name}: {configurations:,} configurations, {len(question.offers):,} offers, {seconds * 1e3:.0f} ms, "
+        f"{rate:,.0f} configurations/s, {rate * unit_s:,.0f} per unit"
+    )
+
+
+def matrix_product(size: int) -> float:
+    """The unit of work that times are compared with."""
+    numbers = np.random.default_rng(0).random((size, size))
+    start = time.perf_counter()
+    product = numbers @ numbers
+    elapsed = time.perf_counter() - start
+    assert product.shape == (size, size)
+    return elapsed
+
+
+def median_s(work: Callable[[], object]) -> float:
+    """Median seconds of `RUNS` runs; a run that returns its own seconds is taken at its word."""
+    seconds = []
+    for _ in range(RUNS):
+        start = time.perf_counter()
+        own = work()
+        seconds.append(own if isinstance(own, float) else time.perf_counter() - start)
+    return statistics.median(seconds)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
