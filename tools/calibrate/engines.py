@@ -34,7 +34,9 @@ GROUPINGS: dict[str, Callable[[Point], str]] = {
 FILES = ("serving_points.csv", "inference_throughput.csv")
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 LOSS_SCALE = 0.15
-PRIOR_WEIGHT = 2.0
+PRIOR_WEIGHT = 1.0
+CHILD_WEIGHT = 2.0
+EDGE = 1e-6
 
 
 class Stage(NamedTuple):
@@ -44,15 +46,20 @@ class Stage(NamedTuple):
     quantities: tuple[str, ...]
 
 
-STAGES = (
-    Stage(
-        ("prefill_scale_ratio", "request_overhead_s", "token_overhead_s", "first_flush_ratio", "synchrony_ratio"),
-        ("ttft",),
+FIRST_TOKEN = Stage(
+    (
+        "prefill_scale_ratio",
+        "prefill_layer_s",
+        "request_overhead_s",
+        "token_overhead_s",
+        "first_token_steps",
+        "first_flush_ratio",
+        "synchrony_ratio",
     ),
-    Stage(
-        ("decode_scale_ratio", "step_overhead_s", "layer_overhead_s", "prefill_mixing_ratio"),
-        ("tpot", "rate", "latency"),
-    ),
+    ("ttft",),
+)
+STEP = Stage(
+    ("decode_scale_ratio", "step_overhead_s", "layer_overhead_s", "prefill_mixing_ratio"), ("tpot", "rate", "latency")
 )
 
 
@@ -73,9 +80,11 @@ CONSTANTS = (
     Constant("step_overhead_s", "s", 0.5e-3, 1.5e-3, 0.0, 20e-3),
     Constant("layer_overhead_s", "s", 10e-6, 40e-6, -60e-6, 1e-3),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
-    Constant("prefill_scale_ratio", "ratio", 1.15, 0.25, 0.5, 3.0),
-    Constant("request_overhead_s", "s", 10e-3, 20e-3, 0.0, 0.3),
+    Constant("prefill_scale_ratio", "ratio", 1.3, 0.3, 0.5, 3.0),
+    Constant("prefill_layer_s", "s", 2e-4, 3e-4, 0.0, 5e-3),
+    Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 5e-6, 5e-6, 0.0, 5e-5),
+    Constant("first_token_steps", "count", 1.5, 0.5, 0.5, 3.5),
     Constant("first_flush_ratio", "ratio", 0.7, 0.3, 0.0, 1.2),
     Constant("synchrony_ratio", "ratio", 0.3, 0.3, 0.0, 1.0),
 )
@@ -83,13 +92,18 @@ CONSTANTS = (
 
 @dataclass(frozen=True)
 class Era:
-    """Versions of an engine below `until` that share constants."""
+    """Versions of an engine below `until` that share constants.
+
+    Eras of one `parent` differ by degrees: each is drawn towards what all of them fit together. `freedom` scales how
+    far a fit may go from its prior.
+    """
 
     engine: str
     name: str
     until: str | None
     grade: str = "measured"
     freedom: float = 1.0
+    parent: str | None = None
 
     def holds(self, point: Point) -> bool:
         """Whether a point ran in this era or an older one."""
@@ -102,11 +116,14 @@ class Era:
 
 ERAS = (
     Era("vllm", "V0, before 0.8", "0.8"),
-    Era("vllm", "V1, 0.8 and later", None),
-    Era("sglang", "0.5", None),
+    Era("vllm", "V1, 0.8 to 0.12", "0.13", parent="V1"),
+    Era("vllm", "V1, 0.13 and later", None, parent="V1"),
+    Era("sglang", "before 0.5.7", "0.5.7", parent="0.5"),
+    Era("sglang", "0.5.7 and later", None, parent="0.5"),
     Era("tensorrt-llm", "static batches, before 0.10", "0.10"),
     Era("tensorrt-llm", "C++ runtime, before 1.0", "1.0"),
-    Era("tensorrt-llm", "PyTorch runtime, 1.0 and later", None),
+    Era("tensorrt-llm", "PyTorch runtime, 1.0", "1.1", parent="PyTorch"),
+    Era("tensorrt-llm", "PyTorch runtime, 1.1 and later", None, parent="PyTorch"),
     Era("gpt-fast", "2023-2024", None),
     Era("fastertransformer", "5", None),
     Era("transformers", "4", None, "transferred", 8.0),
@@ -119,33 +136,55 @@ def era_name(point: Point) -> Era:
     return next(era for era in ERAS if era.holds(point))
 
 
+PRIOR = {c.name: c.prior for c in CONSTANTS}
+
+
 def fit(data: Sequence[PointBatch], era: Era) -> dict[str, float]:
-    """Constants that bring predictions nearest to the measurements: first the step, then the first token."""
-    values = {c.name: c.prior for c in CONSTANTS}
-    for stage in STAGES:
-        values |= fit_stage(data, era, stage, values)
+    """Constants that bring predictions nearest to the measurements: first the first token, then the step."""
+    values = dict(PRIOR)
+    for stage in (FIRST_TOKEN, STEP):
+        values |= fit_stage(data, era, stage, values, PRIOR_WEIGHT)
     return values
 
 
-def fit_stage(data: Sequence[PointBatch], era: Era, stage: Stage, values: dict[str, float]) -> dict[str, float]:
-    """Robust least squares over one stage's constants, with a weak prior."""
+def fit_stage(
+    data: Sequence[PointBatch], era: Era, stage: Stage, values: dict[str, float], weight: float
+) -> dict[str, float]:
+    """Robust least squares over one stage's constants, drawn towards the values that they come with."""
     if not data:
         return {}
     engine = data[0].model.candidates.palette.engines[0]
     free = [c for c in CONSTANTS if c.name in stage.constants]
     spread = np.array([c.spread * era.freedom for c in free])
-    prior = np.array([c.prior for c in free])
+    prior = np.array([values[c.name] for c in free])
 
     def constants(scaled: FloatArray) -> dict[str, float]:
         return {c.name: float(v) for c, v in zip(free, prior + scaled * spread, strict=True)}
 
     def residuals(scaled: FloatArray) -> FloatArray:
         tried = with_constants(engine, values | constants(scaled))
-        return np.concatenate([*weighted(data, tried, stage.quantities), scaled * PRIOR_WEIGHT])
+        return np.concatenate([*weighted(data, tried, stage.quantities), scaled * weight])
 
-    bounds = [(np.array([getattr(c, end) for c in free]) - prior) / spread for end in ("low", "high")]
+    ends = [np.array([getattr(c, end) for c in free]) for end in ("low", "high")]
+    bounds = [(ends[0] - prior) / spread - EDGE, (ends[1] - prior) / spread + EDGE]
     found = least_squares(residuals, np.zeros(len(free)), bounds=bounds, loss="soft_l1", f_scale=0.5)
-    return constants(found.x)
+    inside = np.clip(prior + found.x * spread, *ends)
+    return {c.name: float(v) for c, v in zip(free, inside, strict=True)}
+
+
+def fit_family(data: dict[Era, list[PointBatch]]) -> dict[Era, dict[str, float]]:
+    """Constants of every era: those of one parent share the step; their first token is drawn towards the common one."""
+    families: dict[tuple[str, str | None], list[Era]] = defaultdict(list)
+    for era in data:
+        families[era.engine, era.parent or era.name].append(era)
+    found = {}
+    for eras in families.values():
+        common = fit([b for era in eras for b in data[era]], eras[0])
+        for era in eras:
+            alone = era.parent is None or not data[era]
+            own = {} if alone else fit_stage(data[era], era, FIRST_TOKEN, common, CHILD_WEIGHT)
+            found[era] = common | own
+    return found
 
 
 def weighted(data: Sequence[PointBatch], engine: EngineProfile, quantities: Sequence[str]) -> list[FloatArray]:
@@ -177,14 +216,13 @@ class Residual:
     is_possible: bool
 
 
-def left_out_residuals(data: Sequence[PointBatch], era: Era, key: Callable[[Point], str]) -> list[Residual]:
-    """Refit without each group in turn and predict it."""
+def left_out_residuals(points: Sequence[Point], key: Callable[[Point], str]) -> list[Residual]:
+    """Refit everything without each group in turn and predict it."""
     found = []
-    for group in sorted({key(p) for b in data for p in b.points}):
-        kept = batches([p for b in data for p in b.points if key(p) != group])
-        held = batches([p for b in data for p in b.points if key(p) == group])
-        constants = fit(kept, era)
-        found += residuals_of(held, constants, era)
+    for group in sorted({key(p) for p in points}):
+        constants = fit_family(by_era([p for p in points if key(p) != group]))
+        for era, held in by_era([p for p in points if key(p) == group]).items():
+            found += residuals_of(held, constants[era], era)
     return found
 
 
@@ -213,7 +251,12 @@ def by_era(points: Sequence[Point]) -> dict[Era, list[PointBatch]]:
     for p in points:
         if p.version is not None or p.engine not in several or p.scenario == CLOSED_LOOP:
             grouped[era_name(p)].append(p)
-    return {era: batches(group) for era, group in grouped.items()}
+    return {era: batches(grouped[era]) for era in ERAS}
+
+
+def same_family(one: Era, other: Era) -> bool:
+    """Whether two eras learn their ranges together."""
+    return one == other or (one.engine == other.engine and one.parent is not None and one.parent == other.parent)
 
 
 def time_log_ratio(residual: Residual) -> float:
@@ -312,18 +355,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Fit every era, learn its ranges from what was left out, write constants and the left-out table."""
     points = read_points([arguments.measurements / name for name in FILES])
-    fitted = by_era(points)
-    tables, everything = [], []
-    for era in ERAS:
-        data = fitted[era]
-        outside = left_out_residuals(data, era, GROUPINGS[arguments.leave_out])
-        constants, bounds = fit(data, era), ranges(outside)
-        tables.append(era_toml(era, constants | bounds, data))
-        everything += scored(outside, GROUPINGS[arguments.leave_out])
+    key = GROUPINGS[arguments.leave_out]
+    outside = left_out_residuals(points, key)
+    by = {era: [r for r in outside if same_family(r.era, era)] for era in ERAS}
+    everything = [s for era in ERAS for s in scored(by[era], key) if s.residual.era == era]
     rows = left_out_rows(everything)
     print_summary(rows)
     write_rows(DATA / f"left_out_{arguments.leave_out}.csv", rows)
     if not arguments.report_only:
+        data = by_era(points)
+        tables = [era_toml(e, c | ranges(by[e]), data[e]) for e, c in fit_family(data).items()]
         DATA.joinpath("engines.toml").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
 
 

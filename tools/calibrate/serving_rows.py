@@ -248,6 +248,8 @@ NEUTRAL = {
     "prefill_scale_ratio": 1.0,
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
+    "prefill_layer_s": 0.0,
+    "first_token_steps": 0.5,
     "first_flush_ratio": 1.0,
     "synchrony_ratio": 0.0,
 }

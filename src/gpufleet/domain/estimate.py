@@ -12,13 +12,12 @@ class LoadCurves:
     """How each candidate behaves as its mean batch grows: rows are candidates, columns the shared `batch` grid.
 
     `requests_per_s` is the arrival rate that keeps that batch decoding; `tpot_s` the mean time per output token;
-    `lone_ttft_s` (one per candidate) the TTFT of a request that finds the engine idle.
+    `idle_ttft_s` the TTFT of a request that meets no other prompt, `prompt_service_s` the time given to one prompt.
     """
 
     batch: FloatArray
-    decode_step_s: FloatArray
-    prompt_extra_s: FloatArray
+    idle_ttft_s: FloatArray
+    prompt_service_s: FloatArray
     tpot_s: FloatArray
     requests_per_s: FloatArray
-    lone_ttft_s: FloatArray
     largest_batch: FloatArray

@@ -22,8 +22,9 @@ from gpufleet.performance.serving import (
     closed_loop,
     cycle_s,
     full_queue,
-    lone_ttft_s,
+    idle_ttft_s,
     phases,
+    prompt_service_s,
     static_batch,
     tpot_s,
     ttft_percentile_s,
@@ -133,7 +134,6 @@ def open_loop(model: StepModel, rate: FloatArray, lengths: Lengths, full: Servin
 
 def _open_loop_at(model: StepModel, batch: FloatArray, rate: FloatArray, lengths: Lengths) -> Serving:
     at: Phases = phases(model, batch, lengths)
-    ttft = ttft_percentile_s(
-        at, lone_ttft_s(model, lengths), rate, model.candidates.attention_dp.astype(np.float64), None
-    )
+    groups = model.candidates.attention_dp.astype(np.float64)
+    ttft = ttft_percentile_s(idle_ttft_s(model, at, lengths), prompt_service_s(model, at), rate, groups, None)
     return Serving(batch, tpot_s(model, at, batch, lengths), ttft, rate)

@@ -12,10 +12,10 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.performance.queueing import poisson_percentile
 from gpufleet.performance.serving import (
     Lengths,
-    Phases,
     cycle_s,
-    lone_ttft_s,
+    idle_ttft_s,
     phases,
+    prompt_service_s,
     tpot_s,
     ttft_percentile_s,
 )
@@ -44,11 +44,10 @@ def load_curves(
     rate = batch / cycle_s(at, per_token, lengths)
     return LoadCurves(
         batch=grid,
-        decode_step_s=at.decode_step_s.reshape(shape),
-        prompt_extra_s=at.prompt_extra_s.reshape(shape),
+        idle_ttft_s=idle_ttft_s(model, at, lengths).reshape(shape),
+        prompt_service_s=prompt_service_s(model, at).reshape(shape),
         tpot_s=np.maximum.accumulate(per_token.reshape(shape), axis=1),
         requests_per_s=rate.reshape(shape),
-        lone_ttft_s=lone_ttft_s(StepModel.build(arch, candidates, calibration), lengths),
         largest_batch=largest_batch,
     )
 
@@ -72,8 +71,7 @@ def tpot_percentile_s(curves: LoadCurves, quantile: float | None) -> FloatArray:
 
 def ttft_percentiles_s(curves: LoadCurves, groups: Floats, quantile: float | None) -> FloatArray:
     """TTFT at the percentile over requests, at every batch of the grid; None means the mean."""
-    at = Phases(curves.decode_step_s, curves.prompt_extra_s)
-    return ttft_percentile_s(at, curves.lone_ttft_s[:, None], curves.requests_per_s, groups, quantile)
+    return ttft_percentile_s(curves.idle_ttft_s, curves.prompt_service_s, curves.requests_per_s, groups, quantile)
 
 
 def latency_percentile_s(curves: LoadCurves, groups: Floats, lengths: Lengths, quantile: float | None) -> FloatArray:

@@ -3,7 +3,8 @@
 Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s, layer_overhead_s   one decode step = scale * kernels + step + layer * layers
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
-prefill_scale_ratio, request_overhead_s, token_overhead_s   time to first token of a lone request
+prefill_scale_ratio, prefill_layer_s                    one prefill = scale * kernels + layer * layers
+request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
 first_flush_ratio                                       share of the streaming interval that delays the first token
 synchrony_ratio                                         how far clients with equal requests move in step
 """
@@ -98,9 +99,8 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     decode = model.seconds(StepLoad(batch, context))
     prompts = np.maximum(batch / lengths.output_tokens, 1.0)
     mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
-    unsupported = ~np.isfinite(decode)
-    extra = np.where(unsupported, np.inf, mixed - np.where(unsupported, 0.0, decode))
-    return Phases(engine_step_s(model, decode), np.maximum(extra, 0.0) / prompts_per_group(model, batch, lengths))
+    extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
+    return Phases(engine_step_s(model, decode), extra)
 
 
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -112,7 +112,8 @@ def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
     """Time to first token of `prompts` requests that find the engine idle and are prefilled together.
 
-    TTFT = a + b input_tokens + k_p t_prefill   [s]   a: request handling, b: tokenising, k_p: engine over kernels
+    TTFT = a + b input_tokens + k_p t_kernels + h layers   [s]
+    a: request handling, b: tokenising, k_p: engine over kernels, h: launching the kernels of a layer one by one
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
@@ -120,7 +121,8 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     return np.asarray(
         c.engine_constant("request_overhead_s")
         + c.engine_constant("token_overhead_s") * lengths.input_tokens
-        + c.engine_constant("prefill_scale_ratio") * prefill,
+        + c.engine_constant("prefill_scale_ratio") * prefill
+        + c.engine_constant("prefill_layer_s") * model.arch.num_layers,
         dtype=np.float64,
     )
 
@@ -173,7 +175,8 @@ def closed_loop(
     rate = batch / cycle_s(at, per_token_s, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
     flushed = flushed_tokens(model, client, lengths)
-    streamed_s = per_token_s * (lengths.output_tokens - flushed) / np.maximum(lengths.output_tokens - 1, 1)
+    later_tokens = np.maximum(lengths.output_tokens - 1, 1)
+    streamed_s = per_token_s * np.maximum(later_tokens - flushed, 0.0) / later_tokens
     return Serving(batch, streamed_s, first_s + flushed * per_token_s + (concurrency - batch) / rate, rate)
 
 
@@ -188,29 +191,39 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + half a running step + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts   [s]
-    Clients in step (s) send together: prompt i waits for i - 1 others.
+    lone request + n steps + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts   [s]
+    n: steps between arrival, prefill and answer. Clients in step (s) send together: prompt i waits for i - 1 others.
     """
     groups, in_step = model.candidates.attention_dp, synchrony(model, client)
-    everyone_first_s = np.maximum(batch / groups - 1, 0.0) / 2 * at.prompt_extra_s
-    prefill_load = np.minimum(rate / groups * at.prompt_extra_s, HIGHEST_LOAD_RATIO)
-    wait_s = np.minimum(mean_wait_s(prefill_load, at.prompt_extra_s), everyone_first_s)
+    service_s = prompt_service_s(model, at)
+    everyone_first_s = np.maximum(batch / groups - 1, 0.0) / 2 * service_s
+    prefill_load = np.minimum(rate / groups * service_s, HIGHEST_LOAD_RATIO)
+    wait_s = np.minimum(mean_wait_s(prefill_load, service_s), everyone_first_s)
     queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s
-    return np.asarray(lone_ttft_s(model, lengths) + at.decode_step_s / 2 + queued_s, dtype=np.float64)
+    return np.asarray(idle_ttft_s(model, at, lengths) + queued_s, dtype=np.float64)
+
+
+def idle_ttft_s(model: StepModel, at: Phases, lengths: Lengths) -> FloatArray:
+    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s]."""
+    steps_s = model.candidates.engine_constant("first_token_steps") * at.decode_step_s
+    return np.asarray(lone_ttft_s(model, lengths) + steps_s)
+
+
+def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
+    """Time that the engine gives to one prompt among others: k_p x what it adds to a step   [s]."""
+    return np.asarray(model.candidates.engine_constant("prefill_scale_ratio") * at.prompt_extra_s)
 
 
 def ttft_percentile_s(
-    at: Phases, lone_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: float | None
+    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: float | None
 ) -> FloatArray:
     """TTFT under Poisson arrivals that a share `quantile` of requests stays below; None means the mean.
 
-    M/D/1 wait for others' prompts + the running step + a lone request   [s]
+    a request that meets no other prompt + M/D/1 wait for others' prompts   [s]
     """
-    load = requests_per_s / groups * at.prompt_extra_s
-    if quantile is None:
-        return np.asarray(lone_s + at.decode_step_s / 2 + mean_wait_s(load, at.prompt_extra_s))
-    wait_s = wait_percentile_s(quantile, load, at.prompt_extra_s)
-    return np.asarray(lone_s + quantile * at.decode_step_s + wait_s)
+    load = requests_per_s / groups * service_s
+    wait_s = mean_wait_s(load, service_s) if quantile is None else wait_percentile_s(quantile, load, service_s)
+    return np.asarray(idle_s + wait_s)
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:

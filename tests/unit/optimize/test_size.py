@@ -59,11 +59,10 @@ def curves(rows: int = 1, largest_batch: float = 300.0) -> LoadCurves:
     tpot = slower * (0.01 + 1e-4 * BATCH[None, :])
     return LoadCurves(
         batch=BATCH,
-        decode_step_s=tpot,
-        prompt_extra_s=np.full_like(tpot, 1e-3),
+        idle_ttft_s=0.05 + tpot,
+        prompt_service_s=np.full_like(tpot, 1e-3),
         tpot_s=tpot,
         requests_per_s=BATCH / (100 * tpot),
-        lone_ttft_s=np.full(rows, 0.05),
         largest_batch=np.full(rows, largest_batch),
     )
 

@@ -30,11 +30,10 @@ def linear_curves(step_s: float = 0.01, per_sequence_s: float = 1e-4, largest: f
     tpot = step_s + per_sequence_s * batch[None, :]
     return LoadCurves(
         batch=batch,
-        decode_step_s=tpot,
-        prompt_extra_s=np.full_like(tpot, 0.005),
+        idle_ttft_s=0.05 + tpot,
+        prompt_service_s=np.full_like(tpot, 0.005),
         tpot_s=tpot,
         requests_per_s=batch / (100 * tpot + 0.005),
-        lone_ttft_s=np.array([0.05]),
         largest_batch=np.array([largest]),
     )
 

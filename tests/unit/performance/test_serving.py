@@ -23,9 +23,11 @@ from gpufleet.performance.serving import (
     engine_step_s,
     flushed_tokens,
     full_queue,
+    idle_ttft_s,
     loaded_ttft_s,
     lone_ttft_s,
     phases,
+    prompt_service_s,
     static_batch,
     synchrony,
     tpot_s,
@@ -45,7 +47,7 @@ IDEAL = {
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
     "prefill_layer_s": 0.0,
-    "first_token_steps": 0.0,
+    "first_token_steps": 0.5,
     "first_flush_ratio": 1.0,
     "synchrony_ratio": 0.5,
 }
@@ -111,7 +113,13 @@ def test_a_lone_user_waits_for_nobody() -> None:
     np.testing.assert_allclose(alone.tpot_s, at.decode_step_s)
     expected = loaded_ttft_s(ideal, at, batch(1), alone.requests_per_s, LENGTHS, USERS)
     np.testing.assert_allclose(alone.ttft_s, expected)
-    np.testing.assert_allclose(expected, lone_ttft_s(ideal, LENGTHS) + at.decode_step_s / 2, rtol=1e-6)
+    np.testing.assert_allclose(expected, idle_ttft_s(ideal, at, LENGTHS), rtol=1e-6)
+
+
+def test_a_first_token_waits_for_the_steps_that_run_when_it_arrives() -> None:
+    ideal = model(first_token_steps=2.0)
+    at = phases(ideal, batch(16), LENGTHS)
+    np.testing.assert_allclose(idle_ttft_s(ideal, at, LENGTHS), lone_ttft_s(ideal, LENGTHS) + 2 * at.decode_step_s)
 
 
 def test_clients_and_slots_balance() -> None:
@@ -212,15 +220,21 @@ def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
 
 def test_later_percentiles_of_the_first_token_come_later() -> None:
     ideal = model()
-    at, lone = phases(ideal, batch(32), LENGTHS), lone_ttft_s(ideal, LENGTHS)
-    rate = 0.6 / at.prompt_extra_s
-    times = [ttft_percentile_s(at, lone, rate, 1.0, q)[0] for q in (0.5, 0.9, 0.95, 0.99)]
+    at = phases(ideal, batch(32), LENGTHS)
+    idle, service = idle_ttft_s(ideal, at, LENGTHS), prompt_service_s(ideal, at)
+    times = [ttft_percentile_s(idle, service, 0.6 / service, 1.0, q)[0] for q in (0.5, 0.9, 0.95, 0.99)]
     assert times == sorted(times)
-    mean = ttft_percentile_s(at, lone, rate, 1.0, None)[0]
-    assert lone[0] < mean < times[-1]
+    assert idle[0] < ttft_percentile_s(idle, service, 0.6 / service, 1.0, None)[0] < times[-1]
 
 
-def test_a_first_token_at_no_load_waits_for_the_running_step_alone() -> None:
-    ideal = model()
-    at, lone = phases(ideal, batch(1), LENGTHS), lone_ttft_s(ideal, LENGTHS)
-    assert ttft_percentile_s(at, lone, np.zeros(1), 1.0, 0.95)[0] == pytest.approx(lone[0] + 0.95 * at.decode_step_s[0])
+def test_a_first_token_at_no_load_waits_for_running_steps_alone() -> None:
+    halfway = model(first_token_steps=0.5)
+    at = phases(halfway, batch(1), LENGTHS)
+    idle = idle_ttft_s(halfway, at, LENGTHS)
+    assert idle[0] == pytest.approx(lone_ttft_s(halfway, LENGTHS)[0] + 0.5 * at.decode_step_s[0])
+    assert ttft_percentile_s(idle, prompt_service_s(halfway, at), np.zeros(1), 1.0, 0.95)[0] == idle[0]
+
+
+def test_launching_a_prompt_layer_by_layer_delays_its_first_token() -> None:
+    slow = lone_ttft_s(model(prefill_layer_s=100e-6), LENGTHS) - lone_ttft_s(model(), LENGTHS)
+    assert slow[0] == pytest.approx(32 * 100e-6)
