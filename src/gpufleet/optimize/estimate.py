@@ -23,6 +23,7 @@ from gpufleet.performance.serving import (
     cycle_s,
     full_queue,
     idle_ttft_s,
+    lone_ttft_s,
     phases,
     prompt_service_s,
     static_batch,
@@ -135,5 +136,6 @@ def open_loop(model: StepModel, rate: FloatArray, lengths: Lengths, full: Servin
 def _open_loop_at(model: StepModel, batch: FloatArray, rate: FloatArray, lengths: Lengths) -> Serving:
     at: Phases = phases(model, batch, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
-    ttft = ttft_percentile_s(idle_ttft_s(model, at, lengths), prompt_service_s(model, at), rate, groups, None)
+    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths))
+    ttft = ttft_percentile_s(idle_s, prompt_service_s(model, at), rate, groups, None)
     return Serving(batch, tpot_s(model, at, batch, lengths), ttft, rate)

@@ -30,6 +30,7 @@ from gpufleet.pricing.effective_price import effective_usd_per_hour
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95
+JUST_INSIDE = 1 - 1e-9
 LOAD, ROOM, SATURATION, UNSOLD = "load", "KV room", "throughput", "no price"
 
 
@@ -57,14 +58,15 @@ class Capacity:
     """What one replica of each candidate sustains within the objectives.
 
     `objectives_s` maps a figure's label (each limit's among them) to seconds [candidate, batch]; `breaks` maps a
-    reason to where it forbids a batch; `best` is the column of the highest admissible rate, `requests_per_s` that rate
-    (0: none is admissible).
+    reason to where it forbids a batch; `best` is the last admissible column at the highest rate, `beyond` how far
+    towards the next column every limit still holds (0..1), `requests_per_s` the rate there (0: none is admissible).
     """
 
     curves: LoadCurves
     objectives_s: dict[str, FloatArray]
     breaks: dict[str, BoolArray]
     best: IntArray
+    beyond: FloatArray
     requests_per_s: FloatArray
     sustained_requests_per_s: FloatArray
 
@@ -89,13 +91,34 @@ def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand) -> Capa
     slo = demand.workload.slo
     objectives = {f"{m}.{s}": figure_s(curves, candidates, demand.lengths, m, s) for m, s in slo.figures}
     sustained = sustained_requests_per_s(curves)
-    breaks = {limit.label: ~(objectives[limit.label] <= limit.limit_s) for limit in slo.limits}
-    breaks[ROOM] = crowded_batch(curves.batch, ADMISSION_QUANTILE)[None, :] > curves.largest_batch[:, None]
-    breaks[LOAD] = ~(curves.requests_per_s <= HIGHEST_LOAD_RATIO * sustained[:, None])
-    admissible = ~np.any(list(breaks.values()), axis=0) & np.isfinite(curves.tpot_s)
-    rates = np.where(admissible, curves.requests_per_s, 0.0)
+    strains = {limit.label: objectives[limit.label] / limit.limit_s for limit in slo.limits}
+    with np.errstate(divide="ignore"):
+        strains[ROOM] = crowded_batch(curves.batch, ADMISSION_QUANTILE)[None, :] / curves.largest_batch[:, None]
+        strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
+    breaks = {reason: ~(strain <= 1) for reason, strain in strains.items()}
+    rates = np.where(np.any(list(breaks.values()), axis=0), 0.0, curves.requests_per_s)
     best = np.argmax(rates, axis=1)
-    return Capacity(curves, objectives, breaks, best, rates[np.arange(len(best)), best], sustained)
+    beyond = share_of_next_column(list(strains.values()), best)
+    return Capacity(curves, objectives, breaks, best, beyond, rate_between(rates, curves, best, beyond), sustained)
+
+
+def share_of_next_column(strains: Sequence[FloatArray], best: IntArray) -> FloatArray:
+    """How far towards the next column all strains stay at or below 1, each linear in between; 0 at the last column."""
+    rows, following = np.arange(len(best)), np.minimum(best + 1, strains[0].shape[1] - 1)
+    share = np.where(following > best, 1.0, 0.0)
+    for strain in strains:
+        here, there = strain[rows, best], strain[rows, following]
+        crosses = (here <= 1) & (there > 1) & np.isfinite(there)
+        edge = (1 - here) / np.where(crosses, there - here, 1.0)
+        share = np.minimum(share, np.where(crosses, JUST_INSIDE * edge, np.where(there > 1, 0.0, 1.0)))
+    return share
+
+
+def rate_between(rates: FloatArray, curves: LoadCurves, best: IntArray, beyond: FloatArray) -> FloatArray:
+    """Rate at the edge: never less than at the best column; 0 where no column is admissible."""
+    rows, following = np.arange(len(best)), np.minimum(best + 1, rates.shape[1] - 1)
+    here, there = rates[rows, best], curves.requests_per_s[rows, following]
+    return np.where(here > 0, here + beyond * np.maximum(there - here, 0.0), 0.0)
 
 
 def binding_limit(found: Capacity, row: int) -> str:
@@ -195,9 +218,10 @@ class Operation:
 
 def operate(found: Capacity, row: int, requests_per_s: float) -> Operation:
     """Batch and objectives at a rate, between the columns of the grid."""
-    columns = int(found.best[row]) + 1
+    columns = min(int(found.best[row]) + 2, len(found.curves.batch))
     rates = np.maximum.accumulate(found.curves.requests_per_s[row, :columns])
-    position = float(np.interp(requests_per_s, rates, np.arange(columns)))
+    edge = float(found.best[row] + found.beyond[row])
+    position = min(float(np.interp(requests_per_s, rates, np.arange(columns))), edge)
     below = min(int(position), columns - 1)
     above, share = min(below + 1, columns - 1), position - below
 

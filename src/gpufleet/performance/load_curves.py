@@ -14,6 +14,7 @@ from gpufleet.performance.serving import (
     Lengths,
     cycle_s,
     idle_ttft_s,
+    lone_ttft_s,
     phases,
     prompt_service_s,
     tpot_s,
@@ -42,9 +43,10 @@ def load_curves(
     at = phases(model, batch, lengths)
     per_token = tpot_s(model, at, batch, lengths)
     rate = batch / cycle_s(at, per_token, lengths)
+    lone_s = lone_ttft_s(StepModel.build(arch, candidates, calibration), lengths)
     return LoadCurves(
         batch=grid,
-        idle_ttft_s=idle_ttft_s(model, at, lengths).reshape(shape),
+        idle_ttft_s=idle_ttft_s(model, at, lone_s[rows]).reshape(shape),
         prompt_service_s=prompt_service_s(model, at).reshape(shape),
         tpot_s=np.maximum.accumulate(per_token.reshape(shape), axis=1),
         requests_per_s=rate.reshape(shape),

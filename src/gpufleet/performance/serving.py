@@ -200,13 +200,12 @@ def loaded_ttft_s(
     prefill_load = np.minimum(rate / groups * service_s, HIGHEST_LOAD_RATIO)
     wait_s = np.minimum(mean_wait_s(prefill_load, service_s), everyone_first_s)
     queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s
-    return np.asarray(idle_ttft_s(model, at, lengths) + queued_s, dtype=np.float64)
+    return np.asarray(idle_ttft_s(model, at, lone_ttft_s(model, lengths)) + queued_s, dtype=np.float64)
 
 
-def idle_ttft_s(model: StepModel, at: Phases, lengths: Lengths) -> FloatArray:
+def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray) -> FloatArray:
     """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s]."""
-    steps_s = model.candidates.engine_constant("first_token_steps") * at.decode_step_s
-    return np.asarray(lone_ttft_s(model, lengths) + steps_s)
+    return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * at.decode_step_s)
 
 
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:

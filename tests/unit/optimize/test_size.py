@@ -97,6 +97,19 @@ def test_a_tighter_limit_admits_a_smaller_batch_and_less_load() -> None:
     assert BATCH[loose.best[0]] == 16
     assert BATCH[tight.best[0]] == 4
     assert tight.requests_per_s[0] < loose.requests_per_s[0]
+
+
+def test_a_limit_between_two_batches_of_the_grid_is_used_to_its_edge() -> None:
+    """TPOT is 10 ms and 0.1 ms a sequence: 11 ms are 10 sequences, halfway from 4 to 16."""
+    found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.011)))
+    assert (BATCH[found.best[0]], found.beyond[0]) == (4, pytest.approx(0.5))
+    running = operate(found, 0, float(found.requests_per_s[0]))
+    assert running.batch == pytest.approx(10.0)
+    assert running.objectives_s["tpot.mean"] == pytest.approx(0.011)
+
+
+def test_what_binds_is_the_limit_that_breaks_first() -> None:
+    tight = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.0105)))
     assert binding_limit(tight, 0) == "tpot.mean"
 
 
@@ -113,7 +126,7 @@ def test_room_for_a_burst_is_kept_free() -> None:
 
 
 def test_what_binds_an_unlimited_replica_is_its_throughput_or_load() -> None:
-    found = replace(capacity(curves(), replicas(1), demand()), best=np.array([len(BATCH) - 1]))
+    found = replace(capacity(curves(), replicas(1), demand()), best=np.array([len(BATCH) - 1]), beyond=np.zeros(1))
     found = replace(found, breaks={reason: np.zeros_like(where) for reason, where in found.breaks.items()})
     assert binding_limit(found, 0) == SATURATION
 
@@ -194,11 +207,11 @@ def test_price_kinds_of_one_type_are_ranked_beside_each_other() -> None:
     assert [p.offer.price_kind for p in best_of_each_type(ranked)] == [PriceKind.SPOT, PriceKind.ON_DEMAND]
 
 
-def test_a_replica_at_its_highest_rate_stands_at_its_best_batch() -> None:
+def test_a_replica_at_its_highest_rate_stands_just_inside_its_limits() -> None:
     found = capacity(curves(), replicas(1), demand(10.0, Limit("tpot", "mean", 0.02)))
     running = operate(found, 0, float(found.requests_per_s[0]))
-    assert running.batch == pytest.approx(BATCH[found.best[0]])
-    assert running.objectives_s["tpot.mean"] == pytest.approx(found.objectives_s["tpot.mean"][0, found.best[0]])
+    assert BATCH[found.best[0]] <= running.batch < BATCH[found.best[0] + 1]
+    assert running.objectives_s["tpot.mean"] <= 0.02
 
 
 def test_a_replica_at_less_load_decodes_fewer_sequences_faster() -> None:
