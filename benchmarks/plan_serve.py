@@ -16,8 +16,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.api.estimate import calibration_of
-from gpufleet.api.plan_serve import ServeRequest, serve_question
+from gpufleet.api.estimates import calibration_of
+from gpufleet.api.plans import ServeRequest, serve_question
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.optimize.serve import ServeQuestion, solve_serve

@@ -7,7 +7,7 @@ from statistics import median
 
 import pytest
 
-from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture

@@ -6,7 +6,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from gpufleet.api.fit import fit
+from gpufleet.api.fits import fit
 
 Run = Callable[..., "CompletedProcess[str]"]
 

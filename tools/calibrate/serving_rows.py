@@ -12,7 +12,7 @@ import numpy as np
 from gpufleet.accuracy.conditions import conditions_of, engine_of_row, layout_of
 from gpufleet.accuracy.precisions import weight_precision_of
 from gpufleet.architecture.parse import parse_architecture
-from gpufleet.architecture.weight_formats import kv_precision, weight_format
+from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.api.fit import kv_format
-from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.api.fits import kv_format
+from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu

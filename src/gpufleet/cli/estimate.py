@@ -84,7 +84,7 @@ def estimate(
     out_file: OutFileOption = None,
 ) -> int:
     """TTFT, TPOT and tokens per second of one copy of MODEL under exactly one load, with ranges and a grade."""
-    from gpufleet.api.estimate import estimate as estimate_serving
+    from gpufleet.api.estimates import estimate as estimate_serving
     from gpufleet.report.estimate import estimate_page, estimate_rows_page
     from gpufleet.units import parse_count, parse_rate, parse_tokens
 

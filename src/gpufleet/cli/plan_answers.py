@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from gpufleet.api.plan_serve import ServeRequest, plan_serve
+from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.options import answer_tokens
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.architecture.weight_formats import kv_precision, weight_format
+from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture

@@ -8,7 +8,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from gpufleet.architecture.weight_formats import kv_precision
+from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture

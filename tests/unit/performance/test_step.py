@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.weight_formats import kv_precision, weight_format
+from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog

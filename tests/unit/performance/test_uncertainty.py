@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from gpufleet.api.estimate import calibration_of, one_candidate
-from gpufleet.architecture.weight_formats import kv_precision, weight_format
+from gpufleet.api.estimates import calibration_of, one_candidate
+from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from os import PathLike
 
-from gpufleet.api.estimate import beyond_context
+from gpufleet.api.estimates import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture

@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from gpufleet.api.estimate import beyond_context, calibration_of, checked_lengths
-from gpufleet.architecture.weight_formats import kv_precision as usual_kv_precision
-from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths
+from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture

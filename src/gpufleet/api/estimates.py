@@ -9,8 +9,8 @@ from os import PathLike
 
 import numpy as np
 
-from gpufleet.architecture.weight_formats import kv_precision as usual_kv_precision
-from gpufleet.architecture.weight_formats import weight_format
+from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import Catalog, load_catalog

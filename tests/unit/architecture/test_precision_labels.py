@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.architecture.weight_formats import kv_precision, weight_format
+from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
 from gpufleet.errors import UnknownName
