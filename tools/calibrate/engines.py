@@ -37,6 +37,7 @@ LOSS_SCALE = 0.15
 PRIOR_WEIGHT = 1.0
 CHILD_WEIGHT = 2.0
 EDGE = 1e-6
+FEW_MODELS = 3
 
 
 class Stage(NamedTuple):
@@ -53,6 +54,7 @@ FIRST_TOKEN = Stage(
         "request_overhead_s",
         "token_overhead_s",
         "first_token_steps",
+        "dp_gather_steps",
         "first_flush_ratio",
         "synchrony_ratio",
     ),
@@ -85,6 +87,7 @@ CONSTANTS = (
     Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 5e-6, 5e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 1.5, 0.5, 0.5, 3.5),
+    Constant("dp_gather_steps", "count", 2.0, 10.0, 0.0, 100.0),
     Constant("first_flush_ratio", "ratio", 0.7, 0.3, 0.0, 1.2),
     Constant("synchrony_ratio", "ratio", 0.3, 0.3, 0.0, 1.0),
 )
@@ -214,6 +217,7 @@ class Residual:
     point: Point
     log_ratio: float
     is_possible: bool
+    kind: str
 
 
 def left_out_residuals(points: Sequence[Point], key: Callable[[Point], str]) -> list[Residual]:
@@ -231,11 +235,11 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     found = []
     for batch in data:
         engine = with_constants(batch.model.candidates.palette.engines[0], constants)
-        possible = batch.is_possible()
+        possible, kind = batch.is_possible(), "moe" if batch.model.arch.is_moe else "dense"
         for quantity in QUANTITIES:
             for point, ratio, use in zip(batch.points, batch.log_ratios(engine, quantity), possible, strict=True):
                 if np.isfinite(ratio):
-                    found.append(Residual(era, quantity, point, float(ratio), bool(use)))
+                    found.append(Residual(era, quantity, point, float(ratio), bool(use), kind))
     return found
 
 
@@ -264,23 +268,44 @@ def time_log_ratio(residual: Residual) -> float:
     return -residual.log_ratio if residual.quantity == "rate" else residual.log_ratio
 
 
-def ranges(outside: Sequence[Residual]) -> dict[str, float]:
-    """10th and 90th percentile of what was left out, as `tpot_log_low` and so on; never narrower than +-5 %.
+def ranges(outside: Sequence[Residual], relatives: Sequence[Residual] = ()) -> dict[str, float]:
+    """10th and 90th percentile of what was left out: `tpot_dense_log_low` and so on, by quantity and kind of model.
 
-    Rows that no device could have run as stated teach nothing. A model counts by the root of its rows, and few models
-    say little: the ends move out by 1 + 1 / models.
+    Rows that no device could have run as stated teach nothing. A kind with fewer than three models takes those of
+    `relatives` (other engines of today) too, and all models where there are none.
     """
-    first = [r for r in outside if r.is_possible and r.quantity == "ttft"]
-    later = [r for r in outside if r.is_possible and r.quantity != "ttft"]
     found = {}
-    for name, group in (("tpot", later or first), ("ttft", first or later)):
-        models = [r.point.model_id for r in group]
-        weights = np.array([models.count(model) ** -0.5 for model in models])
-        low, high = np.quantile([time_log_ratio(r) for r in group], [0.1, 0.9], weights=weights, method="inverted_cdf")
-        wider = 1 + 1 / len(set(models))
-        found[f"{name}_log_low"] = float(min(low * wider, -NARROWEST))
-        found[f"{name}_log_high"] = float(max(high * wider, NARROWEST))
+    for name in ("tpot", "ttft"):
+        for kind in ("dense", "moe"):
+            alike = of_kind(outside, name, kind)
+            if len(models_of(alike)) < FEW_MODELS:
+                alike = of_kind(relatives, name, kind) or [r for r in outside if r.is_possible]
+            low, high = percentile_ends(alike)
+            found |= {f"{name}_{kind}_log_low": low, f"{name}_{kind}_log_high": high}
     return found
+
+
+def of_kind(residuals: Sequence[Residual], name: str, kind: str) -> list[Residual]:
+    """Residuals of one kind of model: of the first token, or of all else (all, where that was not measured)."""
+    alike = [r for r in residuals if r.is_possible and r.kind == kind]
+    return [r for r in alike if (r.quantity == "ttft") == (name == "ttft")] or alike
+
+
+def models_of(residuals: Sequence[Residual]) -> set[tuple[str, str]]:
+    """Each (engine, model) once."""
+    return {(r.era.engine, r.point.model_id) for r in residuals}
+
+
+def percentile_ends(group: Sequence[Residual]) -> tuple[float, float]:
+    """10th and 90th percentile as times, never narrower than +-5 %.
+
+    A model counts by the root of its rows, and few models say little: the ends move out by 1 + 1 / models.
+    """
+    models = [(r.era.engine, r.point.model_id) for r in group]
+    weights = np.array([models.count(model) ** -0.5 for model in models])
+    low, high = np.quantile([time_log_ratio(r) for r in group], [0.1, 0.9], weights=weights, method="inverted_cdf")
+    wider = 1 + 1 / len(set(models))
+    return float(min(low * wider, -NARROWEST)), float(max(high * wider, NARROWEST))
 
 
 @dataclass(frozen=True)
@@ -291,14 +316,14 @@ class Scored:
     held: bool
 
 
-def scored(outside: Sequence[Residual], key: Callable[[Point], str]) -> list[Scored]:
-    """Residuals of each group against the range that the other groups of the era give."""
+def scored(outside: Sequence[Residual], relatives: Sequence[Residual], key: Callable[[Point], str]) -> list[Scored]:
+    """Residuals of each group against the range that the other groups give."""
     found = []
     for group in sorted({key(r.point) for r in outside}):
         others = [r for r in outside if key(r.point) != group]
-        bounds = ranges(others or outside)
+        bounds = ranges(others or outside, [r for r in relatives if key(r.point) != group])
         for r in (r for r in outside if key(r.point) == group):
-            name = "ttft" if r.quantity == "ttft" else "tpot"
+            name = f"{'ttft' if r.quantity == 'ttft' else 'tpot'}_{r.kind}"
             found.append(Scored(r, bounds[f"{name}_log_low"] <= time_log_ratio(r) <= bounds[f"{name}_log_high"]))
     return found
 
@@ -358,13 +383,15 @@ def run(arguments: argparse.Namespace) -> None:
     key = GROUPINGS[arguments.leave_out]
     outside = left_out_residuals(points, key)
     by = {era: [r for r in outside if same_family(r.era, era)] for era in ERAS}
-    everything = [s for era in ERAS for s in scored(by[era], key) if s.residual.era == era]
+    today = [r for r in outside if r.era.parent]
+    relatives = {era: today if era.parent else [] for era in ERAS}
+    everything = [s for era in ERAS for s in scored(by[era], relatives[era], key) if s.residual.era == era]
     rows = left_out_rows(everything)
     print_summary(rows)
     write_rows(DATA / f"left_out_{arguments.leave_out}.csv", rows)
     if not arguments.report_only:
         data = by_era(points)
-        tables = [era_toml(e, c | ranges(by[e]), data[e]) for e, c in fit_family(data).items()]
+        tables = [era_toml(e, c | ranges(by[e], relatives[e]), data[e]) for e, c in fit_family(data).items()]
         DATA.joinpath("engines.toml").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from gpufleet.accuracy.conditions import conditions_of, engine_of_row, layout_of
-from gpufleet.accuracy.precisions import weight_precision_of
+from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import load_calibration
@@ -50,6 +50,7 @@ class Point:
     version: str | None
     scenario: str
     precision: str | None
+    kv_precision: str | None
     layout: Layout
     concurrency: float
     lengths: tuple[float, float]
@@ -92,6 +93,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
         version=engine.version,
         scenario=scenario,
         precision=precision,
+        kv_precision=kv_precision_of(row),
         layout=Layout(layout.tp, layout.pp, layout.ep or 1, layout.attention_dp),
         concurrency=np.inf if scenario == FULL_QUEUE else float(count),
         lengths=(
@@ -215,9 +217,10 @@ def _batch(points: tuple[Point, ...]) -> PointBatch:
     )
 
 
-def kv_index(weights: WeightFormat) -> int:
-    """The position of a checkpoint's KV format; fp16 counts as bf16."""
-    return int(kv_precision(weights).name == "fp8")
+def kv_index(point: Point, weights: WeightFormat) -> int:
+    """The position of the KV format that a point states, else of the engine's choice; fp16 counts as bf16."""
+    usual = kv_precision(weights, find_engine(point.engine)).name
+    return int((point.kv_precision or usual) == "fp8")
 
 
 def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | None]) -> Candidates:
@@ -229,7 +232,7 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
         palette,
         accelerator=np.array([names.index(p.gpu) for p in points]),
         weight_format=np.array([formats.index(p.precision) for p in points]),
-        kv_precision=np.array([kv_index(palette.weight_formats[formats.index(p.precision)]) for p in points]),
+        kv_precision=np.array([kv_index(p, palette.weight_formats[formats.index(p.precision)]) for p in points]),
         engine=zeros,
         tp=np.array([p.layout.tp for p in points]),
         pp=np.array([p.layout.pp for p in points]),
@@ -250,6 +253,7 @@ NEUTRAL = {
     "token_overhead_s": 0.0,
     "prefill_layer_s": 0.0,
     "first_token_steps": 0.5,
+    "dp_gather_steps": 0.0,
     "first_flush_ratio": 1.0,
     "synchrony_ratio": 0.0,
 }

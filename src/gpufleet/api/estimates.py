@@ -128,7 +128,7 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
 def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
     """The asked KV format, or the one that the engine chooses for this checkpoint on this device."""
     if kv_precision is None:
-        usual = usual_kv_precision(weights)
+        usual = usual_kv_precision(weights, engine)
         return usual if kv_refusal(engine, gpu, usual) is None else weights.base
     if kv_precision.lower() not in PRECISIONS:
         raise UnknownName("KV precision", kv_precision, ("bf16", "fp16", "fp8", "int8"))

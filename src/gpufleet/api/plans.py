@@ -20,7 +20,7 @@ from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.precision import FP16, PRECISIONS, Precision, WeightFormat
+from gpufleet.domain.precision import FP8, FP16, PRECISIONS, Precision, WeightFormat
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import DataMissing, UnknownName, UsageError
@@ -86,8 +86,13 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
     inputs = understood(request, question)
     notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
-    spot = spot_alternative(request, question, solution, tables)
-    return plan.model_copy(update={"spot_alternative": spot}) if plan.deployments else plan
+    if not plan.deployments:
+        return plan
+    alternatives = {
+        "spot_alternative": spot_alternative(request, question, solution, tables),
+        "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
+    }
+    return plan.model_copy(update=alternatives)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
@@ -103,10 +108,11 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
         )
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
-    kv = kv_formats(weights, request.kv_precision)
-    distinct = tuple(dict.fromkeys(kv))
-    palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines_allowed(request.engine))
-    choices = Choices(palette, machines(tables, wanted), tuple(distinct.index(k) for k in kv))
+    engines = engines_allowed(request.engine)
+    kv = kv_formats(engines, weights, request.kv_precision)
+    distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
+    palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
+    choices = Choices(palette, machines(tables, wanted), tuple(tuple(map(distinct.index, row)) for row in kv))
     return ServeQuestion(arch, choices, offers, demand_of(request)), notes + quality
 
 
@@ -150,13 +156,15 @@ def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[Wei
     return unique, [QUALITY_COST[name] for name in lower if name in QUALITY_COST]
 
 
-def kv_formats(formats: Sequence[WeightFormat], asked: str | None) -> list[Precision]:
-    """The KV format that goes with each weight format: the asked one, else what engines choose for it."""
+def kv_formats(
+    engines: Sequence[EngineProfile], formats: Sequence[WeightFormat], asked: str | None
+) -> list[list[Precision]]:
+    """The KV format of each engine with each weight format: the asked one, else what the engine chooses for it."""
     if asked is None:
-        return [usual_kv_precision(weights) for weights in formats]
+        return [[usual_kv_precision(weights, engine) for weights in formats] for engine in engines]
     if asked.lower() not in PRECISIONS:
         raise UnknownName("KV precision", asked, ("bf16", "fp16", "fp8", "int8"))
-    return [PRECISIONS[asked.lower()]] * len(formats)
+    return [[PRECISIONS[asked.lower()]] * len(formats)] * len(engines)
 
 
 def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
@@ -192,6 +200,19 @@ def spot_alternative(
     placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
     found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
     return deployment(Context.of(question, solution), found[0]) if found else None
+
+
+def lower_precision_alternative(
+    request: ServeRequest, arch: Architecture, plan: ServePlan, tables: Catalog
+) -> Deployment | None:
+    """What fp8 weights would cost, where the question kept to a 16-bit checkpoint and they are cheaper."""
+    if request.precision or request.allow_lower_precision or arch.weights.name not in ("bf16", "fp16"):
+        return None
+    question, _ = serve_question(replace(request, precision=(FP8.name,)), arch, tables)
+    solution = solve_serve(question, calibration_of(tables))
+    if not solution.ranked or solution.ranked[0].usd_per_hour >= plan.answer.usd_per_hour:
+        return None
+    return deployment(Context.of(question, solution), solution.ranked[0])
 
 
 def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightFormat
 from gpufleet.errors import UnknownName
 
@@ -60,12 +61,11 @@ def _converted(arch: Architecture, linear: Precision, experts: Precision) -> Wei
     return converted
 
 
-def kv_precision(weights: WeightFormat) -> Precision:
-    """The KV-cache format that engines choose for a checkpoint: published NVFP4 checkpoints carry fp8 KV scales.
+def kv_precision(weights: WeightFormat, engine: EngineProfile) -> Precision:
+    """The KV-cache format that an engine chooses for a checkpoint: its own 16 bits, or the scales that it brings.
 
-    >>> kv_precision(WeightFormat.uniform(PRECISIONS["nvfp4"])).name
-    'fp8'
+    Checkpoints that ModelOpt made (NVFP4 everywhere, fp8 under TensorRT-LLM) carry fp8 KV scales.
     """
-    if weights.mlp.name == "nvfp4":
-        return PRECISIONS["fp8"]
+    if weights.mlp.name in engine.kv_of_weights:
+        return PRECISIONS[engine.kv_of_weights[weights.mlp.name]]
     return weights.base if weights.base.name in FAMILIES["16-bit"] else BF16

@@ -75,6 +75,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         formats=formats,
         kv_formats=_supports(table["kv_formats"]),
         refusals=dict(table["refusals"]),
+        kv_of_weights=dict(table.get("kv_of_weights", {})),
     )
 
 

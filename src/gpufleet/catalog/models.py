@@ -67,7 +67,9 @@ def shipped_architecture(name: str) -> Architecture:
     """
     model = resolve_model_name(name)
     architecture = parse_architecture(load_model_config(model.id), model.id)
-    return replace(architecture, notes=(*architecture.notes, TEXT_PART_ONLY)) if model.is_text_part else architecture
+    read_as = [] if folded_name(name) == folded_name(model.id) else [f"{name} read as {model.id}, which has its shape"]
+    text_only = [TEXT_PART_ONLY] if model.is_text_part else []
+    return replace(architecture, notes=(*architecture.notes, *text_only, *read_as))
 
 
 def folded_name(name: str) -> str:

@@ -18,7 +18,10 @@ class FormatSupport:
 
 @dataclass(frozen=True)
 class EngineProfile:
-    """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source."""
+    """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
+
+    `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format.
+    """
 
     name: str
     title: str
@@ -38,6 +41,7 @@ class EngineProfile:
     formats: tuple[FormatSupport, ...] = ()
     kv_formats: tuple[FormatSupport, ...] = ()
     refusals: dict[str, str] = field(default_factory=dict)
+    kv_of_weights: dict[str, str] = field(default_factory=dict)
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

@@ -128,7 +128,8 @@ def open_loop(model: StepModel, rate: FloatArray, lengths: Lengths, full: Servin
     for _ in range(FIXED_POINT_STEPS):
         middle = (low + high) / 2
         at = phases(model, middle, lengths)
-        needed = rate * cycle_s(at, tpot_s(model, at, middle, lengths), lengths)
+        service_s = prompt_service_s(model, at)
+        needed = rate * cycle_s(service_s, tpot_s(model, at, middle, lengths), lengths)
         low, high = np.where(needed > middle, middle, low), np.where(needed > middle, high, middle)
     return _open_loop_at(model, high, rate, lengths), load_ratio
 

@@ -13,7 +13,6 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates, Palette
-from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
@@ -57,11 +56,11 @@ class Host(NamedTuple):
 
 @dataclass(frozen=True)
 class Choices:
-    """What the search may combine; `kv_of_format` is the position of the KV format of each weight format."""
+    """What the search may combine; `kv_of_format[engine][format]` is the position of the KV format of both."""
 
     palette: Palette
     instances: tuple[Instance, ...]
-    kv_of_format: tuple[int, ...]
+    kv_of_format: tuple[tuple[int, ...], ...]
     gpus_per_replica: tuple[int, ...] = (1, 2, 4, 8, 16)
 
 
@@ -113,8 +112,8 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
         if size > 1 and not host.link_bytes_per_s:
             rejections.add("the link between the GPUs is not known", f"{size}x {gpu.name}", count=len(layouts[size]))
             continue
-        for engine_index, engine in enumerate(palette.engines):
-            for format_index, kv_index in _formats(choices, engine, gpu, rejections):
+        for engine_index in range(len(palette.engines)):
+            for format_index, kv_index in _formats(choices, engine_index, gpu, rejections):
                 for layout in layouts[size]:
                     reason = refusal(arch, layout, palette.weight_formats[format_index])
                     if reason is None:
@@ -123,12 +122,11 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
                         rejections.add(reason, f"{size}x {gpu.name} {layout.label}")
 
 
-def _formats(
-    choices: Choices, engine: EngineProfile, gpu: Accelerator, rejections: Rejections
-) -> list[tuple[int, int]]:
+def _formats(choices: Choices, engine_index: int, gpu: Accelerator, rejections: Rejections) -> list[tuple[int, int]]:
     """Pairs of weight and KV format that this engine runs on this accelerator."""
     palette, runs = choices.palette, []
-    for i, (weights, j) in enumerate(zip(palette.weight_formats, choices.kv_of_format, strict=True)):
+    engine = palette.engines[engine_index]
+    for i, (weights, j) in enumerate(zip(palette.weight_formats, choices.kv_of_format[engine_index], strict=True)):
         kv = palette.kv_precisions[j]
         reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False) or kv_refusal(engine, gpu, kv)
         if reason:

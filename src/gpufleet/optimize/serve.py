@@ -12,7 +12,7 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.replicas import Choices, Rejections, Room, describe, keep_fitting, replicas, room
+from gpufleet.optimize.replicas import Choices, Rejections, describe, keep_fitting, replicas, room
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -52,7 +52,7 @@ class ServeSolution:
 
     candidates: Candidates
     model: StepModel
-    space: Room
+    limited_by_engine: BoolArray
     found: Capacity
     ranked: list[PricedPlacement]
     rejections: Rejections
@@ -82,7 +82,7 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     count_unpriced(placements, ranked, rejections)
     model = StepModel.build(question.arch, candidates, calibration)
     num_layouts = len(every) + sum(rejections.counts.values())
-    return ServeSolution(candidates, model, space, found, ranked, rejections, num_layouts)
+    return ServeSolution(candidates, model, space.limited_by_engine[kept], found, ranked, rejections, num_layouts)
 
 
 def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) -> BoolArray:

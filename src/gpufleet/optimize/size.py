@@ -217,16 +217,30 @@ class Operation:
 
 
 def operate(found: Capacity, row: int, requests_per_s: float) -> Operation:
-    """Batch and objectives at a rate, between the columns of the grid."""
+    """Batch and objectives at a rate that the candidate admits, between the columns of the grid."""
     columns = min(int(found.best[row]) + 2, len(found.curves.batch))
     rates = np.maximum.accumulate(found.curves.requests_per_s[row, :columns])
     edge = float(found.best[row] + found.beyond[row])
     position = min(float(np.interp(requests_per_s, rates, np.arange(columns))), edge)
-    below = min(int(position), columns - 1)
-    above, share = min(below + 1, columns - 1), position - below
+    return operation_at(found, row, requests_per_s, position)
+
+
+def operate_beyond(found: Capacity, row: int, requests_per_s: float) -> Operation | None:
+    """The same at any rate that the replica sustains, whatever its objectives say; None above that: queues grow."""
+    rates = np.maximum.accumulate(found.curves.requests_per_s[row])
+    roomy = np.flatnonzero(found.curves.batch <= found.curves.largest_batch[row])
+    if not len(roomy) or requests_per_s >= rates[roomy[-1]]:
+        return None
+    return operation_at(found, row, requests_per_s, float(np.interp(requests_per_s, rates, np.arange(len(rates)))))
+
+
+def operation_at(found: Capacity, row: int, requests_per_s: float, position: float) -> Operation:
+    """Batch and objectives at a place between two columns."""
+    below = min(int(position), len(found.curves.batch) - 1)
+    above, share = min(below + 1, len(found.curves.batch) - 1), position - below
 
     def at(values: FloatArray) -> float:
-        return float(values[below] * (1 - share) + values[above] * share)
+        return float(values[below]) if share == 0 else float(values[below] * (1 - share) + values[above] * share)
 
     return Operation(
         at(found.curves.batch), requests_per_s, {name: at(values[row]) for name, values in found.objectives_s.items()}

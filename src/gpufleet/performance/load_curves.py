@@ -42,12 +42,13 @@ def load_curves(
     model = StepModel.build(arch, candidates.take(rows), calibration)
     at = phases(model, batch, lengths)
     per_token = tpot_s(model, at, batch, lengths)
-    rate = batch / cycle_s(at, per_token, lengths)
+    service_s = prompt_service_s(model, at)
+    rate = batch / cycle_s(service_s, per_token, lengths)
     lone_s = lone_ttft_s(StepModel.build(arch, candidates, calibration), lengths)
     return LoadCurves(
         batch=grid,
         idle_ttft_s=idle_ttft_s(model, at, lone_s[rows]).reshape(shape),
-        prompt_service_s=prompt_service_s(model, at).reshape(shape),
+        prompt_service_s=service_s.reshape(shape),
         tpot_s=np.maximum.accumulate(per_token.reshape(shape), axis=1),
         requests_per_s=rate.reshape(shape),
         largest_batch=largest_batch,

@@ -5,6 +5,7 @@ decode_scale_ratio, step_overhead_s, layer_overhead_s   one decode step = scale 
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
 prefill_scale_ratio, prefill_layer_s                    one prefill = scale * kernels + layer * layers
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
+dp_gather_steps                                         steps that attention-DP groups wait to prefill together
 first_flush_ratio                                       share of the streaming interval that delays the first token
 synchrony_ratio                                         how far clients with equal requests move in step
 """
@@ -156,9 +157,9 @@ def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in
     )
 
 
-def cycle_s(at: Phases, per_token_s: FloatArray, lengths: Lengths) -> FloatArray:
-    """Time that a request occupies a batch slot: its prefill and all its decode steps."""
-    return np.asarray(at.prompt_extra_s + per_token_s * lengths.output_tokens, dtype=np.float64)
+def cycle_s(service_s: FloatArray, per_token_s: FloatArray, lengths: Lengths) -> FloatArray:
+    """Time that a request occupies a batch slot: its prompt's service and all its decode steps."""
+    return np.asarray(service_s + per_token_s * lengths.output_tokens, dtype=np.float64)
 
 
 def closed_loop(
@@ -172,7 +173,7 @@ def closed_loop(
     batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
-    rate = batch / cycle_s(at, per_token_s, lengths)
+    rate = batch / cycle_s(prompt_service_s(model, at), per_token_s, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
     flushed = flushed_tokens(model, client, lengths)
     later_tokens = np.maximum(lengths.output_tokens - 1, 1)
@@ -204,13 +205,18 @@ def loaded_ttft_s(
 
 
 def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray) -> FloatArray:
-    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s]."""
-    return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * at.decode_step_s)
+    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s].
+
+    Groups of attention-DP step together: an engine may hold a prompt back for n_dp steps until other groups have one.
+    """
+    c = model.candidates
+    held = np.where(c.attention_dp > 1, c.engine_constant("dp_gather_steps"), 0.0)
+    return np.asarray(lone_s + (c.engine_constant("first_token_steps") + held) * at.decode_step_s)
 
 
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
-    """Time that the engine gives to one prompt among others: k_p x what it adds to a step   [s]."""
-    return np.asarray(model.candidates.engine_constant("prefill_scale_ratio") * at.prompt_extra_s)
+    """Time that a busy engine gives to one prompt: phi x what it adds to a step, in queue and capacity alike   [s]."""
+    return np.asarray(model.candidates.engine_constant("prefill_mixing_ratio") * at.prompt_extra_s)
 
 
 def ttft_percentile_s(
@@ -243,4 +249,5 @@ def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving
     """
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
-    return Serving(batch, per_token_s, lone_ttft_s(model, lengths), batch / cycle_s(at, per_token_s, lengths))
+    rate = batch / cycle_s(prompt_service_s(model, at), per_token_s, lengths)
+    return Serving(batch, per_token_s, lone_ttft_s(model, lengths), rate)

@@ -31,11 +31,12 @@ def time_bounds(model: StepModel, quantity: str) -> Bounds:
     """Bounds of `tpot` or `ttft`: the engine's left-out residuals, widened where kernels were not measured.
 
     ln factor = +- sqrt(engine^2 + kernels^2), centred on the engine's median residual   [1]
-    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit; kernels: the same of curves lent
-    by another accelerator, 0 where they were measured on this one.
+    engine: p10 and p90 of ln(measured / predicted) on dense or MoE models left out of the fit; kernels: the same of
+    curves lent by another accelerator, 0 where they were measured on this one.
     """
     c = model.candidates
-    low, high = c.engine_constant(f"{quantity}_log_low"), c.engine_constant(f"{quantity}_log_high")
+    kind = "moe" if model.arch.is_moe else "dense"
+    low, high = (c.engine_constant(f"{quantity}_{kind}_log_{end}") for end in ("low", "high"))
     borrowed_low, borrowed_high = _borrowed_log_ratios(model)
     return Bounds(
         low_ratio=np.exp(-np.sqrt(np.minimum(low, 0.0) ** 2 + borrowed_low**2)),

@@ -185,7 +185,7 @@ def price_columns() -> list[Column]:
         Column("instance", "instance", short_instance),
         Column("gpu", "GPU", priority=4),
         number("gpu_count", "GPUs", plain_count, 1),
-        Column("price_kind", "kind", priority=2),
+        Column("price_kind", "kind", priority=1),
         Column("instance_price", "$/h", str, "right", where="text"),
         Column("gpu_price", "$/GPU/h", str, "right", where="text"),
         Column("price_per_instance_usd_per_hour", "$/h", where="data"),

@@ -27,9 +27,11 @@ SHOWN_REJECTIONS = 6
 UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
+MOSTLY_IDLE_RATIO = 0.2
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
+    "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one replica is enough": "One replica is enough: no limit is near.",
     "one machine is enough": "One machine is enough: no limit is near.",
     "the least number of replicas": "The least number of replicas decides (--min-replicas): no limit is near.",
@@ -123,6 +125,8 @@ def why_table(plan: ServePlan) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
         *steadier_line(plan),
+        *idle_line(d),
+        *lower_precision_line(plan),
         *spot_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
@@ -167,7 +171,23 @@ def steadier_line(plan: ServePlan) -> list[str]:
         return [f"Tight: an objective breaks at the high end of its range{others}."]
     row, d = steady
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    return [f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps all there too."]
+    return [f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too."]
+
+
+def idle_line(d: Deployment) -> list[str]:
+    """Where latency, not work, decides how much is bought."""
+    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1:
+        return []
+    return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
+
+
+def lower_precision_line(plan: ServePlan) -> list[str]:
+    """What a checkpoint of lower precision would save."""
+    d = plan.lower_precision_alternative
+    if d is None:
+        return []
+    machines = f"{d.instance_count}x {d.cloud} {d.instance}, {d.layout}"
+    return [f"With {d.weight_format} weights {about(d)}{usd_per_hour(d.usd_per_hour)} ({machines}): --precision fp8."]
 
 
 def spot_line(plan: ServePlan) -> list[str]:

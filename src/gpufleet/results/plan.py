@@ -94,6 +94,7 @@ class ServePlan(Result):
     objectives: dict[str, float]
     deployments: list[Deployment]
     spot_alternative: Deployment | None = None
+    lower_precision_alternative: Deployment | None = None
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
     num_layouts: int

@@ -14,6 +14,7 @@ from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
 from gpufleet.optimize.size import (
     ROOM,
     SATURATION,
+    Operation,
     PricedPlacement,
     among,
     binding_limit,
@@ -21,6 +22,7 @@ from gpufleet.optimize.size import (
     needed_alone,
     needed_together,
     operate,
+    operate_beyond,
 )
 from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
 from gpufleet.pricing.effective_price import usd_per_month
@@ -31,7 +33,7 @@ from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, Relax
 from gpufleet.units import MILLISECOND
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
-LEAST_REPLICAS = "the least number of replicas"
+LEAST_REPLICAS, ENGINE_LIMIT = "the least number of replicas", "the engine's largest batch"
 BUSY_RATIO = 0.8
 
 
@@ -94,7 +96,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
     demand, palette, row = question.demand, c.palette, priced.placement.row
     rate = demand.workload.rate_requests_per_s
     running = operate(solution.found, row, rate / p.replicas)
-    latency = objectives(context, row, running.objectives_s)
+    latency = objectives(context, row, running)
     capacity = p.replicas * float(solution.found.requests_per_s[row])
     return Deployment(
         cloud=offer.cloud,
@@ -135,19 +137,27 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
     )
 
 
-def objectives(context: Context, row: int, seconds: Mapping[str, float]) -> dict[str, Figure]:
-    """Every objective with its range; latency takes the wider share of its parts."""
-    return {label: _figure(context, row, label, value) for label, value in seconds.items()}
+def objectives(context: Context, row: int, running: Operation) -> dict[str, Figure]:
+    """Every objective with its range, the replica solved again with slower and with faster steps.
+
+    Steps f times as slow serve the rate as the expected ones serve f times the rate, f times later. Where they do not
+    sustain it, queues grow and the high end is unlimited.
+    """
+    found, slow, fast = context.solution.found, float(context.tpot.high_ratio[row]), float(context.tpot.low_ratio[row])
+    late = operate_beyond(found, row, running.requests_per_s * slow)
+    early = operate_beyond(found, row, running.requests_per_s * fast)
+    return {label: _figure(context, row, label, running, early, late) for label in running.objectives_s}
 
 
-def _figure(context: Context, row: int, label: str, value: float) -> Figure:
+def _figure(
+    context: Context, row: int, label: str, running: Operation, early: Operation | None, late: Operation | None
+) -> Figure:
     bounds = context.ttft if label.startswith("ttft") else context.tpot
+    value = running.objectives_s[label]
+    high = math.inf if late is None else late.objectives_s[label] * float(bounds.high_ratio[row])
+    low = (early or running).objectives_s[label] * float(bounds.low_ratio[row])
     return Figure(
-        value=value,
-        unit="s",
-        low=value * float(bounds.low_ratio[row]),
-        high=value * float(bounds.high_ratio[row]),
-        grade=Grade(context.grades[row]).label,
+        value=value, unit="s", low=min(low, value), high=max(high, value), grade=Grade(context.grades[row]).label
     )
 
 
@@ -171,13 +181,16 @@ def what_binds(context: Context, priced: PricedPlacement) -> str:
     if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
         return ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
     limit = binding_limit(context.solution.found, row)
+    if limit == ROOM and context.solution.limited_by_engine[row]:
+        return ENGINE_LIMIT
     at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
     return at_most.get(limit, limit)
 
 
 def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
-    """Whether the high end of any objective's range breaks its limit."""
-    return any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
+    """Whether the high end of any objective's range breaks its limit, or of any latency has no end."""
+    unlimited = any(figure.high == math.inf for figure in latency.values())
+    return unlimited or any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
 
 
 def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:

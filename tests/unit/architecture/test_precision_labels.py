@@ -3,6 +3,7 @@
 import pytest
 
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
+from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
 from gpufleet.errors import UnknownName
@@ -69,10 +70,20 @@ def test_an_unknown_label_is_refused_with_the_known_ones(label: str) -> None:
         weight_format(LLAMA, label)
 
 
-@pytest.mark.parametrize(("label", "kv"), [("bf16", "bf16"), ("fp16", "fp16"), ("fp8", "bf16"), ("nvfp4", "fp8")])
-def test_the_cache_is_kept_as_engines_keep_it(label: str, kv: str) -> None:
-    assert kv_precision(weight_format(LLAMA, label)).name == kv
+@pytest.mark.parametrize(
+    ("engine", "label", "kv"),
+    [
+        ("vllm", "bf16", "bf16"),
+        ("vllm", "fp16", "fp16"),
+        ("vllm", "fp8", "bf16"),
+        ("vllm", "nvfp4", "fp8"),
+        ("tensorrt-llm", "bf16", "bf16"),
+        ("tensorrt-llm", "fp8", "fp8"),
+    ],
+)
+def test_the_cache_is_kept_as_engines_keep_it(engine: str, label: str, kv: str) -> None:
+    assert kv_precision(weight_format(LLAMA, label), find_engine(engine)).name == kv
 
 
 def test_a_model_in_32_bits_keeps_its_cache_in_16() -> None:
-    assert kv_precision(WeightFormat.uniform(PRECISIONS["fp32"])).name == "bf16"
+    assert kv_precision(WeightFormat.uniform(PRECISIONS["fp32"]), find_engine("vllm")).name == "bf16"

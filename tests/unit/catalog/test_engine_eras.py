@@ -70,8 +70,8 @@ def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine
             assert constant.source
             assert math.isfinite(constant.value), name
         assert 0.5 <= era.constants["decode_scale_ratio"].value <= 2
-        for quantity in ("tpot", "ttft"):
-            assert era.constants[f"{quantity}_log_low"].value < 0 < era.constants[f"{quantity}_log_high"].value
+        for group in ("tpot_dense", "tpot_moe", "ttft_dense", "ttft_moe"):
+            assert era.constants[f"{group}_log_low"].value < 0 < era.constants[f"{group}_log_high"].value
 
 
 def test_an_engine_takes_on_the_constants_of_its_era_and_keeps_its_memory_rules() -> None:

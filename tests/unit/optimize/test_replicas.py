@@ -28,10 +28,10 @@ T4_X4 = CATALOG.instances["aws", "g4dn.12xlarge"]
 def choices(arch, *instances, formats=None, kv=None) -> Choices:
     """The formats and their fp16 twins under vLLM, each with the KV format that the engine keeps, or with `kv`."""
     weights = with_fp16_twins(formats or [arch.weights], FP16)
-    caches = [kv or kv_precision(w) for w in weights]
+    caches = [kv or kv_precision(w, find_engine("vllm")) for w in weights]
     distinct = tuple({p.name: p for p in caches}.values())
     palette = Palette(tuple(CATALOG.accelerators.values()), weights, distinct, (find_engine("vllm"),))
-    return Choices(palette, instances, tuple(distinct.index(cache) for cache in caches))
+    return Choices(palette, instances, (tuple(distinct.index(cache) for cache in caches),))
 
 
 def labels(found) -> set[str]:

@@ -48,6 +48,7 @@ IDEAL = {
     "token_overhead_s": 0.0,
     "prefill_layer_s": 0.0,
     "first_token_steps": 0.5,
+    "dp_gather_steps": 0.0,
     "first_flush_ratio": 1.0,
     "synchrony_ratio": 0.5,
 }
@@ -121,7 +122,7 @@ def test_clients_and_slots_balance() -> None:
     ideal = model()
     found = closed_loop(ideal, batch(32), LENGTHS, 256.0, USERS)
     at = phases(ideal, batch(32), LENGTHS)
-    np.testing.assert_allclose(found.requests_per_s * cycle_s(at, found.tpot_s, LENGTHS), 32)
+    np.testing.assert_allclose(found.requests_per_s * cycle_s(prompt_service_s(ideal, at), found.tpot_s, LENGTHS), 32)
 
 
 def test_clients_beyond_the_room_wait_for_a_slot() -> None:
@@ -227,6 +228,13 @@ def test_a_first_token_at_no_load_waits_for_running_steps_alone() -> None:
     idle = idle_ttft_s(halfway, at, lone_ttft_s(halfway, LENGTHS))
     assert idle[0] == pytest.approx(lone_ttft_s(halfway, LENGTHS)[0] + 0.5 * at.decode_step_s[0])
     assert ttft_percentile_s(idle, prompt_service_s(halfway, at), np.zeros(1), 1.0, 0.95)[0] == idle[0]
+
+
+def test_groups_of_attention_dp_may_hold_a_prompt_back_until_others_have_one() -> None:
+    for groups, held in ((1, 0.0), (4, 8.0)):
+        waits = model("qwen3-30b-a3b", attention_dp=groups, first_token_steps=0.0, dp_gather_steps=8.0)
+        at, lone = phases(waits, batch(8), LENGTHS), lone_ttft_s(waits, LENGTHS)
+        np.testing.assert_allclose(idle_ttft_s(waits, at, lone), lone + held * at.decode_step_s)
 
 
 def test_launching_a_prompt_layer_by_layer_delays_its_first_token() -> None:

@@ -35,7 +35,7 @@ def model(name: str, gpu: str, *layouts: Layout, precision: str | None = None, l
     links = [usual_link(device, x.num_devices) for x in layouts]
     zero = np.zeros(len(layouts), dtype=np.int64)
     candidates = Candidates(
-        Palette(ACCELERATORS, (weights,), (kv_precision(weights),), (load_engine("vllm"),)),
+        Palette(ACCELERATORS, (weights,), (kv_precision(weights, load_engine("vllm")),), (load_engine("vllm"),)),
         accelerator=zero + NAMES.index(gpu),
         weight_format=zero,
         kv_precision=zero,

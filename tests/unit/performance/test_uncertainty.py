@@ -20,9 +20,15 @@ from gpufleet.provenance import Grade
 
 def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), precision=None) -> StepModel:  # noqa: B008
     tables, arch = load_catalog(), shipped_architecture(name)
-    weights = weight_format(arch, precision)
+    profile, weights = load_engine(engine), weight_format(arch, precision)
     candidates = one_candidate(
-        tables, tables.accelerators[gpu], load_engine(engine), weights, kv_precision(weights), layout, None
+        tables,
+        tables.accelerators[gpu],
+        profile,
+        weights,
+        kv_precision(weights, profile),
+        layout,
+        None,
     )
     return StepModel.build(arch, candidates, calibration_of(tables))
 
@@ -30,8 +36,8 @@ def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), 
 def test_measured_kernels_add_nothing_to_the_range_of_the_engine() -> None:
     constants = load_engine("vllm").constants
     bounds = time_bounds(model("llama-3.1-8b", "H100-SXM"), "tpot")
-    assert bounds.low_ratio[0] == pytest.approx(math.exp(min(constants["tpot_log_low"].value, 0)))
-    assert bounds.high_ratio[0] == pytest.approx(math.exp(max(constants["tpot_log_high"].value, 0)))
+    assert bounds.low_ratio[0] == pytest.approx(math.exp(min(constants["tpot_dense_log_low"].value, 0)))
+    assert bounds.high_ratio[0] == pytest.approx(math.exp(max(constants["tpot_dense_log_high"].value, 0)))
 
 
 @pytest.mark.parametrize("quantity", ["tpot", "ttft"])

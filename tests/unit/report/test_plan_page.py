@@ -58,7 +58,7 @@ def test_one_replica_on_one_gpu_is_singular() -> None:
 
 def test_a_tight_answer_points_at_the_cheapest_row_that_is_not() -> None:
     rows = (deployment(is_tight=True), deployment(is_tight=True), deployment(usd_per_hour=55.5))
-    assert "row 3 ($55.50/h) keeps all there too" in words(plan(*rows))
+    assert "row 3 ($55.50/h) keeps its limits there too" in words(plan(*rows))
 
 
 def test_where_every_row_is_tight_no_row_is_recommended() -> None:
