@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 __all__ = ["ServeRequest", "estimate", "fit", "plan_serve"]
 
 
+def __dir__() -> list[str]:
+    """Public names, loaded or not."""
+    return sorted({*globals(), *__all__})
+
+
 def __getattr__(name: str) -> Any:
     """Public names, loaded when they are first used: `import gpufleet` alone stays light."""
     if name not in __all__:

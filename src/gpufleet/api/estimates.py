@@ -21,6 +21,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightFormat
 from gpufleet.errors import Infeasible, UnknownName, UsageError
@@ -89,10 +90,12 @@ def estimate(
     )
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
+        asked = arch.name if isinstance(model, Architecture) else model
+        context = math.ceil(input_tokens + output_tokens)
         raise Infeasible(
             f"{arch.name} in {weights.name} does not fit {number}x {gpu.accelerator.name} ({layout.label})",
             found=f"short by {solution.short_by_gib:.1f} GiB per GPU",
-            hint=f"'gpufleet fit {arch.name} --gpus {gpu.accelerator.name}:{number}' shows what would make it fit.",
+            hint=f"'gpufleet fit {asked} --gpus {gpu.accelerator.name}:{number} --context {context}' shows what would.",
         )
     inputs = understood(question, gpu.accelerator, profile, weights, kv, precision, kv_precision)
     notes = [*filter(None, [gpu.note]), *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
@@ -196,6 +199,16 @@ def checked_load(concurrency: float | None, rate: float | None, batch: float | N
     return Load(scenario, float(amount))
 
 
+def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tuple[bool, float]:
+    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as the layout needs."""
+    if machine.accelerator != gpu.name or machine.gpu_count < layout.num_devices:
+        raise UsageError(
+            f"{machine.cloud} {machine.name} does not hold {layout.num_devices}x {gpu.name}",
+            found=f"{machine.gpu_count:g}x {machine.accelerator}",
+        )
+    return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
+
+
 def one_candidate(
     tables: Catalog,
     gpu: Accelerator,
@@ -206,10 +219,10 @@ def one_candidate(
     instance: str | None,
 ) -> Candidates:
     """One configuration as arrays of one element, on the link of the named instance or of the device."""
-    fabric = None if instance is None else resolve_instance(tables, instance).fabric
-    is_pcie, link = (
-        usual_link(gpu, layout.num_devices) if fabric is None else (not fabric.is_switched, fabric.bytes_per_s or 0.0)
-    )
+    if instance is None:
+        is_pcie, link = usual_link(gpu, layout.num_devices)
+    else:
+        is_pcie, link = link_of_instance(resolve_instance(tables, instance), gpu, layout)
     accelerators = tuple(tables.accelerators.values())
     zero = np.zeros(1, dtype=np.int64)
     return Candidates(

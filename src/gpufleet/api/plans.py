@@ -41,6 +41,7 @@ QUALITY_COST = {
 }
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
+MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -169,9 +170,12 @@ def kv_formats(
 
 def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
     """The named engine, all serving engines for 'all', vLLM where nothing is said."""
-    if name and name.strip().lower() == "all":
+    if name is not None and name.strip().lower() == "all":
         return tuple(load_engine(e) for e in SERVING_ENGINES if e in load_eras())
-    return (load_engine(name or "vllm"),)
+    engine = load_engine("vllm" if name is None else name)
+    if engine.name not in SERVING_ENGINES:
+        raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
+    return (engine,)
 
 
 def demand_of(request: ServeRequest) -> Demand:
@@ -183,6 +187,8 @@ def demand_of(request: ServeRequest) -> Demand:
     headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
     if not 0 <= headroom <= 10:
         raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
+    if not 1 <= request.rows <= MOST_ROWS:
+        raise UsageError("the number of rows is out of range", found=request.rows, expected=f"from 1 to {MOST_ROWS}")
     replicas = 1 if request.min_replicas is None else request.min_replicas
     if not 1 <= replicas <= 10_000:
         raise UsageError("the number of replicas is out of range", found=replicas, expected="from 1 to 10,000")

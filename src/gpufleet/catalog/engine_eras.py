@@ -12,7 +12,7 @@ from typing import Any
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.errors import DataMissing
+from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 
 if sys.version_info >= (3, 11):
@@ -74,6 +74,9 @@ def era_of(engine: str, version: str | None = None) -> EngineEra:
     eras = load_eras().get(find_engine(engine).name)
     if not eras:
         raise DataMissing(f"no step constants are known for {engine}", hint=f"Known: {', '.join(load_eras())}.")
+    if version is not None and not re.search(r"\d|nightly|main|dev", version):
+        names = ", ".join(era.name for era in eras)
+        raise UsageError("not an engine version", found=version, expected=f"a version such as 0.11.2; eras: {names}")
     return next(era for era in eras if (version is None and era.until is None) or (version and era.holds(version)))
 
 

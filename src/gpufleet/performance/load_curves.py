@@ -12,7 +12,7 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.performance.queueing import poisson_percentile
 from gpufleet.performance.serving import (
     Lengths,
-    cycle_s,
+    carried_requests_per_s,
     idle_ttft_s,
     lone_ttft_s,
     phases,
@@ -43,7 +43,7 @@ def load_curves(
     at = phases(model, batch, lengths)
     per_token = tpot_s(model, at, batch, lengths)
     service_s = prompt_service_s(model, at)
-    rate = batch / cycle_s(service_s, per_token, lengths)
+    rate = carried_requests_per_s(model, batch, service_s, per_token, lengths)
     lone_s = lone_ttft_s(StepModel.build(arch, candidates, calibration), lengths)
     return LoadCurves(
         batch=grid,

@@ -22,6 +22,7 @@ from gpufleet.performance.step import StepLoad, StepModel
 
 SHORTEST_STEP_RATIO = 0.5
 HIGHEST_LOAD_RATIO = 0.95
+SHORTEST_SERVICE_S = 1e-9
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,14 @@ def cycle_s(service_s: FloatArray, per_token_s: FloatArray, lengths: Lengths) ->
     return np.asarray(service_s + per_token_s * lengths.output_tokens, dtype=np.float64)
 
 
+def carried_requests_per_s(
+    model: StepModel, batch: FloatArray, service_s: FloatArray, per_token_s: FloatArray, lengths: Lengths
+) -> FloatArray:
+    """Requests that `batch` slots carry: B / cycle, and never more prompts than the groups have time for   [1/s]."""
+    most = model.candidates.attention_dp / np.maximum(service_s, SHORTEST_SERVICE_S)
+    return np.asarray(np.minimum(batch / cycle_s(service_s, per_token_s, lengths), most))
+
+
 def closed_loop(
     model: StepModel, concurrency: FloatArray, lengths: Lengths, largest_batch: Floats, client: Client
 ) -> Serving:
@@ -173,7 +182,7 @@ def closed_loop(
     batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
-    rate = batch / cycle_s(prompt_service_s(model, at), per_token_s, lengths)
+    rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
     flushed = flushed_tokens(model, client, lengths)
     later_tokens = np.maximum(lengths.output_tokens - 1, 1)
@@ -249,5 +258,5 @@ def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving
     """
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
-    rate = batch / cycle_s(prompt_service_s(model, at), per_token_s, lengths)
+    rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
     return Serving(batch, per_token_s, lone_ttft_s(model, lengths), rate)

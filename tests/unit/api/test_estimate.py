@@ -150,3 +150,28 @@ def test_what_was_understood_is_said_with_its_origin() -> None:
     assert origins["weights"] == ("fp8", "given")
     assert origins["KV cache"][1] == "default"
     assert origins["gpus"][0] == "H100-SXM:1"
+
+
+def test_a_machine_with_other_gpus_is_refused() -> None:
+    with pytest.raises(UsageError, match=r"does not hold 1x H100-SXM; found '4x L40S'"):
+        estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, instance="g6e.12xlarge")
+
+
+@pytest.mark.parametrize("version", ["", "foo", "latest"])
+def test_what_is_no_engine_version_is_refused(version: str) -> None:
+    with pytest.raises(UsageError, match="not an engine version"):
+        estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, engine_version=version)
+
+
+def test_a_refusal_names_the_question_that_says_what_would_fit() -> None:
+    with pytest.raises(Infeasible, match=r"gpufleet fit llama-3.1-8b --gpus H100-SXM:1 --context 1000010"):
+        estimate("llama-3.1-8b", "H100:1", input_tokens=1_000_000, output_tokens=10, batch=1)
+
+
+@pytest.mark.parametrize("rate", [0.5, 0.9, 0.99])
+def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
+    """Queue and capacity share one prompt service: below full load nothing is unlimited."""
+    question = {"input_tokens": 8000, "output_tokens": 2}
+    full = estimate("llama-3.3-70b", "H100:4", full_queue=True, **question).requests_per_s.value
+    found = estimate("llama-3.3-70b", "H100:4", rate=0.95 * rate * full, **question)
+    assert math.isfinite(found.ttft_s.value)

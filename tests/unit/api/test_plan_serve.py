@@ -137,3 +137,23 @@ def test_no_known_price_is_missing_data() -> None:
     with pytest.raises(DataMissing, match="no offer has a known price") as found:
         ask(pricing=["commit_3y"])
     assert found.value.exit_code == 5
+
+
+@pytest.mark.parametrize("engine", ["gpt-fast", "transformers", "fastertransformer", ""])
+def test_engines_that_do_not_batch_requests_as_they_come_serve_no_plan(engine: str) -> None:
+    with pytest.raises(UsageError):
+        plan_serve(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, engine=engine))
+
+
+@pytest.mark.parametrize("rows", [0, -1, 10**6])
+def test_an_absurd_number_of_rows_is_refused(rows: int) -> None:
+    with pytest.raises(UsageError, match="number of rows"):
+        plan_serve(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, rows=rows))
+
+
+def test_what_is_carried_at_the_low_end_is_what_holds() -> None:
+    """A row whose capacity falls below the rate at slow steps has no bounded latency there."""
+    plan = plan_serve(ServeRequest("llama-3.1-8b", 500.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms", headroom=0.0))
+    for d in plan.deployments:
+        if d.requests_per_s_capacity.low < 0.9 * 500.0:
+            assert d.is_tight
