@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture, LatentAttention
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import AttentionCurves, Curves
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import WeightFormat
+from gpufleet.memory.weights import weights_read_bytes_per_device
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 
@@ -25,6 +28,20 @@ class Bounds:
     def around(self, expected: Floats) -> tuple[FloatArray, FloatArray]:
         """The 10th and 90th percentile of a quantity of this kind."""
         return np.asarray(expected * self.low_ratio), np.asarray(expected * self.high_ratio)
+
+    def stopping_at(self, expected: Floats, least: float) -> Bounds:
+        """The same bounds, the low end of `expected` no lower than what physics allows (or than expected itself)."""
+        stop = np.minimum(least / np.asarray(expected, dtype=np.float64), 1.0)
+        return replace(self, low_ratio=np.maximum(self.low_ratio, stop))
+
+
+def fastest_token_s(arch: Architecture, weights: WeightFormat, layout: Layout, bandwidth_bytes_per_s: float) -> float:
+    """Seconds that no decode step beats: the weights that one token needs, read once at full bandwidth.
+
+    pp x bytes / bandwidth   [s]   The low end of a range stops here.
+    """
+    read_bytes = weights_read_bytes_per_device(arch, weights, layout, 1.0 / layout.attention_dp)
+    return layout.pp * read_bytes / bandwidth_bytes_per_s
 
 
 def time_bounds(model: StepModel, quantity: str) -> Bounds:

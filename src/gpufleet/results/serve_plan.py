@@ -24,7 +24,7 @@ from gpufleet.optimize.size import (
     operate,
     operate_beyond,
 )
-from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
+from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
 from gpufleet.provenance import Grade, Source
@@ -115,7 +115,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         engine=palette.engines[c.engine[row]].name,
         weight_format=palette.weight_formats[c.weight_format[row]].name,
         kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
-        layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])).label,
+        layout=layout_of(context, row).label,
         gpus_per_replica=p.gpus_per_replica,
         replicas=p.replicas,
         idle_gpus=p.idle_gpus,
@@ -156,9 +156,25 @@ def _figure(
     value = running.objectives_s[label]
     high = math.inf if late is None else late.objectives_s[label] * float(bounds.high_ratio[row])
     low = (early or running).objectives_s[label] * float(bounds.low_ratio[row])
+    if label.startswith("tpot"):
+        low = max(low, floor_s(context, row))
     return Figure(
         value=value, unit="s", low=min(low, value), high=max(high, value), grade=Grade(context.grades[row]).label
     )
+
+
+def floor_s(context: Context, row: int) -> float:
+    """The time per token that no candidate of this shape beats."""
+    c = context.solution.candidates
+    weights = c.palette.weight_formats[c.weight_format[row]]
+    bandwidth = c.palette.accelerators[c.accelerator[row]].bandwidth_bytes_per_s
+    return fastest_token_s(context.question.arch, weights, layout_of(context, row), bandwidth)
+
+
+def layout_of(context: Context, row: int) -> Layout:
+    """The layout of a candidate as a noun."""
+    c = context.solution.candidates
+    return Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
 
 
 def capacity_figure(context: Context, row: int, requests_per_s: float) -> Figure:

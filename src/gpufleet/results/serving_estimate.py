@@ -8,7 +8,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import Serving
-from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
+from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.provenance import Grade
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.estimate import ServingEstimate
@@ -32,16 +32,20 @@ def serving_estimate(
     assert serving is not None, "only a candidate that fits has an estimate"
     c, lengths = question.candidates, question.lengths
     palette = c.palette
-    tpot, ttft = time_bounds(solution.model, "tpot"), time_bounds(solution.model, "ttft")
+    layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
+    gpu = palette.accelerators[c.accelerator[0]]
+    least_s = fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
+    tpot = time_bounds(solution.model, "tpot").stopping_at(serving.tpot_s, least_s)
+    ttft = time_bounds(solution.model, "ttft")
     grade = Grade(int(grades(solution.model)[0])).label
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
     return ServingEstimate(
         scenario=question.load.scenario,
         model=question.arch.name,
-        gpu=palette.accelerators[c.accelerator[0]].name,
+        gpu=gpu.name,
         num_gpus=int(c.num_devices[0]),
-        layout=Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0])).label,
+        layout=layout.label,
         engine=palette.engines[0].name,
         weight_format=palette.weight_formats[0].name,
         kv_precision=palette.kv_precisions[0].name,
