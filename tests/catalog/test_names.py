@@ -15,7 +15,7 @@ from gpufleet.catalog.query import (
     unpriced,
 )
 from gpufleet.domain.offer import PriceKind
-from gpufleet.errors import UnknownName
+from gpufleet.errors import UnknownName, UsageError
 
 CATALOG = load_catalog()
 
@@ -102,3 +102,28 @@ def test_sold_here_at_an_unknown_price_is_never_an_offer() -> None:
     places = {(a.cloud, a.region, a.instance) for a in unpriced(CATALOG)}
     assert ("aws", "eu-central-1", "g6e.48xlarge") in places
     assert not places & priced
+
+
+@pytest.mark.parametrize("written", ["####H100", "H100!", "Н100", "H100\n4", "", "--"])
+def test_a_gpu_name_is_never_cleaned_of_what_it_should_not_hold(written: str) -> None:
+    with pytest.raises(UsageError, match="not a GPU name"):
+        resolve_gpu(CATALOG, written)
+
+
+@pytest.mark.parametrize("written", ["H-1-0-0", "H1 00", "A100-4-0GB"])
+def test_digits_are_not_joined_across_a_separator(written: str) -> None:
+    with pytest.raises(UnknownName):
+        resolve_gpu(CATALOG, written)
+
+
+@pytest.mark.parametrize("written", ["４×H100", "4xH100", "4x H100", "H100:4", "H100 : 4"])
+def test_a_count_where_only_a_name_belongs_is_never_lost(written: str) -> None:
+    with pytest.raises(UsageError, match=r"no count here.*the name alone: 'H100'"):
+        resolve_gpu(CATALOG, written)
+
+
+def test_every_shipped_name_and_alias_means_what_its_table_says() -> None:
+    for name in CATALOG.accelerators:
+        assert resolve_gpu(CATALOG, name).accelerator.name == name
+    for alias, name in CATALOG.gpu_aliases.items():
+        assert resolve_gpu(CATALOG, alias).accelerator.name == name

@@ -15,6 +15,8 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
 
 EVERYWHERE = "all"
+GPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
+COUNTED = re.compile(r"\d+\s*[xX×*]\s*(?P<after>.+)|(?P<before>[^:]+?)\s*:\s*\d*")
 
 
 class ResolvedGpu(NamedTuple):
@@ -73,16 +75,30 @@ def unpriced(catalog: Catalog) -> list[Availability]:
 
 
 def folded(name: str) -> str:
-    """A name without case, spaces and punctuation.
+    """A name without case and separators; between two digits one is kept: 'H-1-0-0' is no H100.
 
-    >>> folded("H100 SXM")
-    'h100sxm'
+    >>> folded("H100 SXM"), folded("NVIDIA A100 80GB")
+    ('h100sxm', 'nvidiaa100-80gb')
     """
-    return re.sub(r"[^a-z0-9+]", "", name.casefold())
+    return re.sub(r"[ _.-]+", "", re.sub(r"(?<=[0-9])[ _.-]+(?=[0-9])", "\t", name.casefold())).replace("\t", "-")
 
 
 def resolve_gpu(catalog: Catalog, name: str) -> ResolvedGpu:
     """The accelerator of that id, or that an alias means, with a note where the name was incomplete."""
+    if not GPU_NAME.fullmatch(name.strip()):
+        refuse_count(catalog, name)
+        raise UsageError("not a GPU name", found=name, expected="letters, digits, spaces and any of _ . + -")
+    found = known_gpu(catalog, name)
+    if found is not None:
+        return found
+    refuse_count(catalog, name)
+    raise UnknownName(
+        "GPU", name, [*catalog.accelerators, *catalog.gpu_aliases], hint="'gpufleet catalog gpus' lists all."
+    )
+
+
+def known_gpu(catalog: Catalog, name: str) -> ResolvedGpu | None:
+    """What a name means, where a table holds it."""
     by_folded = {folded(known): known for known in catalog.accelerators}
     wanted = folded(name)
     if wanted in by_folded:
@@ -90,9 +106,15 @@ def resolve_gpu(catalog: Catalog, name: str) -> ResolvedGpu:
     aliases = {folded(alias): target for alias, target in catalog.gpu_aliases.items()}
     if wanted in aliases:
         return ResolvedGpu(catalog.accelerators[aliases[wanted]], f"{name} read as {aliases[wanted]}")
-    raise UnknownName(
-        "GPU", name, [*catalog.accelerators, *catalog.gpu_aliases], hint="'gpufleet catalog gpus' lists all."
-    )
+    return None
+
+
+def refuse_count(catalog: Catalog, name: str) -> None:
+    """A name with a count around it, such as '4xH100' or 'H100:4', is refused with the name alone."""
+    match = COUNTED.fullmatch(name.strip())
+    bare = (match["after"] or match["before"]).strip() if match else ""
+    if GPU_NAME.fullmatch(bare) and known_gpu(catalog, bare):
+        raise UsageError("a GPU name takes no count here", found=name, expected=f"the name alone: {bare!r}")
 
 
 def resolve_cloud(catalog: Catalog, name: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from gpufleet.errors import UsageError
 
 MOST_GPUS = 1024
+COUNT_FIRST = re.compile(r"(?P<number>\d{1,6})\s*[xX×*]\s*(?P<name>[^:]+)")
 
 
 class GpuRequest(NamedTuple):
@@ -23,6 +24,7 @@ def parse_gpus(text: object) -> GpuRequest:
     >>> parse_gpus("L40S:4")
     GpuRequest(name='L40S', number=4)
     """
+    refuse_count_first(str(text).strip())
     name, colon, number = str(text).strip().rpartition(":")
     if not colon:
         name, number = str(text).strip(), "1"
@@ -30,3 +32,11 @@ def parse_gpus(text: object) -> GpuRequest:
         expected = f"a name and a number from 1 to {MOST_GPUS}, such as 'L40S:4'"
         raise UsageError("cannot read a set of GPUs", found=text, expected=expected)
     return GpuRequest(name.strip(), int(number))
+
+
+def refuse_count_first(text: str) -> None:
+    """'4xH100' is understood and refused: one spelling of a count is enough."""
+    match = COUNT_FIRST.fullmatch(text)
+    if match:
+        hint = f"Write {match['name'].strip()}:{int(match['number'])}."
+        raise UsageError("the number of GPUs comes after the name", found=text, hint=hint)
