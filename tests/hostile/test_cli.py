@@ -233,7 +233,69 @@ def test_a_message_cannot_colour_the_terminal(toy: Run) -> None:
     assert "\x1b" not in toy("toy", "rows", "--out-file", "\x1b[31m/x").stderr
 
 
-def test_piped_output_has_no_escape_codes_and_at_most_80_columns(toy: Run) -> None:
-    done = toy("toy", "rows", FORCE_COLOR="1", COLUMNS="300")
-    assert "\x1b" not in done.stdout
-    assert max(map(len, done.stdout.splitlines())) <= 80
+def test_piped_output_has_no_escape_codes(toy: Run) -> None:
+    assert "\x1b" not in toy("toy", "rows", FORCE_COLOR="1", COLUMNS="300").stdout
+
+
+@pytest.mark.parametrize(
+    ("columns", "widest"),
+    [
+        ("", 80),
+        ("0", 80),
+        ("wide", 80),
+        ("-5", 80),
+        ("9" * 5000, 80),
+        ("10", 40),
+        ("61", 61),
+        ("132", 132),
+        ("9999", 200),
+    ],
+)
+def test_piped_output_is_as_wide_as_columns_says_else_80(toy: Run, columns: str, widest: int) -> None:
+    done = toy("catalog", "gpus", "--gpu", "H100,L40S", COLUMNS=columns)
+    width = max(map(len, done.stdout.splitlines()))
+    assert 0.6 * widest < width <= widest
+
+
+def test_the_first_page_fits_a_terminal_of_80_columns(toy: Run) -> None:
+    assert max(map(len, toy().stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("words", ["--help", "fit --help", "plan serve -h", "catalog --help", "help estimate"])
+def test_help_for_a_reader_who_has_left_or_a_full_disk(words: str) -> None:
+    command = f"{sys.executable} -m gpufleet {words}"
+    assert shell(f"({command}; echo rc=$? >&2) | true") == "rc=0\n"
+    if Path("/dev/full").exists():
+        full = "gpufleet: error: cannot write to standard output: No space left on device.\nrc=2\n"
+        assert shell(f"{command} >/dev/full; echo rc=$? >&2") == full
+
+
+@pytest.mark.parametrize("stderr", ["| true", ">/dev/null 2>/dev/full", ">/dev/null 2>&-"])
+def test_an_error_that_nobody_hears_keeps_its_exit_code(stderr: str, tmp_path: Path) -> None:
+    into = "2>&1 | true" if stderr == "| true" else stderr
+    code = f"{tmp_path}/code"
+    shell(f"({sys.executable} -m gpufleet fit x --gpus y; echo $? >{code}) {into}")
+    assert Path(code).read_text(encoding="utf-8") == "2\n"
+
+
+def shell(line: str) -> str:
+    """What a shell line says on standard error; a reader gets time to leave before anybody writes."""
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, timeout=60, check=False)
+    return done.stderr
+
+
+@pytest.mark.parametrize("name", ["rows.yaml", "rows.xlsx", "rows.JSN", "folder/rows.html"])
+def test_a_suffix_that_names_no_format_is_refused_unless_the_format_is_said(
+    toy: Run, name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "folder").mkdir()
+    assert_one_message(toy("toy", "rows", "--out-file", name), 2, ".csv, .md, .json or .txt")
+    assert not (tmp_path / name).exists()
+    assert toy("toy", "rows", "--out-file", name, "-o", "json").returncode == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").startswith("[")
+
+
+@pytest.mark.parametrize("name", ["rows", "rows.txt", "rows.TXT"])
+def test_a_text_file_gets_the_table(toy: Run, name: str, tmp_path: Path) -> None:
+    assert toy("toy", "rows", "--out-file", name).returncode == 0
+    assert (tmp_path / name).read_text(encoding="utf-8").split() == ["N", "-", "0", "1"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated, Optional
 
@@ -40,13 +39,14 @@ def accuracy(
     """Compare predictions with measurements: coverage, errors, bias, and how often the ranges hold; misses first."""
     from gpufleet.accuracy.score import score_files
     from gpufleet.cli.emit import emit, format_of, write_whole
+    from gpufleet.cli.output_stream import remark
     from gpufleet.report.accuracy import accuracy_groups_page, accuracy_in_full_page, accuracy_page, rows_as_csv
 
+    chosen = output or format_of(out_file)
     report = score_files(files, models)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
-        print(f"wrote {rows}", file=sys.stderr)
-    chosen = output or format_of(out_file)
+        remark(f"wrote {rows}")
     pages = {OutputFormat.CSV: accuracy_groups_page, OutputFormat.MD: accuracy_in_full_page}
     emit(report, pages.get(chosen, accuracy_page)(report), chosen, out_file)
     return 0

@@ -6,10 +6,11 @@ Nothing heavy is imported here: `gpufleet --help` must answer at once, so a verb
 from __future__ import annotations
 
 import os
-import sys
+from contextlib import redirect_stdout
 from importlib import import_module
+from io import StringIO
 
-from gpufleet.cli.output_stream import say, tolerate_narrow_encodings
+from gpufleet.cli.output_stream import remark, say, tolerate_narrow_encodings
 from gpufleet.cli.verbs import EXAMPLES, VERBS, Verb
 from gpufleet.errors import UnknownName
 
@@ -62,7 +63,16 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
     alone = sub_verb(app, arguments[0]) if arguments else None
     if alone is not None:
         app, name, arguments = alone, f"{name} {arguments[0]}", arguments[1:]
-    outcome = app(arguments, prog_name=name, standalone_mode=False)
+    if not any(word in HELP_FLAGS for word in arguments):
+        return exit_code(app(arguments, prog_name=name, standalone_mode=False))
+    with redirect_stdout(StringIO()) as page:
+        outcome = app(arguments, prog_name=name, standalone_mode=False)
+    say(page.getvalue())
+    return exit_code(outcome)
+
+
+def exit_code(outcome: object) -> int:
+    """What a verb returned; nothing is success."""
     return outcome if isinstance(outcome, int) else 0
 
 
@@ -82,7 +92,7 @@ def overview() -> str:
 
 def orientation() -> str:
     """What somebody reads who typed the bare command."""
-    purpose = "gpufleet: which GPUs, how many, in what layout, where and for how much serve an AI model."
+    purpose = "gpufleet: which GPUs, how many, in what layout, where and for how much\nserve an AI model."
     shown = [f"  {example}" for example in EXAMPLES]
     return "\n".join([purpose, "", "Try:", *shown, "", "'gpufleet --help' lists all verbs.\n"])
 
@@ -114,4 +124,4 @@ def complain(message: str) -> None:
     """Say on stderr what went wrong, on one line that cannot move the cursor."""
     from gpufleet.report.text import printable
 
-    print(f"gpufleet: error: {printable(' '.join(message.split()))}", file=sys.stderr)
+    remark(f"gpufleet: error: {printable(' '.join(message.split()))}")

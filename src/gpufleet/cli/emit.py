@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import sys
 import tempfile
 from pathlib import Path
 
 from gpufleet.cli.options import OutputFormat
-from gpufleet.cli.output_stream import say
+from gpufleet.cli.output_stream import remark, say
 from gpufleet.errors import UsageError
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
 from gpufleet.report.page import Page
@@ -17,6 +18,8 @@ from gpufleet.report.text import page_as_text
 
 PIPE_WIDTH = 80
 NARROWEST, WIDEST = 40, 200
+TABLE_SUFFIXES = ("", ".txt")
+SUFFIXES = {".csv": OutputFormat.CSV, ".md": OutputFormat.MD, ".json": OutputFormat.JSON}
 
 
 def emit(result: object, page: Page, output: OutputFormat | None = None, out_file: str | None = None) -> None:
@@ -26,7 +29,7 @@ def emit(result: object, page: Page, output: OutputFormat | None = None, out_fil
         say(text)
     else:
         write_whole(Path(out_file), text)
-        print(f"wrote {out_file}", file=sys.stderr)
+        remark(f"wrote {out_file}")
 
 
 def rendered(result: object, page: Page, output: OutputFormat) -> str:
@@ -41,16 +44,30 @@ def rendered(result: object, page: Page, output: OutputFormat) -> str:
 
 
 def format_of(out_file: str | None) -> OutputFormat:
-    """The format that a file's suffix names, else a table."""
-    suffix = Path(out_file).suffix.removeprefix(".").lower() if out_file else ""
-    return OutputFormat(suffix) if suffix in {f.value for f in OutputFormat} else OutputFormat.TABLE
+    """The format that a file's suffix names; no suffix is a table, and one that names nothing is refused."""
+    suffix = Path(out_file).suffix.lower() if out_file else ""
+    if suffix in TABLE_SUFFIXES:
+        return OutputFormat.TABLE
+    if suffix not in SUFFIXES:
+        raise UsageError(
+            f"no format is known for files that end in {suffix}",
+            found=out_file,
+            expected=", ".join(SUFFIXES) + " or .txt; without a suffix it is a table",
+            hint="'-o FORMAT' chooses whatever the file is called.",
+        )
+    return SUFFIXES[suffix]
 
 
 def page_width() -> int:
-    """Columns of the terminal; 80 when the answer goes elsewhere."""
-    if sys.stdout is None or not sys.stdout.isatty():
-        return PIPE_WIDTH
-    return min(max(shutil.get_terminal_size((PIPE_WIDTH, 24)).columns, NARROWEST), WIDEST)
+    """Columns of the terminal, or of COLUMNS where it is set; 80 when the answer goes elsewhere."""
+    asked = os.environ.get("COLUMNS", "")
+    if re.fullmatch(r"[0-9]{1,6}", asked) and int(asked) > 0:
+        width = int(asked)
+    elif sys.stdout is None or not sys.stdout.isatty():
+        width = PIPE_WIDTH
+    else:
+        width = shutil.get_terminal_size((PIPE_WIDTH, 24)).columns
+    return min(max(width, NARROWEST), WIDEST)
 
 
 def write_whole(path: Path, text: str) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from typing import TextIO
 
 from gpufleet.errors import UsageError
 
@@ -13,16 +14,26 @@ def say(text: str) -> None:
     try:
         print(text, end="", flush=True)
     except BrokenPipeError:
-        silence()
+        silence(sys.stdout)
     except OSError as error:
-        silence()
+        silence(sys.stdout)
         raise UsageError(f"cannot write to standard output: {error.strerror}") from error
 
 
-def silence() -> None:
+def remark(text: str) -> None:
+    """A line on standard error; whoever reads no errors hears none, and the exit code stays what it is."""
+    if sys.stderr is None:
+        return
+    try:
+        print(text, file=sys.stderr, flush=True)
+    except OSError:
+        silence(sys.stderr)
+
+
+def silence(stream: TextIO) -> None:
     """Send what is still buffered nowhere, so that the interpreter does not complain at exit."""
     null = os.open(os.devnull, os.O_WRONLY)
-    os.dup2(null, sys.stdout.fileno())
+    os.dup2(null, stream.fileno())
     os.close(null)
 
 

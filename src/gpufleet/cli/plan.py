@@ -127,8 +127,8 @@ def serve(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas,
     )  # fmt: skip
-    plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows))
     chosen = output or format_of(out_file)
+    plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows))
     if chosen is OutputFormat.CSV:
         page = plan_rows_page(plan)
     else:
