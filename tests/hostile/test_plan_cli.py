@@ -69,7 +69,22 @@ CASES = [
     Case(plan("--min-replicas", "1e9"), ("out of range",)),
     Case(plan("--rows", "0")),
     Case(plan("--clouds", "awss"), ("aws",)),
-    Case(plan("--clouds", ","), ("empty list",)),
+    Case(plan("--clouds", ","), ("an empty name",)),
+    Case(plan("--clouds", "aws", "--clouds", "gcpp"), ("gcp",)),
+    Case(plan("--clouds", "aws,,gcp"), ("an empty name",)),
+    Case(plan("--clouds", ""), ("--clouds has no value",)),
+    Case(plan("--engine", ""), ("--engine has no value",)),
+    Case(plan("--engine="), ("--engine has no value",)),
+    Case(plan("--precision", " "), ("--precision has no value",)),
+    Case(plan("--workload", "no_clouds.yaml"), ("'clouds' has no value",)),
+    Case(("plan", "serve", "", *PLAN[3:]), ("an argument has no value",)),
+    Case(estimate("--full-queue", "--engine-version", ""), ("--engine-version has no value",)),
+    Case(("catalog", "gpus", "--catalog", ""), ("--catalog has no value",)),
+    Case(("catalog", "gpus", "--gpu", "H100,"), ("an empty name",)),
+    Case(("catalog", "gpus", "--gpu", "H1000", "--gpu", "L40S"), ("'H1000'",)),
+    Case(plan("--gpus", "H100:4"), ("no count here", "'H100'")),
+    Case(("fit", "llama-3.1-8b", "--gpus", "4xH100"), ("Write H100:4.",)),
+    Case(("fit", "llama-3.1-8b", "--gpus", "####H100"), ("not a GPU name",)),
     Case(plan("--regions", "us-esat-1"), ("us-east-1",)),
     Case(plan("--gpus", "H1000"), ("H100",)),
     Case(plan("--pricing", "spott"), ("spot",)),
@@ -115,6 +130,7 @@ def hostile_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "truncated.json": json.dumps({"model_type": "llama", "hidden_size": 4096})[:-5],
         "unknown_key.yaml": "modle: llama-3.1-8b\n",
         "words.yaml": "just words\n",
+        "no_clouds.yaml": "clouds: []\n",
         "no_rate.yaml": "model: llama-3.1-8b\nin: 10\nout: 10\n",
         "bad_rate.yaml": "model: llama-3.1-8b\nrate: 50\nin: 10\nout: 10\n",
     }
@@ -163,3 +179,23 @@ def test_an_answer_that_cannot_be_written_leaves_no_half_file(
     assert main(plan("--out-file", ".")) == 2
     assert "cannot write" in capsys.readouterr().err
     assert sorted(hostile_folder.iterdir()) == before
+
+
+def test_a_list_may_be_typed_in_pieces(capsys: pytest.CaptureFixture[str]) -> None:
+    told = {}
+    for words in (["--cloud", "aws,gcp"], ["--cloud", "aws", "--clouds", "gcp,aws"]):
+        assert main(["catalog", "prices", "--gpu", "H100", *words, "--gpu", "L4", "-o", "json"]) == 0
+        told[len(words)] = json.loads(capsys.readouterr().out)
+    rows = told[2]["rows"]
+    assert told[2] == told[4]
+    assert {row["cloud"] for row in rows} == {"aws", "gcp"}
+    assert {row["accelerator"] for row in rows} == {"H100-SXM", "L4"}
+
+
+def test_a_plan_takes_every_cloud_of_a_repeated_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    plans = []
+    for clouds in (("--clouds", "aws,lambda"), ("--clouds", "aws", "--clouds", "lambda")):
+        assert main([*PLAN, *clouds, "--gpus", "H100", "-o", "json"]) == 0
+        plans.append(json.loads(capsys.readouterr().out))
+    assert plans[0] == plans[1]
+    assert "aws, lambda" in {given["value"] for given in plans[0]["inputs"]}

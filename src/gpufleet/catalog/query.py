@@ -74,6 +74,13 @@ def unpriced(catalog: Catalog) -> list[Availability]:
     return [row for row in catalog.availability if (row.cloud, row.region, row.instance) not in priced]
 
 
+def priced_regions(catalog: Catalog, clouds: Iterable[str] | None = None) -> list[str]:
+    """Regions of these clouds (of all, where None) with a price that everybody can buy at, sorted."""
+    wanted = None if clouds is None else frozenset(clouds)
+    offers = matching_offers(catalog, OfferFilter(clouds=wanted))
+    return sorted({offer.region for offer in offers} - {EVERYWHERE})
+
+
 def folded(name: str) -> str:
     """A name without case and separators; between two digits one is kept: 'H-1-0-0' is no H100.
 

@@ -57,8 +57,9 @@ def find_verb(word: str) -> Verb:
 
 def run_verb(verb: Verb, arguments: list[str]) -> int:
     """Load the verb's module and let its Typer application parse the rest."""
-    from gpufleet.cli.options import sub_verb
+    from gpufleet.cli.options import refuse_empty_values, sub_verb
 
+    refuse_empty_values(arguments)
     app, name = import_module(verb.module).app, f"gpufleet {verb.name}"
     alone = sub_verb(app, arguments[0]) if arguments else None
     if alone is not None:

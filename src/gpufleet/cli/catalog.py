@@ -16,11 +16,11 @@ CatalogOption = Annotated[
     typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
 ]
 GpuOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--gpu", metavar="NAME,...", help="Only these GPUs, such as H100 or L40S,A100-40GB."),
 ]
 CloudOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--cloud", "--clouds", metavar="NAME,...", help="Only these clouds, such as aws,gcp."),
 ]
 MinMemoryOption = Annotated[
@@ -44,11 +44,11 @@ InstanceOption = Annotated[
     typer.Option("--instance", metavar="NAME", help="Only this instance type, such as p5.48xlarge."),
 ]
 RegionOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions."),
 ]
 KindOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--kind", "--pricing", metavar="NAME,...", help="Only these price kinds: on_demand, spot, ..."),
 ]
 RestrictedOption = Annotated[

@@ -32,6 +32,7 @@ from gpufleet.units import GIB, parse_bytes
 ROWS_ON_A_PAGE = 40
 
 AnyListing = TypeVar("AnyListing", GpuListing, InstanceListing, ModelListing, PriceListing)
+Names = list[str] | None
 SortKeys = dict[str, Callable[[Any], Any]]
 GPU_ORDERS: SortKeys = {
     "name": lambda row: row.name.casefold(),
@@ -66,11 +67,11 @@ PRICE_ORDERS: SortKeys = {
 
 def gpu_answer(
     *,
-    gpu: str | None,
+    gpu: Names,
     vendor: str | None,
     min_memory: str | None,
     precision: str | None,
-    cloud: str | None,
+    cloud: Names,
     sort: str | None,
     limit: int | None,
     catalog_dir: str | None,
@@ -92,8 +93,8 @@ def gpu_answer(
 
 def instance_answer(
     *,
-    gpu: str | None,
-    cloud: str | None,
+    gpu: Names,
+    cloud: Names,
     min_memory: str | None,
     min_gpus: float | None,
     sort: str | None,
@@ -117,11 +118,11 @@ def instance_answer(
 
 def price_answer(
     *,
-    gpu: str | None,
+    gpu: Names,
     instance: str | None,
-    cloud: str | None,
-    region: str | None,
-    kind: str | None,
+    cloud: Names,
+    region: Names,
+    kind: Names,
     restricted: bool,
     unpriced: bool,
     sort: str | None,
@@ -135,10 +136,10 @@ def price_answer(
     clouds = clouds_of(catalog, cloud)
     wanted = OfferFilter(
         clouds=clouds,
-        regions=None if region is None else [resolve_region(catalog, name, clouds) for name in words(region)],
+        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
         accelerators=names,
         instances=None if instance is None else [resolve_instance(catalog, instance).name],
-        price_kinds=None if kind is None else {price_kind(name) for name in words(kind)},
+        price_kinds={price_kind(name) for name in words(kind)} if kind else None,
         include_restricted=restricted,
     )
     listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
@@ -170,17 +171,17 @@ def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bo
     return of_family and (search is None or any(search.casefold() in name for name in names))
 
 
-def resolve_gpus(catalog: Catalog, text: str | None) -> tuple[set[str] | None, list[str]]:
+def resolve_gpus(catalog: Catalog, names: Names) -> tuple[set[str] | None, list[str]]:
     """Ids of a list of GPU names, and how incomplete names were read."""
-    if text is None:
+    if not names:
         return None, []
-    resolved = [resolve_gpu(catalog, word) for word in words(text)]
+    resolved = [resolve_gpu(catalog, word) for word in words(names)]
     return {gpu.accelerator.name for gpu in resolved}, [f"{gpu.note}." for gpu in resolved if gpu.note]
 
 
-def clouds_of(catalog: Catalog, text: str | None) -> list[str] | None:
-    """Clouds of a comma-separated list."""
-    return None if text is None else [resolve_cloud(catalog, word) for word in words(text)]
+def clouds_of(catalog: Catalog, names: Names) -> list[str] | None:
+    """Clouds of a list of names."""
+    return [resolve_cloud(catalog, word) for word in words(names)] if names else None
 
 
 def price_kind(name: str) -> PriceKind:
@@ -260,9 +261,17 @@ def nearly_enough_memory(catalog: Catalog, text: str | None) -> list[str]:
 
 
 def arranged(listing: AnyListing, sort: str | None, orders: SortKeys, limit: int | None) -> AnyListing:
-    """The listing in the order that is asked for, unknown values last, cut to the limit."""
-    rows: list[Any] = listing.rows if sort is None else in_order(listing.rows, sort, orders)
-    return listing.model_copy(update={"rows": rows if limit is None else rows[:limit]})
+    """The listing in the order that is asked for, unknown values last, cut to the limit, with the sources of the rest."""
+    rows: list[Any] = (listing.rows if sort is None else in_order(listing.rows, sort, orders))[:limit]
+    named = {source for row in rows for source in sources_of(row)}
+    sources = [source for source in listing.sources if source.id in named]
+    return listing.model_copy(update={"rows": rows, "sources": sources})
+
+
+def sources_of(row: GpuRow | InstanceRow | ModelRow | PriceRow) -> list[str]:
+    """The source of a row, and of the price beside it."""
+    cheapest = row.cheapest if isinstance(row, GpuRow | InstanceRow) else None
+    return [row.source, *([cheapest.source] if cheapest else [])]
 
 
 def in_order(rows: list[Any], sort: str, orders: SortKeys) -> list[Any]:

@@ -6,6 +6,7 @@ catalog and the pages inside of the command, so that `--help` waits for neither 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum
 from typing import Annotated, Any
 
@@ -72,12 +73,26 @@ def sub_verb(group: typer.Typer, name: str) -> typer.Typer | None:
     return alone
 
 
-def words(text: str) -> list[str]:
-    """The names of a comma-separated list."""
-    found = [word.strip() for word in text.split(",") if word.strip()]
-    if not found:
-        raise UsageError("an empty list of names", found=text, expected="names separated by commas")
-    return found
+def words(texts: Sequence[str]) -> list[str]:
+    """The names of a flag that is given once with commas, or several times.
+
+    >>> words(["aws, gcp", "azure"])
+    ['aws', 'gcp', 'azure']
+    """
+    found = [word.strip() for text in texts for word in text.split(",")]
+    if not all(found):
+        expected = "names separated by commas"
+        raise UsageError("an empty name in a list of names", found=",".join(texts), expected=expected)
+    return list(dict.fromkeys(found))
+
+
+def refuse_empty_values(arguments: Sequence[str]) -> None:
+    """An empty word is a shell variable that was not set, never a wish for the default."""
+    for before, word in zip(["", *arguments], arguments, strict=False):
+        flag, equals, value = word.partition("=")
+        if not word.strip() or (flag.startswith("--") and equals and not value.strip()):
+            name = flag if equals else before if before.startswith("-") else "an argument"
+            raise UsageError(f"{name} has no value", expected="a value, or the flag left out")
 
 
 def answer_tokens(text: str) -> float:

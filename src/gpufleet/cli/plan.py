@@ -47,23 +47,23 @@ WorkloadOption = Annotated[
     typer.Option("--workload", metavar="FILE.yaml", help="Read these words from a file; a flag replaces its value."),
 ]
 CloudsOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--clouds", "--cloud", metavar="NAME,...", help="Only these clouds, such as aws,gcp."),
 ]
 RegionsOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--regions", "--region", metavar="NAME,...", help="Only these regions."),
 ]
 PricingOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--pricing", metavar="KIND,...", help="on_demand (default), spot, ..."),
 ]
 GpusOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--gpus", "--gpu", metavar="NAME,...", help="Only these GPUs, such as H100,L40S."),
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--gpus", "--gpu", metavar="NAME,...", help="Only these GPUs, without a count: H100,L40S."),
 ]
 PrecisionOption = Annotated[
-    Optional[str],  # noqa: UP045
+    Optional[list[str]],  # noqa: UP045
     typer.Option("--precision", metavar="NAME,...", help="Weights: fp8,int4; by default the checkpoint's own."),
 ]
 LowerOption = Annotated[
@@ -138,6 +138,6 @@ def serve(
     return 0 if plan.is_feasible else Infeasible.exit_code
 
 
-def listed(text: str | None) -> tuple[str, ...] | None:
+def listed(texts: list[str] | None) -> tuple[str, ...] | None:
     """The names of a list, where one was typed."""
-    return None if text is None else tuple(words(text))
+    return tuple(words(texts)) if texts else None

@@ -77,6 +77,8 @@ def field_value(key: str, value: Value) -> str | tuple[str, ...]:
 def words(key: str, value: Value) -> tuple[str, ...]:
     """The items of a YAML list, or of a text with commas."""
     items = value if isinstance(value, list) else scalar(key, value).split(",")
+    if not items:
+        raise no_value(key)
     return tuple(scalar(key, item).strip() for item in items)
 
 
@@ -85,5 +87,10 @@ def scalar(key: str, value: Value) -> str:
     if not isinstance(value, str):
         raise UsageError(f"{WHAT}: {key!r} has several values", found=value, expected="one value")
     if not value.strip():
-        raise UsageError(f"{WHAT}: {key!r} has no value")
+        raise no_value(key)
     return value
+
+
+def no_value(key: str) -> UsageError:
+    """A key that says nothing is a slip, not the default."""
+    return UsageError(f"{WHAT}: {key!r} has no value", expected="a value, or the key left out")
