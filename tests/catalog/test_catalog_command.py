@@ -134,7 +134,7 @@ def test_markdown_is_a_table(capsys: pytest.CaptureFixture[str], command: str) -
         (["gpus", "--min-memory", "nan"], "size in bytes"),
         (["gpus", "--precision", "fp7"], "unknown precision"),
         (["gpus", "--sort", "beauty"], "unknown order"),
-        (["gpus", "--gpu", ","], "empty list"),
+        (["gpus", "--gpu", ","], "an empty name"),
         (["prices", "--region", "us-esat-1"], "us-east-1"),
         (["prices", "--kind", "spott"], "spot"),
         (["prices", "--instance", "p5.48xlarg"], "p5.48xlarge"),
