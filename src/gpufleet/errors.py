@@ -15,7 +15,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Iterable
 
-SHORTEST_PART = 3
+SHORTEST_PART, FEW_NAMES = 3, 8
 
 
 class GpufleetError(Exception):
@@ -44,10 +44,13 @@ class UsageError(GpufleetError):
 
 
 class UnknownName(UsageError):
-    """A name that no table holds."""
+    """A name that no table holds; where few are known and nothing else helps, all of them are named."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str], *, hint: str | None = None):
-        nearest = nearest_names(str(name), known)
+        names = list(known)
+        nearest = nearest_names(str(name), names)
+        if hint is None and 0 < len(names) <= FEW_NAMES:
+            hint = f"Known: {', '.join(names)}."
         meant = f"Did you mean {' or '.join(nearest)}?" if nearest else None
         super().__init__(f"unknown {kind} {shorten(name)}", hint=" ".join(filter(None, [meant, hint])) or None)
         self.nearest = nearest

@@ -124,3 +124,59 @@ def test_any_value_in_any_field_gives_a_shape_or_one_clear_error(name, damage):
     except GpufleetError:
         return
     assert num_parameters(arch) > 0
+
+
+def test_a_folder_without_a_config_is_called_that_however_it_is_spelled(tmp_path, monkeypatch):
+    (tmp_path / "emptydir").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for spelled in ("emptydir", "./emptydir", str(tmp_path / "emptydir"), tmp_path / "emptydir"):
+        with pytest.raises(UsageError, match=r"the folder '.*emptydir' has no config\.json"):
+            read(spelled)
+
+
+def test_a_shipped_name_is_not_hidden_by_an_empty_folder_of_that_name(tmp_path, monkeypatch):
+    (tmp_path / "llama-3-8b").mkdir()
+    monkeypatch.chdir(tmp_path)
+    assert read("llama-3-8b").num_layers == 32
+
+
+@pytest.mark.parametrize("spelled", ["loop", "./loop", "loop.json", "model"])
+def test_a_link_that_leads_to_itself_is_called_that(tmp_path, monkeypatch, spelled):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "loop").symlink_to("loop")
+    (tmp_path / "loop.json").symlink_to("loop")
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").symlink_to("../loop")
+    with pytest.raises(UsageError, match="a link that leads back to itself"):
+        read(spelled)
+
+
+@pytest.mark.parametrize("url", ["https://huggingface.co/a/b/config.json", "HTTP://x", "s3://bucket/model"])
+def test_a_url_is_shown_as_typed_and_not_read(url):
+    with pytest.raises(UsageError, match="URLs are not read") as caught:
+        read(url)
+    assert repr(url) in str(caught.value)
+
+
+def test_a_field_that_is_null_is_not_called_missing():
+    with pytest.raises(UsageError, match="hidden_size is null"):
+        parse_architecture({**GOOD, "hidden_size": None}, "m")
+
+
+@pytest.mark.parametrize("digits", [500, 5000, 100_000])
+def test_a_number_of_thousands_of_digits_needs_no_setting_of_python(tmp_path, digits):
+    file = tmp_path / "config.json"
+    file.write_text(
+        json.dumps({**GOOD, "hidden_size": 0}).replace('"hidden_size": 0', f'"hidden_size": {"9" * digits}')
+    )
+    with pytest.raises(UsageError, match=f"a number of {digits:,} digits") as caught:
+        read(file)
+    assert "sys.set" not in str(caught.value)
+
+
+def test_an_unknown_name_reads_as_sentences_with_and_without_a_near_one():
+    for name in ("lama-3-8b", "zzzzzz", ""):
+        with pytest.raises(UsageError) as caught:
+            read(name)
+        assert " Or give" not in str(caught.value)
+        assert "'gpufleet catalog models' lists" in str(caught.value)

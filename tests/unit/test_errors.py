@@ -54,3 +54,9 @@ def test_every_kind_of_error_has_the_exit_code_that_the_manual_promises() -> Non
 def test_one_except_clause_catches_all_of_them() -> None:
     with pytest.raises(GpufleetError):
         raise Infeasible("no offer")
+
+
+def test_few_names_are_all_told_and_many_are_not() -> None:
+    assert str(UnknownName("KV format", "zz", ["bf16", "fp8"])) == "unknown KV format 'zz'. Known: bf16, fp8."
+    assert "Known" not in str(UnknownName("GPU", "zz", [f"GPU-{n}" for n in range(50)]))
+    assert "Known" not in str(UnknownName("option", "zz", ["-a"], hint="'--help' explains."))

@@ -25,12 +25,19 @@ class ConfigFields:
         if value is None:
             value = default
         if value is None:
+            self._refuse_null(keys)
             raise UsageError(
                 f"{self.name}: the config lacks {' or '.join(keys)}",
                 found=sorted(map(str, self.values))[:8],
                 expected="a complete Hugging Face config.json",
             )
         return self._whole_number(keys[0], value, lowest=1)
+
+    def _refuse_null(self, keys: Sequence[str]) -> None:
+        null = next((key for key in keys if key in self.values), None)
+        if null is not None:
+            expected = f"a whole number from 1 to {MAX_DIMENSION}"
+            raise UsageError(f"{self.name}: {null} is null", expected=expected)
 
     def optional_count(self, *keys: str) -> int | None:
         """A whole number, or None where the field is absent, null or zero."""

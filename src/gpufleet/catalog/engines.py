@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -42,47 +43,63 @@ def find_engine(name: str) -> EngineProfile:
     try:
         return engines[names[name.strip().casefold()]]
     except KeyError:
-        raise UnknownName("engine", name, names) from None
+        raise UnknownName("engine", name, names, hint=f"Known: {', '.join(sorted(engines))}.") from None
 
 
 def _read(file: Path) -> EngineProfile:
     try:
         return engine_from(file.name.removesuffix(".toml"), tomllib.loads(file.read_text(encoding="utf-8")))
-    except (tomllib.TOMLDecodeError, KeyError, TypeError, ValueError, OSError) as error:
+    except KeyError as error:
+        hint = "See the shipped engine files for what each table holds."
+        raise UsageError(f"the engine profile {file} lacks {error.args[0]!r}", hint=hint) from error
+    except (tomllib.TOMLDecodeError, AttributeError, TypeError, ValueError, OSError) as error:
         hint = "Every figure needs value, unit and source; see the shipped engine files."
         raise UsageError(f"cannot read the engine profile {file.name}", found=str(error), hint=hint) from error
 
 
 def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
     """One engine from the tables of its file."""
-    formats = _supports(table["formats"])
+    formats = _supports(table, "formats")
     return EngineProfile(
         name=name,
         title=table["title"],
         version_era=table["version_era"],
-        memory_fraction=_sourced(table["memory_fraction"]),
-        reserve_bytes=_sourced(table["reserve_bytes"]),
-        graph_bytes=_sourced(table["graph_bytes"]),
+        memory_fraction=_figure(table, "memory_fraction"),
+        reserve_bytes=_figure(table, "reserve_bytes"),
+        graph_bytes=_figure(table, "graph_bytes"),
         kv_block_tokens=int(table["kv_block_tokens"]),
         max_batch=int(table["max_batch"]),
         prefill_budget_tokens=int(table["prefill_budget_tokens"]),
         stream_interval_tokens=int(table["stream_interval_tokens"]),
-        constants={key: _sourced(figure) for key, figure in table["constants"].items()},
+        constants={key: _figure(table["constants"], key) for key in table["constants"]},
         weight_formats=tuple(dict.fromkeys(support.name for support in formats)),
         vendors=tuple(table["vendors"]),
         grade=table["grade"],
         aliases=tuple(table["aliases"]),
         formats=formats,
-        kv_formats=_supports(table["kv_formats"]),
+        kv_formats=_supports(table, "kv_formats"),
         refusals=dict(table["refusals"]),
         kv_of_weights=dict(table.get("kv_of_weights", {})),
     )
 
 
-def _supports(rows: list[Mapping[str, Any]]) -> tuple[FormatSupport, ...]:
-    return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in rows)
+def _supports(table: Mapping[str, Any], key: str) -> tuple[FormatSupport, ...]:
+    with _inside(key):
+        return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in table[key])
 
 
-def _sourced(figure: Mapping[str, Any]) -> Sourced:
-    low, high, points = (figure.get(key) for key in ("low", "high", "points"))
-    return Sourced(float(figure["value"]), figure["unit"], figure["source"], low, high, points)
+def _figure(table: Mapping[str, Any], key: str) -> Sourced:
+    figure = table[key]
+    low, high, points = (figure.get(bound) for bound in ("low", "high", "points"))
+    with _inside(key):
+        return Sourced(float(figure["value"]), figure["unit"], figure["source"], low, high, points)
+
+
+@contextmanager
+def _inside(key: str) -> Iterator[None]:
+    """A key that is missing in a table of the file is named with that table."""
+    try:
+        yield
+    except KeyError as error:
+        missing = error.args[0]
+        raise KeyError(key if missing == key else f"{key}.{missing}") from None

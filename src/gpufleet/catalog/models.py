@@ -47,7 +47,7 @@ def resolve_model_name(name: str) -> ModelName:
     """
     found = _names_by_folded().get(folded_name(name))
     if found is None:
-        hint = "Or give a config.json file or its folder; 'gpufleet catalog models' lists the shipped names."
+        hint = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
         raise UnknownName("model", name, model_aliases(), hint=hint)
     return found
 

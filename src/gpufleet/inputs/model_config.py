@@ -3,30 +3,50 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Architecture
-from gpufleet.errors import UsageError
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.units import MB
 
 MAX_CONFIG_BYTES = 5 * MB
+LONGEST_NUMBER = 400  # digits
 CONFIG_NAME = "config.json"
 QUANTIZATION_NAME = "hf_quant_config.json"
 
 
 def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Architecture:
     """The architecture of a config.json, of a folder that holds one, or what `shipped` knows under that name."""
+    refuse_url(str(model))
     if isinstance(model, Path) or _is_path(model):
         return read_model_config(Path(model))
-    return shipped(model)
+    try:
+        return shipped(model)
+    except UnknownName:
+        if _is_on_disk(model):
+            return read_model_config(Path(model))
+        raise
+
+
+def refuse_url(model: str) -> None:
+    """Nothing is fetched: an answer must not depend on what a server says today."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", model):
+        hint = "Download the model's config.json and give its path."
+        raise UsageError("URLs are not read", found=model, expected="a name, a config.json or its folder", hint=hint)
 
 
 def read_model_config(path: Path) -> Architecture:
     """The architecture that a config.json or the folder around it describes, `hf_quant_config.json` included."""
     file = _config_file(path)
+    if file.name == CONFIG_NAME and file.parent.is_dir() and not os.path.lexists(file):
+        raise UsageError(
+            f"the folder {str(file.parent)!r} has no {CONFIG_NAME}", expected="a Hugging Face model folder"
+        )
     config = _read_object(file, "a model config")
     name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
     beside = file.with_name(QUANTIZATION_NAME)
@@ -54,6 +74,14 @@ def _is_path(model: str) -> bool:
         return False
 
 
+def _is_on_disk(model: str) -> bool:
+    """Whether a name that no table holds is that of a folder, or of a link that leads nowhere."""
+    try:
+        return bool(model.strip()) and os.path.lexists(model)
+    except ValueError:
+        return False
+
+
 def _modelopt_quantization(path: Path) -> Mapping[str, object]:
     """What ModelOpt writes beside a config.json, in the words of a quantization_config."""
     quantization = _read_object(path, "a quantization config").get("quantization")
@@ -65,7 +93,7 @@ def _modelopt_quantization(path: Path) -> Mapping[str, object]:
 def _read_object(path: Path, what: str) -> Mapping[str, object]:
     text = read_text_file(path, what, MAX_CONFIG_BYTES)
     try:
-        content = json.loads(text)
+        content = json.loads(text, parse_int=_whole_number)
     except RecursionError:
         raise UsageError(f"{what} is nested too deeply: {str(path)!r}", expected="a Hugging Face config.json") from None
     except ValueError as error:
@@ -77,3 +105,10 @@ def _read_object(path: Path, what: str) -> Mapping[str, object]:
             f"{what} is not one JSON object: {str(path)!r}", found=content, expected="a Hugging Face config.json"
         )
     return content
+
+
+def _whole_number(digits: str) -> int:
+    """An integer that some quantity could have; Python itself gives up on thousands of digits."""
+    if len(digits) > LONGEST_NUMBER:
+        raise ValueError(f"it holds a number of {len(digits):,} digits")
+    return int(digits)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import stat
 from pathlib import Path
 
 from gpufleet.errors import UsageError
@@ -12,14 +15,15 @@ def read_text_file(path: str | Path, what: str, limit_bytes: float = MB) -> str:
     """The text of a regular file in UTF-8; `what` names it in errors, such as 'a workload'."""
     file = Path(path)
     try:
-        if not file.exists():
-            raise UsageError(f"cannot read {what}: no file {str(path)!r}")
-        if not file.is_file():
+        if not stat.S_ISREG(os.stat(file).st_mode):
             raise UsageError(f"cannot read {what}: {str(path)!r} is not a file")
         with file.open("rb") as stream:
             content = stream.read(int(limit_bytes) + 1)
+    except FileNotFoundError:
+        raise UsageError(f"cannot read {what}: no file {str(path)!r}") from None
     except OSError as error:
-        raise UsageError(f"cannot read {what}: {error.strerror or error}", found=str(path)) from error
+        reason = "a link that leads back to itself" if error.errno == errno.ELOOP else error.strerror or error
+        raise UsageError(f"cannot read {what}: {reason}", found=str(path)) from error
     except ValueError as error:
         raise UsageError(f"cannot read {what}: this is no file name", found=str(path)) from error
     if len(content) > limit_bytes:
