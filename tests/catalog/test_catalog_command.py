@@ -179,3 +179,15 @@ def test_a_box_and_a_contract_of_ones_own_are_listed(capsys: pytest.CaptureFixtu
 
 def test_an_unknown_family_is_answered_with_the_nearest(capsys: pytest.CaptureFixture[str]) -> None:
     assert "llama" in complaint(capsys, "models", "--family", "lama")
+
+
+@pytest.mark.parametrize("listing", ["gpus", "instances", "prices"])
+def test_only_the_sources_of_the_rows_that_are_shown_are_named(
+    capsys: pytest.CaptureFixture[str], listing: str
+) -> None:
+    shown = json.loads(answer(capsys, listing, "--limit", "3", "-o", "json"))
+    named = {row["source"] for row in shown["rows"]} | {
+        row["cheapest"]["source"] for row in shown["rows"] if row.get("cheapest")
+    }
+    assert {source["id"] for source in shown["sources"]} == named
+    assert len(shown["rows"]) == 3

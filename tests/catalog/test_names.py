@@ -8,6 +8,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
+    priced_regions,
     resolve_cloud,
     resolve_gpu,
     resolve_instance,
@@ -127,3 +128,13 @@ def test_every_shipped_name_and_alias_means_what_its_table_says() -> None:
         assert resolve_gpu(CATALOG, name).accelerator.name == name
     for alias, name in CATALOG.gpu_aliases.items():
         assert resolve_gpu(CATALOG, alias).accelerator.name == name
+
+
+def test_the_regions_with_a_price_are_the_ones_that_anybody_can_buy_in() -> None:
+    assert priced_regions(CATALOG, ["aws"]) == ["us-east-1"]
+    assert {"us-east-1", "eastus"} <= set(priced_regions(CATALOG))
+
+
+def test_a_price_that_holds_everywhere_names_no_region() -> None:
+    assert {offer.region for offer in CATALOG.offers if offer.cloud == "runpod"} == {"all"}
+    assert priced_regions(CATALOG, ["runpod"]) == []

@@ -26,7 +26,16 @@ from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.page import Page
-from gpufleet.results.catalog import GpuListing, InstanceListing, ModelListing, ModelRow, PriceListing
+from gpufleet.results.catalog import (
+    GpuListing,
+    GpuRow,
+    InstanceListing,
+    InstanceRow,
+    ModelListing,
+    ModelRow,
+    PriceListing,
+    PriceRow,
+)
 from gpufleet.units import GIB, parse_bytes
 
 ROWS_ON_A_PAGE = 40
@@ -261,7 +270,7 @@ def nearly_enough_memory(catalog: Catalog, text: str | None) -> list[str]:
 
 
 def arranged(listing: AnyListing, sort: str | None, orders: SortKeys, limit: int | None) -> AnyListing:
-    """The listing in the order that is asked for, unknown values last, cut to the limit, with the sources of the rest."""
+    """The listing in the order that is asked for, unknown values last, cut to the limit, with its sources."""
     rows: list[Any] = (listing.rows if sort is None else in_order(listing.rows, sort, orders))[:limit]
     named = {source for row in rows for source in sources_of(row)}
     sources = [source for source in listing.sources if source.id in named]
@@ -269,8 +278,10 @@ def arranged(listing: AnyListing, sort: str | None, orders: SortKeys, limit: int
 
 
 def sources_of(row: GpuRow | InstanceRow | ModelRow | PriceRow) -> list[str]:
-    """The source of a row, and of the price beside it."""
-    cheapest = row.cheapest if isinstance(row, GpuRow | InstanceRow) else None
+    """The source of a row, and of the price beside it; a shipped model is a source of its own."""
+    if isinstance(row, ModelRow):
+        return []
+    cheapest = None if isinstance(row, PriceRow) else row.cheapest
     return [row.source, *([cheapest.source] if cheapest else [])]
 
 
