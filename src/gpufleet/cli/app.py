@@ -28,7 +28,7 @@ def run(arguments: list[str]) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
-        return explain_failure(error)
+        return explain_failure(error, arguments)
 
 
 def dispatch(arguments: list[str]) -> int:
@@ -105,13 +105,13 @@ def version_line() -> str:
     return f"gpufleet {version('gpu-fleet-optimizer')}\n"
 
 
-def explain_failure(error: Exception) -> int:
+def explain_failure(error: Exception, arguments: list[str]) -> int:
     """One message on stderr, and the exit code of its kind."""
     from gpufleet.cli.usage import as_user_error
 
     if type(error).__name__ == "Abort":
         return INTERRUPTED
-    known = as_user_error(error)
+    known = as_user_error(error, arguments)
     if known is not None:
         complain(str(known))
         return known.exit_code
