@@ -33,7 +33,7 @@ def spot_above_on_demand(catalog: Catalog) -> Iterator[Finding]:
     for spot, on_demand_usd in spot_beside_on_demand(catalog.offers):
         if spot.price_per_instance_usd_per_hour > on_demand_usd:
             prices = f"{spot.price_per_instance_usd_per_hour} above {on_demand_usd}"
-            yield Finding("spot below on-demand", label(spot), prices)
+            yield Finding("spot below on-demand", label(spot), prices, f"at most {on_demand_usd}, the on-demand price")
 
 
 def spot_beside_on_demand(offers: Iterable[Offer]) -> list[tuple[Offer, float]]:
@@ -54,7 +54,7 @@ def retired_offers(catalog: Catalog) -> Iterator[Finding]:
     for offer in catalog.offers:
         instance = catalog.instances.get((offer.cloud, offer.instance))
         if instance is not None and instance.retired:
-            yield Finding("sold today", label(offer), "the instance type is retired")
+            yield Finding("sold today", label(offer), "the instance type is retired", "no price of it")
 
 
 def outliers_over_regions(catalog: Catalog) -> Iterator[Finding]:
@@ -89,4 +89,4 @@ def future_dates(catalog: Catalog, today: date) -> Iterator[Finding]:
     dated += [(source.id, source.as_of) for source in catalog.sources.values() if source.as_of is not None]
     for row, as_of in dated:
         if as_of > today:
-            yield Finding("not in the future", row, f"dated {as_of}, today is {today}")
+            yield Finding("not in the future", row, f"dated {as_of}", f"a date up to today, {today}")

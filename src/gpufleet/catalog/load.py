@@ -6,11 +6,13 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
+from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpufleet.catalog.references import broken_references
+from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
+from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
     INSTANCE_COLUMNS,
@@ -41,27 +43,41 @@ else:
 
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
+SOURCES, ALIASES = "sources.toml", "gpu_aliases.toml"
 MAX_FILE_BYTES = 50 * MIB
 
 OfferKey = tuple[str, str, str, PriceKind]
 Item = TypeVar("Item")
 
 
-def load_catalog(overlay: str | os.PathLike[str] | None = None) -> Catalog:
+def load_catalog(overlay: str | os.PathLike[str] | None = None, today: date | None = None) -> Catalog:
     """The shipped catalog; rows of `overlay` (or of the directory that GPUFLEET_CATALOG names) add or replace.
+
+    Rows of an overlay must keep the rules of the shipped ones, and none may be dated after `today`.
 
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
-    return _load(None if directory is None else str(Path(directory).expanduser().resolve()))
+    if directory is None:
+        return _load_tables(None)
+    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today())
 
 
 @lru_cache(maxsize=4)
-def _load(overlay: str | None) -> Catalog:
-    directories = [SHIPPED, *overlay_directory(overlay)]
+def _load_overlay(overlay: str, today: date) -> Catalog:
+    directory = overlay_directory(overlay)
+    refuse_unknown_entries(directory)
+    catalog = _load_tables(directory)
+    refuse_broken_rules(catalog, overlay_rows(directory), directory, today)
+    return catalog
+
+
+@lru_cache(maxsize=4)
+def _load_tables(overlay: Path | None) -> Catalog:
+    directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
     described = merged(directories, instances_in)
-    catalog = Catalog(
+    return Catalog(
         accelerators=merged(directories, accelerators_in),
         instances={key: found for key, found in described.items() if isinstance(found, Instance)},
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
@@ -71,30 +87,25 @@ def _load(overlay: str | None) -> Catalog:
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
     )
-    if overlay is not None:
-        refuse_broken_references(catalog, overlay)
-    return catalog
 
 
-def refuse_broken_references(catalog: Catalog, overlay: str) -> None:
-    """A user's row must not name what no table holds."""
-    findings = broken_references(catalog)
-    if findings:
-        first = findings[0]
-        raise UsageError(
-            f"the catalog overlay {overlay} does not hold together: {first.row}: {first.fault}",
-            hint=f"{len(findings)} such rows." if len(findings) > 1 else None,
-        )
-
-
-def overlay_directory(overlay: str | None) -> list[Path]:
+def overlay_directory(overlay: str) -> Path:
     """The user's directory, which must exist when it is named."""
-    if overlay is None:
-        return []
     path = Path(overlay)
     if not path.is_dir():
         raise DataMissing("the catalog overlay is not a directory", found=overlay)
-    return [path]
+    return path
+
+
+def overlay_rows(directory: Path) -> OverlayRows:
+    """Where each row of a user's tables stands."""
+    offers = list(offer_rows(directory))
+    places = {name: place for place, name, _ in accelerator_tables(directory)}
+    places |= {name: Place(str(directory / SOURCES), f"[{name}]") for name in sources_in(directory)}
+    places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
+    places |= {f"{row.cloud} {row.name}": place for place, row in instance_rows(directory)}
+    places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
+    return OverlayRows(places | {label(offer): place for place, offer in offers}, offers)
 
 
 def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> dict[Any, Item]:
@@ -105,59 +116,67 @@ def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> 
     return table
 
 
+def accelerator_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
+    """Tables of accelerators/*.toml, each with its place and name."""
+    for path in sorted((directory / "accelerators").glob("*.toml")):
+        for name, table in tables_of(path):
+            yield Place(str(path), f"[{name}]"), name, table
+
+
 def accelerators_in(directory: Path) -> dict[str, Accelerator]:
-    """Tables of accelerators/*.toml by name."""
-    return {
-        name: accelerator_from(Place(path.name, f"[{name}]"), name, table)
-        for path in sorted((directory / "accelerators").glob("*.toml"))
-        for name, table in tables_of(path)
-    }
+    """Accelerators by name."""
+    return {name: accelerator_from(place, name, table) for place, name, table in accelerator_tables(directory)}
+
+
+def instance_rows(directory: Path) -> Iterator[tuple[Place, Instance | IncompleteInstance]]:
+    """Rows of instances/*.csv."""
+    return placed_rows(directory / "instances", INSTANCE_COLUMNS, instance_from)
 
 
 def instances_in(directory: Path) -> dict[InstanceKey, Instance | IncompleteInstance]:
-    """Rows of instances/*.csv by cloud and name."""
-    rows = (
-        instance_from(*row) for path in csv_files(directory / "instances") for row in rows_of(path, INSTANCE_COLUMNS)
-    )
-    return {(row.cloud, row.name): row for row in rows}
+    """Instances by cloud and name."""
+    return {(row.cloud, row.name): row for _, row in instance_rows(directory)}
+
+
+def offer_rows(directory: Path) -> Iterator[tuple[Place, Offer]]:
+    """Rows of offers/<cloud>/<date>.csv."""
+    return placed_rows(directory / "offers", OFFER_COLUMNS, offer_from)
 
 
 def offers_in(directory: Path) -> dict[OfferKey, Offer]:
-    """Rows of offers/<cloud>/<date>.csv; of several dates the newest counts."""
+    """Offers by place and kind; of several dates the newest counts."""
     newest: dict[OfferKey, Offer] = {}
-    for path in csv_files(directory / "offers"):
-        for row in rows_of(path, OFFER_COLUMNS):
-            offer = offer_from(*row)
-            key = (offer.cloud, offer.region, offer.instance, offer.price_kind)
-            if key not in newest or newest[key].as_of <= offer.as_of:
-                newest[key] = offer
+    for _, offer in offer_rows(directory):
+        key = (offer.cloud, offer.region, offer.instance, offer.price_kind)
+        if key not in newest or newest[key].as_of <= offer.as_of:
+            newest[key] = offer
     return newest
 
 
-def availability_in(directory: Path) -> dict[tuple[str, str, str], Availability]:
+def availability_rows(directory: Path) -> Iterator[tuple[Place, Availability]]:
     """Rows of availability/<cloud>.csv."""
-    rows = (
-        availability_from(*row)
-        for path in csv_files(directory / "availability")
-        for row in rows_of(path, AVAILABILITY_COLUMNS)
-    )
-    return {(row.cloud, row.region, row.instance): row for row in rows}
+    return placed_rows(directory / "availability", AVAILABILITY_COLUMNS, availability_from)
+
+
+def availability_in(directory: Path) -> dict[tuple[str, str, str], Availability]:
+    """What is sold where."""
+    return {(row.cloud, row.region, row.instance): row for _, row in availability_rows(directory)}
 
 
 def sources_in(directory: Path) -> dict[str, Source]:
     """Tables of sources.toml by id."""
-    path = directory / "sources.toml"
+    path = directory / SOURCES
     if not path.exists():
         return {}
-    return {name: source_from(Place(path.name, f"[{name}]"), name, table) for name, table in tables_of(path)}
+    return {name: source_from(Place(str(path), f"[{name}]"), name, table) for name, table in tables_of(path)}
 
 
 def gpu_aliases_in(directory: Path) -> dict[str, str]:
     """gpu_aliases.toml: what people write -> the id."""
-    path = directory / "gpu_aliases.toml"
+    path = directory / ALIASES
     if not path.exists():
         return {}
-    return {alias: text(Place(path.name, alias), "alias", name) for alias, name in toml_of(path).items()}
+    return {alias: text(Place(str(path), alias), "alias", name) for alias, name in toml_of(path).items()}
 
 
 def restricted_regions_in(directory: Path) -> dict[tuple[str, str], str]:
@@ -173,15 +192,22 @@ def csv_files(directory: Path) -> list[Path]:
     return sorted(directory.rglob("*.csv"))
 
 
+def placed_rows(
+    folder: Path, columns: tuple[str, ...], read: Callable[[Place, Mapping[str, str]], Item]
+) -> Iterator[tuple[Place, Item]]:
+    """What every row of the CSV files of a folder says, each with its place."""
+    return ((place, read(place, row)) for path in csv_files(folder) for place, row in rows_of(path, columns))
+
+
 def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
     """Rows of a CSV file with the place of each; a header without one of the columns is refused."""
     lines = csv.reader(content_of(path).splitlines())
     header = next(lines, [])
     missing = [column for column in columns if column not in header]
     if missing:
-        raise UsageError(f"{path.name}: the header lacks a column", found=",".join(header), expected=missing[0])
+        raise UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=missing[0])
     for line_number, cells in enumerate(lines, start=2):
-        place = Place(path.name, f"line {line_number}")
+        place = Place(str(path), f"line {line_number}")
         if len(cells) != len(header):
             raise UsageError(f"{place}: wrong number of cells", found=len(cells), expected=str(len(header)))
         yield place, dict(zip(header, cells, strict=True))
@@ -191,7 +217,7 @@ def tables_of(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Tables of a TOML file by name."""
     for name, table in toml_of(path).items():
         if not isinstance(table, dict):
-            raise UsageError(f"{path.name}: {name} stands outside a table", expected=f"a heading such as [{name}]")
+            raise UsageError(f"{path}: {name} stands outside a table", expected=f"a heading such as [{name}]")
         yield name, table
 
 
@@ -200,7 +226,7 @@ def toml_of(path: Path) -> dict[str, Any]:
     try:
         tables: dict[str, Any] = tomllib.loads(content_of(path))
     except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path.name} is not TOML: {error}") from error
+        raise UsageError(f"{path} is not TOML: {error}") from error
     return tables
 
 
@@ -208,12 +234,10 @@ def content_of(path: Path) -> str:
     """A text file of sane size."""
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(
-                f"{path.name} is too large for a catalog table", expected=f"up to {MAX_FILE_BYTES:.0f} bytes"
-            )
+            raise UsageError(f"{path} is too large for a catalog table", expected=f"up to {MAX_FILE_BYTES:.0f} bytes")
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path.name}: {error}") from error
+        raise UsageError(f"cannot read {path}: {error}") from error
 
 
 __all__ = ["Catalog", "load_catalog"]

@@ -10,11 +10,12 @@ from gpufleet.domain.offer import Offer
 
 
 class Finding(NamedTuple):
-    """One fault: the rule that is broken, the row that breaks it, and how."""
+    """One fault: the rule that is broken, the row that breaks it, how, and what the rule asks for."""
 
     rule: str
     row: str
     fault: str
+    expected: str = ""
 
 
 Rule = Callable[[Catalog], Iterable[Finding]]

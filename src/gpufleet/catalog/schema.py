@@ -88,6 +88,7 @@ ACCELERATOR_KEYS = frozenset(
 )
 SOURCE_KEYS = frozenset({"title", "as_of", "url", "licence"})
 STATUSES = ("current", "retired")
+LINK_KINDS = ("none", "pcie", "nvlink", "nvswitch", "nvlink_domain", "xgmi", "neuronlink")
 
 Row = Mapping[str, str]
 
@@ -232,7 +233,7 @@ def fabric_from(place: Place, row: Row) -> Fabric:
     """The links of an instance row."""
     gigabytes = number(place, "link_gb_per_s_per_direction", row["link_gb_per_s_per_direction"])
     return Fabric(
-        kind=text(place, "link_kind", row["link_kind"]),
+        kind=choice(place, "link_kind", row["link_kind"], {kind: kind for kind in LINK_KINDS}),
         bytes_per_s=None if gigabytes is None else gigabytes * GIGA,
         description=row["link_description"],
         evidence=row["link_evidence"],

@@ -1,0 +1,105 @@
+"""Whether a user's tables keep the rules of the shipped ones; the first fault is named by file, line and rule.
+
+Only the user's own rows are held to the rules. That a price is usual is not asked: a contract may be unusual.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import date
+from pathlib import Path
+from typing import NamedTuple
+
+from gpufleet.catalog.checks import future_dates, retired_offers, spot_above_on_demand
+from gpufleet.catalog.references import Finding, broken_references, label
+from gpufleet.catalog.schema import Place
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.offer import Offer
+from gpufleet.errors import UsageError, nearest_names
+
+TABLE_SUFFIX = {
+    "accelerators": ".toml",
+    "engines": ".toml",
+    "instances": ".csv",
+    "offers": ".csv",
+    "availability": ".csv",
+}
+TABLE_FILES = ("gpu_aliases.toml", "restricted_regions.csv", "sources.toml")
+
+
+class OverlayRows(NamedTuple):
+    """Where the rows of an overlay stand, by the words with which a finding names them, and its prices of all dates."""
+
+    places: Mapping[str, Place]
+    offers: Sequence[tuple[Place, Offer]]
+
+
+def refuse_unknown_entries(directory: Path) -> None:
+    """A misspelt folder or file must not silently mean 'no rows'; hidden entries and notes (*.md) are not read."""
+    for entry in visible(directory):
+        known = TABLE_SUFFIX if entry.is_dir() else TABLE_FILES
+        if entry.name not in known:
+            raise unknown_entry(entry)
+    for folder, suffix in TABLE_SUFFIX.items():
+        refuse_other_suffixes(directory / folder, suffix)
+
+
+def visible(directory: Path) -> Iterator[Path]:
+    """Entries of a folder that are neither hidden nor notes, in a stable order."""
+    entries = sorted(directory.iterdir()) if directory.is_dir() else []
+    return (entry for entry in entries if not entry.name.startswith(".") and entry.suffix != ".md")
+
+
+def unknown_entry(entry: Path) -> UsageError:
+    """The error of an entry that no table is read from."""
+    known = [*TABLE_SUFFIX, *TABLE_FILES]
+    nearest = nearest_names(entry.name, known, count=1)
+    hint = f"Did you mean {nearest[0]}?" if nearest else None
+    return UsageError(
+        f"{entry}: a catalog overlay has no such entry",
+        found=entry.name,
+        expected=f"one of {', '.join(known)}",
+        hint=hint,
+    )
+
+
+def refuse_other_suffixes(folder: Path, suffix: str) -> None:
+    """Tables of a folder are all of one format; in folders of CSV files there may be folders."""
+    for entry in visible(folder):
+        if entry.is_dir() and suffix == ".csv":
+            refuse_other_suffixes(entry, suffix)
+        elif entry.suffix != suffix:
+            raise UsageError(f"{entry}: no table is read from it", found=entry.name, expected=f"a {suffix} file")
+
+
+def refuse_broken_rules(catalog: Catalog, rows: OverlayRows, overlay: Path, today: date) -> None:
+    """Raise the first fault of the user's rows in `catalog`, which holds them already."""
+    refuse_two_prices(rows.offers)
+    ruled = [*spot_above_on_demand(catalog), *retired_offers(catalog), *future_dates(catalog, today)]
+    findings = [*broken_references(catalog), *(finding for finding in ruled if finding.row in rows.places)]
+    if findings:
+        raise broken_rule(findings, rows.places, overlay)
+
+
+def broken_rule(findings: list[Finding], places: Mapping[str, Place], overlay: Path) -> UsageError:
+    """The error of the first finding, with the number of the others."""
+    first = findings[0]
+    return UsageError(
+        f"{places.get(first.row, overlay)}: {first.row} breaks a rule of the catalog, {first.rule!r}: {first.fault}",
+        expected=first.expected or None,
+        hint=f"{len(findings)} such faults." if len(findings) > 1 else None,
+    )
+
+
+def refuse_two_prices(offers: Sequence[tuple[Place, Offer]]) -> None:
+    """Of one place, price kind and date there is one price."""
+    seen: dict[tuple[str, date], Place] = {}
+    for place, offer in offers:
+        key = label(offer), offer.as_of
+        if key in seen:
+            raise UsageError(
+                f"{place}: {label(offer)} breaks a rule of the catalog, 'no duplicates': "
+                f"a second price of {offer.as_of}, after {seen[key]}",
+                expected="one price per cloud, region, instance type, price kind and date",
+            )
+        seen[key] = place
