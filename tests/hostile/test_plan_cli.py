@@ -189,7 +189,7 @@ def test_a_list_may_be_typed_in_pieces(capsys: pytest.CaptureFixture[str]) -> No
     rows = told[2]["rows"]
     assert told[2] == told[4]
     assert {row["cloud"] for row in rows} == {"aws", "gcp"}
-    assert {row["accelerator"] for row in rows} == {"H100-SXM", "L4"}
+    assert {row["gpu"] for row in rows} == {"H100-SXM", "L4"}
 
 
 def test_a_plan_takes_every_cloud_of_a_repeated_flag(capsys: pytest.CaptureFixture[str]) -> None:
@@ -199,3 +199,8 @@ def test_a_plan_takes_every_cloud_of_a_repeated_flag(capsys: pytest.CaptureFixtu
         plans.append(json.loads(capsys.readouterr().out))
     assert plans[0] == plans[1]
     assert "aws, lambda" in {given["value"] for given in plans[0]["inputs"]}
+
+
+def test_prices_of_several_instance_types_are_all_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog", "prices", "--instance", "p5.48xlarge", "--instance", "g6.xlarge", "-o", "json"]) == 0
+    assert {row["instance"] for row in json.loads(capsys.readouterr().out)["rows"]} == {"p5.48xlarge", "g6.xlarge"}

@@ -40,8 +40,8 @@ MinGpusOption = Annotated[
     typer.Option("--min-gpus", metavar="N", help="At least N GPUs."),
 ]
 InstanceOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--instance", metavar="NAME", help="Only this instance type, such as p5.48xlarge."),
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--instance", metavar="NAME,...", help="Only these instance types, such as p5.48xlarge."),
 ]
 RegionOption = Annotated[
     Optional[list[str]],  # noqa: UP045

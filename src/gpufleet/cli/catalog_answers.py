@@ -128,7 +128,7 @@ def instance_answer(
 def price_answer(
     *,
     gpu: Names,
-    instance: str | None,
+    instance: Names,
     cloud: Names,
     region: Names,
     kind: Names,
@@ -147,7 +147,7 @@ def price_answer(
         clouds=clouds,
         regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
         accelerators=names,
-        instances=None if instance is None else [resolve_instance(catalog, instance).name],
+        instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
         price_kinds={price_kind(name) for name in words(kind)} if kind else None,
         include_restricted=restricted,
     )
