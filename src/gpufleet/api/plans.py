@@ -14,7 +14,14 @@ from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_cloud, resolve_gpu, resolve_region
+from gpufleet.catalog.query import (
+    OfferFilter,
+    matching_offers,
+    priced_regions,
+    resolve_cloud,
+    resolve_gpu,
+    resolve_region,
+)
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
@@ -41,7 +48,7 @@ QUALITY_COST = {
 }
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
-MOST_ROWS = 1000
+MOST_ROWS, MOST_NAMED = 1000, 8
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -103,10 +110,7 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     wanted = offer_filter(request, tables, {gpu.accelerator.name for gpu in gpus} or None)
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
-        raise DataMissing(
-            "no offer has a known price under these clouds, regions, GPUs and price kinds",
-            hint="'gpufleet catalog prices' lists the known ones.",
-        )
+        raise no_price(tables, wanted)
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     engines = engines_allowed(request.engine)
@@ -115,6 +119,16 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
     choices = Choices(palette, machines(tables, wanted), tuple(tuple(map(distinct.index, row)) for row in kv))
     return ServeQuestion(arch, choices, offers, demand_of(request)), notes + quality
+
+
+def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
+    """What is known instead of the prices that were asked for."""
+    regions = priced_regions(tables, wanted.clouds)
+    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
+    return DataMissing(
+        "no offer has a known price under these clouds, regions, GPUs and price kinds",
+        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
+    )
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
