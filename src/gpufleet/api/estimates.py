@@ -29,7 +29,7 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
-from gpufleet.optimize.estimate import EstimateQuestion, Load, solve_estimate
+from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client, Lengths
@@ -90,16 +90,22 @@ def estimate(
     )
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
-        asked = arch.name if isinstance(model, Architecture) else model
-        context = math.ceil(input_tokens + output_tokens)
-        raise Infeasible(
-            f"{arch.name} in {weights.name} does not fit {number}x {gpu.accelerator.name} ({layout.label})",
-            found=f"short by {solution.short_by_gib:.1f} GiB per GPU",
-            hint=f"'gpufleet fit {asked} --gpus {gpu.accelerator.name}:{number} --context {context}' shows what would.",
-        )
+        raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, gpu.accelerator, profile, weights, kv, precision, kv_precision)
     notes = [*filter(None, [gpu.note]), *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
     return serving_estimate(question, solution, inputs, notes)
+
+
+def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
+    """By how much a configuration misses, and the question that says what would fit."""
+    c, lengths = question.candidates, question.lengths
+    gpu, weights = c.palette.accelerators[c.accelerator[0]].name, c.palette.weight_formats[0].name
+    number, context = int(c.num_devices[0]), math.ceil(float(lengths.input_tokens + lengths.output_tokens))
+    return Infeasible(
+        f"{question.arch.name} in {weights} does not fit {number}x {gpu}",
+        found=f"short by {solution.short_by_gib:.1f} GiB per GPU",
+        hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",
+    )
 
 
 def _parsed(gpus: str) -> tuple[str, int]:
