@@ -101,8 +101,9 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     c, lengths = question.candidates, question.lengths
     gpu, weights = c.palette.accelerators[c.accelerator[0]].name, c.palette.weight_formats[0].name
     number, context = int(c.num_devices[0]), math.ceil(float(lengths.input_tokens + lengths.output_tokens))
+    layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
     return Infeasible(
-        f"{question.arch.name} in {weights} does not fit {number}x {gpu}",
+        f"{question.arch.name} in {weights} does not fit {number}x {gpu} ({layout.label})",
         found=f"short by {solution.short_by_gib:.1f} GiB per GPU",
         hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",
     )
