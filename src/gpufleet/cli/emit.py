@@ -7,6 +7,7 @@ import re
 import shutil
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from gpufleet.cli.options import OutputFormat
@@ -30,6 +31,32 @@ def emit(result: object, page: Page, output: OutputFormat | None = None, out_fil
     else:
         write_whole(Path(out_file), text)
         remark(f"wrote {out_file}")
+
+
+def refuse_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None:
+    """Refuse files that cannot be written, one file for two answers, and an answer over a file that is read."""
+    taken = [os.path.realpath(name) for name in inputs]
+    for name in filter(None, targets):
+        target = Path(os.path.realpath(name))
+        if str(target) in taken:
+            raise UsageError(f"cannot write {name}: another answer goes there, or it is read", expected="another file")
+        try:
+            refuse_unwritable(name, target)
+        except (OSError, ValueError) as error:
+            raise UsageError("cannot write: this is no file name", found=name) from error
+        if target.is_file() or not target.exists():
+            taken.append(str(target))
+
+
+def refuse_unwritable(name: str, target: Path) -> None:
+    """A folder is no file, and its folder must take one."""
+    hint = "Name a file in a folder you may write to."
+    if target.is_dir():
+        raise UsageError(f"cannot write {name}: it is a folder", hint=hint)
+    if not target.parent.is_dir():
+        raise UsageError(f"cannot write {name}: no such folder", found=str(target.parent), hint=hint)
+    if not os.access(target.parent if not target.exists() or target.is_file() else target, os.W_OK):
+        raise UsageError(f"cannot write {name}: permission denied", hint=hint)
 
 
 def rendered(result: object, page: Page, output: OutputFormat) -> str:
