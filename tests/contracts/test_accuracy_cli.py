@@ -181,10 +181,68 @@ def test_rows_that_cannot_be_written_exit_2(run_gpufleet: Run, own: Callable[...
     assert "cannot write" in done.stderr
 
 
-def test_a_header_alone_is_no_error(run_gpufleet: Run, own: Callable[..., str]) -> None:
+def test_a_header_alone_exits_5_and_says_that_there_are_no_rows(run_gpufleet: Run, own: Callable[..., str]) -> None:
     done = run_gpufleet("accuracy", own(SERVING))
-    assert done.returncode == 0
+    assert done.returncode == 5
     assert "Nothing could be compared" in done.stdout
+    assert "own.csv: no row can be compared (it has no rows)" in done.stderr
+
+
+def test_a_file_without_any_comparable_row_exits_5_with_the_reasons(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own("model,params_exact", "gpt2,abc", "gpt2,-1", "gpt2,nan", "gpt2"), "-o", "json")
+    assert done.returncode == 5
+    assert "2 rows: params_exact is not a number; 1 row: params_exact must be positive" in done.stderr
+    (file,) = json.loads(done.stdout)["files"]
+    assert (file["num_rows"], file["num_scored_rows"]) == (4, 0)
+    assert sum(reason["count"] for reason in file["left_out"]) == 4
+
+
+def test_unreadable_rows_are_counted_and_take_the_claim_of_exactness_away(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path
+) -> None:
+    file = own("model,params_exact", "gpt2,124439808", "gpt2,abc", "no-such-model,7")
+    done = run_gpufleet("accuracy", file, "--rows", str(tmp_path / "rows.csv"))
+    assert done.returncode == 0
+    text = " ".join(done.stdout.split())
+    assert "1 of 2 figures predicted, each equal to its measurement; 1 without prediction, 1 row not scored." in text
+    assert "rows not scored count reason ----- ---------------------------- 1 params_exact is not a number" in text
+    assert [row["reason"] != "" for row in rows_of(tmp_path / "rows.csv")] == [False, True, True]
+
+
+def test_one_exact_figure_is_said_in_the_singular(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own("model,params_exact", "gpt2,124439808"))
+    assert done.stdout.startswith("Every prediction equals its measurement: 1 figure.")
+
+
+def test_a_quote_that_is_never_closed_exits_2_with_its_line(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    done = run_gpufleet("accuracy", own("model,params_exact", "gpt2,124439808", '"gpt2,124439808'))
+    assert done.returncode == 2
+    assert "own.csv is not CSV, line 3" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("rows", "out_file", "said"),
+    [
+        ("rows.csv", "nowhere/page.md", "cannot write nowhere/page.md: no such folder"),
+        ("rows.csv", "./rows.csv", "cannot write ./rows.csv: another answer goes there"),
+        ("own.csv", "page.md", "cannot write own.csv: another answer goes there, or it is read"),
+        ("rows.csv", ".", "cannot write .: it is a folder"),
+        ("rows.csv", f"{'x' * 5000}.md", "cannot write: this is no file name"),
+    ],
+)
+def test_nothing_is_written_where_one_of_two_answers_cannot_be(
+    run_gpufleet: Run,
+    own: Callable[..., str],
+    tmp_path: Path,
+    rows: str,
+    out_file: str,
+    said: str,
+) -> None:
+    own("model,params_exact", "gpt2,124439808")
+    done = run_gpufleet("accuracy", "own.csv", "--rows", rows, "--out-file", out_file)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert [file.name for file in tmp_path.iterdir()] == ["own.csv"]
 
 
 def test_a_models_folder_that_is_missing_exits_2(run_gpufleet: Run, own: Callable[..., str]) -> None:

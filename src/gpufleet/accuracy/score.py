@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from gpufleet.accuracy.figures import Quantity, RowLabels, RowScores, one_line
@@ -40,7 +41,8 @@ def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
     """Scores of one file."""
     rows = [score_row(SCORERS[file.kind], row, file.path, models) for row in file.rows]
     scored = [row for row in rows if row.left_out is None]
-    compared = [figure for row in scored if row.ran is not False for figure in row.figures]
+    ran = [figure for row in scored if row.ran is not False for figure in row.figures]
+    compared = [figure for figure in ran if figure.measured is not None]
     covered = [row for row in scored if is_covered(row)]
     return FileAccuracy(
         file=file.path,
@@ -53,7 +55,7 @@ def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
         worst=worst_first(compared, NUM_WORST),
         verdicts=verdict_counts(scored),
         left_out=reason_counts(row.left_out for row in rows),
-        without_prediction=reason_counts(map(shared_reason, compared)),
+        without_prediction=reason_counts(map(shared_reason, ran)),
         figures=[figure for row in rows for figure in row.figures],
     )
 
@@ -63,10 +65,18 @@ def score_row(score: Scorer, row: MeasurementRow, file: str, models: ModelFinder
     fault = row.fault
     if fault is None:
         try:
-            return score(row, file, models)
+            scores = score(row, file, models)
+            return replace(scores, left_out=scores.left_out or unreadable(scores))
         except GpufleetError as error:
             fault = one_line(error)
     return RowScores([RowLabels(file, row).figure(ROW, reason=fault)], left_out=fault)
+
+
+def unreadable(row: RowScores) -> str | None:
+    """Why no measurement of a row can be read; None where one can, or where the row is a run that failed."""
+    if row.ran is False or not row.figures or any(figure.measured is not None for figure in row.figures):
+        return None
+    return shared_reason(row.figures[0])
 
 
 def is_covered(row: RowScores) -> bool:

@@ -8,6 +8,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
+from gpufleet.errors import DataMissing
 
 app = verb()
 
@@ -38,15 +39,25 @@ def accuracy(
 ) -> int:
     """Compare predictions with measurements: coverage, errors, bias, and how often the ranges hold; misses first."""
     from gpufleet.accuracy.score import score_files
-    from gpufleet.cli.emit import emit, format_of, write_whole
+    from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
     from gpufleet.cli.output_stream import remark
-    from gpufleet.report.accuracy import accuracy_groups_page, accuracy_in_full_page, accuracy_page, rows_as_csv
+    from gpufleet.report.accuracy import (
+        accuracy_groups_page,
+        accuracy_in_full_page,
+        accuracy_page,
+        nothing_compared,
+        rows_as_csv,
+    )
 
     chosen = output or format_of(out_file)
+    refuse_targets([rows, None if out_file == "-" else out_file], files)
     report = score_files(files, models)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
         remark(f"wrote {rows}")
     pages = {OutputFormat.CSV: accuracy_groups_page, OutputFormat.MD: accuracy_in_full_page}
     emit(report, pages.get(chosen, accuracy_page)(report), chosen, out_file)
+    fruitless = nothing_compared(report)
+    if fruitless:
+        raise DataMissing("; ".join(fruitless))
     return 0

@@ -127,7 +127,7 @@ def read_measurements(path: str | Path) -> MeasurementFile:
 
 def _records(text: str, path: str) -> Iterator[tuple[int, Sequence[str]]]:
     """Non-empty records, each with the line on which it begins."""
-    reader = csv.reader(io.StringIO(text, newline=""))
+    reader = csv.reader(io.StringIO(text, newline=""), strict=True)
     begins = 1
     try:
         for cells in reader:
@@ -136,7 +136,7 @@ def _records(text: str, path: str) -> Iterator[tuple[int, Sequence[str]]]:
             begins = reader.line_num + 1
     except csv.Error as error:
         raise UsageError(
-            f"{path} is not CSV, line {reader.line_num}: {error}", expected="comma-separated text"
+            f"{path} is not CSV, line {begins}: {error}", expected="comma-separated text, every quote closed"
         ) from error
 
 

@@ -34,6 +34,7 @@ ROW_COLUMNS = (
 EVERYTHING = "all"
 FEWEST_FOR_HEADLINE = 10
 MOST_REASONS = 12
+MOST_REASONS_IN_ERROR = 2
 TERMINAL_WIDTH, UNBOUNDED_WIDTH = 80, 200
 NUMBERS_WIDTH = 44
 FINE_BELOW_PERCENT = 10
@@ -65,14 +66,54 @@ def headline(report: AccuracyReport) -> str:
     if not candidates:
         return "Nothing could be compared: no row has both a measurement and a prediction."
     if not any(g.mean_error_ratio for _, g in candidates):
-        missing = sum(g.num_figures - g.num_predicted for _, g in groups if g.by == EVERYTHING)
-        return f"Every prediction equals its measurement; {count(missing)} figures have no prediction."
+        return exact_headline(report)
     file, worst = max(candidates, key=lambda pair: pair[1].median_error_ratio or 0.0)
     where = "all rows" if worst.by == EVERYTHING else f"{shortened(worst.group, UNBOUNDED_WIDTH)}, by {worst.by}"
     return (
         f"Furthest off: {worst.quantity} of {where} ({file.kind}): "
-        f"median error {error_text(worst.median_error_ratio)} over {count(worst.num_predicted)} rows."
+        f"median error {error_text(worst.median_error_ratio)} over {counted(worst.num_predicted, 'row')}."
     )
+
+
+def exact_headline(report: AccuracyReport) -> str:
+    """That no prediction is off, with what was not compared beside it."""
+    whole = [group for file in report.files for group in file.groups if group.by == EVERYTHING]
+    num_figures, num_predicted = sum(g.num_figures for g in whole), sum(g.num_predicted for g in whole)
+    num_dropped = sum(reason.count for file in report.files for reason in file.left_out)
+    if num_predicted == num_figures and not num_dropped:
+        return f"Every prediction equals its measurement: {counted(num_figures, 'figure')}."
+    exact = f"{count(num_predicted)} of {counted(num_figures, 'figure')} predicted, each equal to its measurement"
+    return (
+        f"{exact}; {count(num_figures - num_predicted)} without prediction, {counted(num_dropped, 'row')} not scored."
+    )
+
+
+def counted(number: int, noun: str) -> str:
+    """A number with its noun.
+
+    >>> counted(1, "figure"), counted(2, "row")
+    ('1 figure', '2 rows')
+    """
+    return f"{count(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def nothing_compared(report: AccuracyReport) -> list[str]:
+    """Of each file without a comparison, or a memory verdict, what became of its rows."""
+    return [
+        f"{file.file}: no row can be compared ({why_not(file)})" for file in report.files if not has_comparison(file)
+    ]
+
+
+def has_comparison(file: FileAccuracy) -> bool:
+    """Whether a figure stands beside a prediction, or a run that failed beside a verdict."""
+    return any(group.num_predicted for group in file.groups) or file.verdicts.num_ran + file.verdicts.num_failed > 0
+
+
+def why_not(file: FileAccuracy) -> str:
+    """The most frequent reasons of a file."""
+    reasons = [*file.left_out, *file.without_prediction][:MOST_REASONS_IN_ERROR]
+    said = "; ".join(f"{counted(reason.count, 'row')}: {reason.reason}" for reason in reasons)
+    return said or "it has no rows"
 
 
 def summary(file: FileAccuracy) -> str:

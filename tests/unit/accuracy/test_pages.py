@@ -69,7 +69,7 @@ def test_a_figure_or_two_do_not_make_the_headline() -> None:
 
 
 def test_exact_predictions_are_said_to_be_exact() -> None:
-    assert headline(report_of(figures("a", 1.0))).startswith("Every prediction equals its measurement; 0")
+    assert headline(report_of(figures("a", 1.0))) == "Every prediction equals its measurement: 12 figures."
 
 
 def test_names_that_differ_at_the_end_stay_apart_when_shortened() -> None:
