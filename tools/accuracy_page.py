@@ -41,7 +41,13 @@ measurements between the low and the high end of the prediction (nominal 80 %). 
 
 The constants of each engine were fitted again without each {key} in turn, which was then predicted. These are the
 errors to expect on something that nobody has measured here; the errors further down are those of a fit on its own
-data. *Held* is against the range that the other groups give. Kernel curves stay those of the device: their errors on
+data. *Held* is against the range that the other groups give.
+
+Two things make these tables kinder than measurements that nobody here has seen. The form of the equations, the eras,
+the weight of the priors and the rule for ranges were chosen while looking at these very errors. And rows that our
+curves call impossible (more prompt work than the time allows) take no part in fits and ranges, though they are scored
+below like all others; throughput rows of an engine with several eras that state no version are only in the second part.
+ Kernel curves stay those of the device: their errors on
 held-back shapes are in [kernel curves](calibration.md).
 """
 IN_SAMPLE = "## In sample\n\nAll measurements, with the constants that ship. These figures are not accuracy.\n"

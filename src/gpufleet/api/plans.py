@@ -42,9 +42,9 @@ from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
-    "fp8": "fp8 weights: within 0.5 % of bf16 on common benchmarks (arXiv:2411.02355)",
-    "int4": "int4 weights: 1-2 % below bf16 on common benchmarks, more on reasoning and code (arXiv:2411.02355)",
-    "nvfp4": "nvfp4 weights: about 1 % below bf16, more on small models (published NVFP4 model cards)",
+    "fp8": "fp8 weights: effectively lossless on the Llama 3.1 family (arXiv:2411.02355); test other models",
+    "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
+    "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
