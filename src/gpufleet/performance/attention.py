@@ -33,6 +33,33 @@ def decode_bytes(
     return cache + 2 * batch * num_heads * head_dim * ACTIVATION_BYTES
 
 
+def prefill_flop(sequences: Floats, pairs: Floats, num_heads: Floats, head_dim: Floats) -> Floats:
+    """Operations of a prefill: query x keys and weights x values, 2 flop each for every pair that may see each other.
+
+    >>> prefill_flop(1, 1000 * 1001 / 2, 32, 128) / 1e9
+    8.200192
+    """
+    return 4 * sequences * pairs * num_heads * head_dim
+
+
+def prefill_bytes(
+    sequences: Floats,
+    query_tokens: Floats,
+    context_tokens: Floats,
+    num_heads: Floats,
+    num_kv_heads: Floats,
+    head_dim: Floats,
+    kv_bytes: Floats,
+) -> Floats:
+    """Bytes of a prefill: queries and outputs of every head, K and V of every token that is seen, once.
+
+    >>> prefill_bytes(1, 1000, 1000, 32, 8, 128, 2.0)
+    20480000.0
+    """
+    queries = 2 * query_tokens * num_heads * ACTIVATION_BYTES
+    return sequences * head_dim * (queries + 2 * context_tokens * num_kv_heads * kv_bytes)
+
+
 def causal_pairs(query_tokens: Floats, context_tokens: Floats, window_tokens: Floats = np.inf) -> FloatArray:
     """Query-key pairs of one sequence: the last `query_tokens` of `context_tokens` see what precedes them.
 
@@ -101,9 +128,10 @@ def prefill_roofline_s(
     head_dim: Floats,
 ) -> FloatArray:
     """Least seconds of a prefill: 4 flop per pair, head and dimension; queries, outputs, K and V moved once."""
-    flop = 4 * sequences * pairs * num_heads * head_dim
-    queries = 2 * query_tokens * num_heads * ACTIVATION_BYTES
-    size_bytes = sequences * head_dim * (queries + 2 * context_tokens * num_kv_heads * curves.bytes_per_element)
+    flop = prefill_flop(sequences, pairs, num_heads, head_dim)
+    size_bytes = prefill_bytes(
+        sequences, query_tokens, context_tokens, num_heads, num_kv_heads, head_dim, curves.bytes_per_element
+    )
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
 
 

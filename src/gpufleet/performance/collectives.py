@@ -4,21 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.arrays import FloatArray, Floats, Ints
 from gpufleet.domain.calibration import CollectiveCurves
 from gpufleet.performance.interpolation import interpolate, log2
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = range(4)
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all")
-
-
-def all_reduce_link_bytes(size_bytes: Floats, num_ranks: Floats) -> Floats:
-    """Bytes that each rank sends in a ring all-reduce: 2 (n - 1) / n of the tensor.
-
-    >>> all_reduce_link_bytes(1024.0, 4)
-    1536.0
-    """
-    return 2 * exchanged_bytes(size_bytes, num_ranks)
 
 
 def exchanged_bytes(size_bytes: Floats, num_ranks: Floats) -> Floats:
@@ -37,7 +28,7 @@ def all_reduce_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats
     `link` is per GPU and direction. Source: measured NCCL and custom all-reduce kernels (best of them),
     `data/calibration/kernels.toml`. Valid: 256 B - 1 GiB, 2-8 ranks; more ranks keep the efficiency of 8.
     """
-    return _collective_s(curves, ALL_REDUCE, size_bytes, num_ranks, all_reduce_link_bytes(size_bytes, num_ranks))
+    return collective_s(curves, ALL_REDUCE, size_bytes, num_ranks)
 
 
 def all_gather_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
@@ -45,7 +36,7 @@ def all_gather_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats
 
     t = exp(grid) ((n - 1) / n bytes / link + 4 us)   [s]   Source and range: see `all_reduce_s`.
     """
-    return _collective_s(curves, ALL_GATHER, size_bytes, num_ranks, exchanged_bytes(size_bytes, num_ranks))
+    return collective_s(curves, ALL_GATHER, size_bytes, num_ranks)
 
 
 def reduce_scatter_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
@@ -53,7 +44,7 @@ def reduce_scatter_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Fl
 
     t = exp(grid) ((n - 1) / n bytes / link + 4 us)   [s]   Source and range: see `all_reduce_s`.
     """
-    return _collective_s(curves, REDUCE_SCATTER, size_bytes, num_ranks, exchanged_bytes(size_bytes, num_ranks))
+    return collective_s(curves, REDUCE_SCATTER, size_bytes, num_ranks)
 
 
 def all_to_all_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
@@ -61,7 +52,7 @@ def all_to_all_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats
 
     t = exp(grid) ((n - 1) / n bytes / link + 4 us)   [s]   Source and range: see `all_reduce_s`.
     """
-    return _collective_s(curves, ALL_TO_ALL, size_bytes, num_ranks, exchanged_bytes(size_bytes, num_ranks))
+    return collective_s(curves, ALL_TO_ALL, size_bytes, num_ranks)
 
 
 def collective_coordinates(size_bytes: Floats, num_ranks: Floats) -> tuple[FloatArray, ...]:
@@ -73,12 +64,20 @@ def collective_coordinates(size_bytes: Floats, num_ranks: Floats) -> tuple[Float
     return log2(size_bytes), log2(num_ranks)
 
 
-def _collective_s(
-    curves: CollectiveCurves, kind: int, size_bytes: Floats, num_ranks: Floats, link_bytes: Floats
-) -> FloatArray:
+def link_bytes(kind: Ints, size_bytes: Floats, num_ranks: Floats) -> Floats:
+    """Bytes that each rank sends: (n - 1) / n of the tensor, twice that in a ring all-reduce.
+
+    >>> float(link_bytes(ALL_REDUCE, 1024.0, 4)), float(link_bytes(ALL_GATHER, 1024.0, 4))
+    (1536.0, 768.0)
+    """
+    return exchanged_bytes(size_bytes, num_ranks) * np.where(np.equal(kind, ALL_REDUCE), 2.0, 1.0)
+
+
+def collective_s(curves: CollectiveCurves, kind: Ints, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
+    """Seconds of collectives of these kinds (positions in `COLLECTIVES`); see the function of each."""
     table = curves.table * len(COLLECTIVES) + kind
     log_ratio = interpolate(curves.grids, table, collective_coordinates(size_bytes, num_ranks))
     link = np.where(curves.link_bytes_per_s > 0, curves.link_bytes_per_s, np.nan)
-    seconds = np.exp(log_ratio) * (link_bytes / link + curves.grids.fixed_s)
+    seconds = np.exp(log_ratio) * (link_bytes(kind, size_bytes, num_ranks) / link + curves.grids.fixed_s)
     seconds = np.where(np.isnan(seconds) | (curves.table < 0), np.inf, seconds)
     return np.where(np.asarray(num_ranks) > 1, seconds, 0.0)

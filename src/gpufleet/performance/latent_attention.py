@@ -15,16 +15,35 @@ from gpufleet.performance.roofline import roofline_s
 ACTIVATION_BYTES = 2.0
 KV_LORA_RANK = 512
 QK_ROPE_HEAD_DIM = 64
+LATENT_DIM = KV_LORA_RANK + QK_ROPE_HEAD_DIM
 QK_NOPE_HEAD_DIM = 128
 V_HEAD_DIM = 128
+KEY_DIM = QK_NOPE_HEAD_DIM + QK_ROPE_HEAD_DIM
+
+
+def latent_decode_flop(batch: Floats, num_heads: Floats, context_tokens: Floats) -> Floats:
+    """Operations of absorbed decode: 2 (576 + 512) flop per head and cached token.
+
+    >>> latent_decode_flop(1, 128, 1000) / 1e6
+    278.528
+    """
+    return 2 * batch * num_heads * context_tokens * (LATENT_DIM + KV_LORA_RANK)
+
+
+def latent_decode_bytes(batch: Floats, num_heads: Floats, context_tokens: Floats, kv_bytes: Floats) -> Floats:
+    """Bytes of absorbed decode: 512 + 64 cached elements per token, query and output of every head.
+
+    >>> latent_decode_bytes(1, 128, 1000, 2.0)
+    1430528.0
+    """
+    cache = batch * context_tokens * LATENT_DIM * kv_bytes
+    return cache + batch * num_heads * (LATENT_DIM + KV_LORA_RANK) * ACTIVATION_BYTES
 
 
 def latent_decode_roofline_s(curves: Curves, batch: Floats, num_heads: Floats, context_tokens: Floats) -> FloatArray:
-    """Least seconds of absorbed decode: 512 + 64 cached elements per token, 2 (576 + 512) flop per head and token."""
-    latent_dim = KV_LORA_RANK + QK_ROPE_HEAD_DIM
-    flop = 2 * batch * num_heads * context_tokens * (latent_dim + KV_LORA_RANK)
-    cache = batch * context_tokens * latent_dim * curves.bytes_per_element
-    size_bytes = cache + batch * num_heads * (latent_dim + KV_LORA_RANK) * ACTIVATION_BYTES
+    """Least seconds of absorbed decode."""
+    flop = latent_decode_flop(batch, num_heads, context_tokens)
+    size_bytes = latent_decode_bytes(batch, num_heads, context_tokens, curves.bytes_per_element)
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
 
 
@@ -37,13 +56,30 @@ def latent_decode_coordinates(batch: Floats, num_heads: Floats, context_tokens: 
     return log2(batch), log2(num_heads), log2(context_tokens)
 
 
+def absorb_flop(tokens: Floats, num_heads: Floats) -> Floats:
+    """Operations of the products into and out of the latent space: 2 x 512 x (128 + 128) per token and head.
+
+    >>> absorb_flop(1, 128) / 1e6
+    33.554432
+    """
+    return 2 * tokens * num_heads * KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)
+
+
+def absorb_bytes(tokens: Floats, num_heads: Floats) -> Floats:
+    """Bytes of the same products in 16 bit: both matrices of every head, and their inputs and outputs.
+
+    >>> absorb_bytes(1, 128) / 1e6
+    33.882112
+    """
+    elements = KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)
+    vectors = 2 * KV_LORA_RANK + QK_NOPE_HEAD_DIM + V_HEAD_DIM
+    return num_heads * (elements + tokens * vectors) * ACTIVATION_BYTES
+
+
 def absorb_roofline_s(curves: Curves, tokens: Floats, num_heads: Floats) -> FloatArray:
     """Least seconds of the two batched products [tokens, 128] x [128, 512] and back, per head, in 16 bit."""
-    elements = KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)
-    flop = 2 * tokens * num_heads * elements
-    vectors = 2 * KV_LORA_RANK + QK_NOPE_HEAD_DIM + V_HEAD_DIM
-    size_bytes = num_heads * (elements + tokens * vectors) * ACTIVATION_BYTES
-    return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+    size_bytes = absorb_bytes(tokens, num_heads)
+    return roofline_s(absorb_flop(tokens, num_heads), curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
 
 
 def absorb_coordinates(tokens: Floats, num_heads: Floats) -> tuple[FloatArray, ...]:
@@ -55,13 +91,30 @@ def absorb_coordinates(tokens: Floats, num_heads: Floats) -> tuple[FloatArray, .
     return log2(tokens), log2(num_heads)
 
 
+def latent_prefill_flop(sequences: Floats, pairs: Floats, num_heads: Floats) -> Floats:
+    """Operations of the prefill core: 2 x (192 + 128) flop per pair and head.
+
+    >>> latent_prefill_flop(1, 1000 * 1001 / 2, 16) / 1e9
+    5.12512
+    """
+    return 2 * sequences * pairs * num_heads * (KEY_DIM + V_HEAD_DIM)
+
+
+def latent_prefill_bytes(sequences: Floats, query_tokens: Floats, num_heads: Floats) -> Floats:
+    """Bytes of the prefill core: query and key of 192, value and output of 128 per head and token, in 16 bit.
+
+    >>> latent_prefill_bytes(1, 1000, 16)
+    20480000.0
+    """
+    return 2 * sequences * query_tokens * num_heads * (KEY_DIM + V_HEAD_DIM) * ACTIVATION_BYTES
+
+
 def latent_prefill_roofline_s(
     curves: Curves, sequences: Floats, query_tokens: Floats, pairs: Floats, num_heads: Floats
 ) -> FloatArray:
-    """Least seconds of the prefill core: query and key of 192, value of 128 per head."""
-    key_dim = QK_NOPE_HEAD_DIM + QK_ROPE_HEAD_DIM
-    flop = 2 * sequences * pairs * num_heads * (key_dim + V_HEAD_DIM)
-    size_bytes = 2 * sequences * query_tokens * num_heads * (key_dim + V_HEAD_DIM) * ACTIVATION_BYTES
+    """Least seconds of the prefill core."""
+    flop = latent_prefill_flop(sequences, pairs, num_heads)
+    size_bytes = latent_prefill_bytes(sequences, query_tokens, num_heads)
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
 
 
@@ -85,15 +138,21 @@ def latent_decode_s(
     Dimensions of DeepSeek-V2/V3 and Kimi-K2. Source: measured MLA decode and BMM kernels,
     `data/calibration/kernels.toml`. Valid: 1-1,024 sequences, 1-131,072 tokens, 1-128 heads per device.
     """
-    core = curve_s(
-        curves.decode,
-        latent_decode_roofline_s(curves.decode, batch, num_heads, context_tokens),
-        latent_decode_coordinates(batch, num_heads, context_tokens),
-    )
-    absorb = curve_s(
-        curves.absorb, absorb_roofline_s(curves.absorb, batch, num_heads), absorb_coordinates(batch, num_heads)
-    )
-    return core + absorb
+    return latent_core_s(curves, batch, num_heads, context_tokens) + absorb_s(curves, batch, num_heads)
+
+
+def latent_core_s(
+    curves: LatentAttentionCurves, batch: Floats, num_heads: Floats, context_tokens: Floats
+) -> FloatArray:
+    """Seconds of absorbed decode over the compressed cache alone; see `latent_decode_s`."""
+    roofline = latent_decode_roofline_s(curves.decode, batch, num_heads, context_tokens)
+    return curve_s(curves.decode, roofline, latent_decode_coordinates(batch, num_heads, context_tokens))
+
+
+def absorb_s(curves: LatentAttentionCurves, tokens: Floats, num_heads: Floats) -> FloatArray:
+    """Seconds of the products into and out of the latent space; see `latent_decode_s`."""
+    roofline = absorb_roofline_s(curves.absorb, tokens, num_heads)
+    return curve_s(curves.absorb, roofline, absorb_coordinates(tokens, num_heads))
 
 
 def latent_prefill_s(
