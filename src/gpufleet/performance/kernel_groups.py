@@ -1,0 +1,488 @@
+"""Operators of a step that run the same kernel, evaluated together: arrays are [..., operator, candidate]."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from gpufleet.domain.architecture import MixtureOfExperts
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
+from gpufleet.domain.calibration import (
+    AttentionCurves,
+    CollectiveCurves,
+    Curves,
+    ExpertCurves,
+    GemmCurves,
+    LatentAttentionCurves,
+)
+from gpufleet.performance.attention import (
+    attention_decode_s,
+    attention_prefill_s,
+    causal_pairs,
+    decode_bytes,
+    decode_flop,
+    prefill_bytes,
+    prefill_flop,
+)
+from gpufleet.performance.collectives import COLLECTIVES, collective_s, link_bytes
+from gpufleet.performance.elementwise import FIXED_S, elementwise_s
+from gpufleet.performance.gemm import gemm_bytes, gemm_flop, gemm_s
+from gpufleet.performance.latent_attention import (
+    absorb_bytes,
+    absorb_flop,
+    absorb_s,
+    latent_core_s,
+    latent_decode_bytes,
+    latent_decode_flop,
+    latent_prefill_bytes,
+    latent_prefill_flop,
+    latent_prefill_s,
+)
+from gpufleet.performance.moe import busiest_rank, experts_bytes, experts_flop, experts_s
+from gpufleet.performance.operations import Operation
+
+COUNTED = TOKENS, HEAD_ROWS, STAGE_TOKENS, PROMPT_TOKENS = range(4)
+AnyCurves = TypeVar("AnyCurves", bound=Curves)
+
+
+@dataclass(frozen=True)
+class StepTokens:
+    """What one group of ranks sees of a load, each [..., 1, candidate].
+
+    `counted` holds, along the operator axis, what matrix products and exchanges work on: tokens of the group
+    (TOKENS), sequences that get a next token (HEAD_ROWS), tokens of all groups of a stage (STAGE_TOKENS) and tokens
+    of prompts (PROMPT_TOKENS).
+    """
+
+    decoding: FloatArray
+    decode_context_tokens: FloatArray
+    prefilling: FloatArray
+    prompt_tokens: FloatArray
+    counted: FloatArray
+    has_prefill: bool
+
+
+@dataclass(frozen=True)
+class Part:
+    """One operator: `count` executions in a step; `place` among all operators in the order that a token meets them."""
+
+    name: str
+    kernel: str
+    count: int
+    place: int
+
+
+@dataclass(frozen=True)
+class Work:
+    """Shape of the executions, what they compute and move, and the seconds of each at peak."""
+
+    shape: dict[str, Floats]
+    flop: Floats
+    moved_bytes: Floats
+    compute_s: Floats = 0.0
+    memory_s: Floats = 0.0
+    link_s: Floats = 0.0
+
+    @classmethod
+    def on_device(cls, curves: Curves, shape: dict[str, Floats], flop: Floats, moved_bytes: Floats) -> Work:
+        """Work that needs arithmetic and memory of the device."""
+        compute_s = flop / curves.peak_flop_per_s
+        return cls(shape, flop, moved_bytes, compute_s, moved_bytes / curves.bandwidth_bytes_per_s)
+
+
+@dataclass(frozen=True)
+class KernelGroup(ABC):
+    """Operators that one kernel executes."""
+
+    parts: tuple[Part, ...]
+
+    @abstractmethod
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of one execution of each part."""
+
+    @abstractmethod
+    def work(self, at: StepTokens) -> Work:
+        """What one execution of each part does."""
+
+    @abstractmethod
+    def curves_of(self, part: int) -> Curves | CollectiveCurves | None:
+        """The measured curves that a part takes its time from."""
+
+    def is_run(self, at: StepTokens) -> bool:
+        """Whether a step with these tokens holds the operators at all."""
+        return True
+
+    def is_executed(self, at: StepTokens) -> BoolArray | bool:
+        """Candidates that execute them."""
+        return True
+
+    def total_s(self, at: StepTokens) -> FloatArray:
+        """Seconds of all executions of all parts, per candidate."""
+        seconds = self.seconds(at)
+        if len(self.parts) == 1:
+            return np.asarray(seconds[..., 0, :] * self.parts[0].count)
+        counts = np.array([[part.count] for part in self.parts], dtype=np.float64)
+        return np.asarray((seconds * counts).sum(axis=-2))
+
+    def operations(self, at: StepTokens) -> list[Operation]:
+        """The parts one by one."""
+        seconds, work, shape = self.seconds(at), self.work(at), self._shape(at)
+        return [self._operation(i, at, work, np.broadcast_to(seconds, shape)) for i in range(len(self.parts))]
+
+    def _shape(self, at: StepTokens) -> tuple[int, ...]:
+        return (*at.counted.shape[:-2], len(self.parts), at.counted.shape[-1])
+
+    def _operation(self, index: int, at: StepTokens, work: Work, seconds: FloatArray) -> Operation:
+        part, curves = self.parts[index], self.curves_of(index)
+
+        def row(figure: Floats) -> FloatArray:
+            return np.broadcast_to(np.asarray(figure, dtype=np.float64), seconds.shape)[..., index, :]
+
+        def done(figure: Floats) -> FloatArray:
+            return row(np.where(self.is_executed(at), figure, 0.0))
+
+        return Operation(
+            name=part.name,
+            kernel=part.kernel,
+            count=part.count,
+            shape=tuple((label, row(size)) for label, size in work.shape.items()),
+            seconds=row(seconds),
+            flop=done(work.flop),
+            moved_bytes=done(work.moved_bytes),
+            compute_s=done(work.compute_s),
+            memory_s=done(work.memory_s),
+            link_s=done(work.link_s),
+            fixed_s=FIXED_S if curves is None else curves.grids.fixed_s,
+            curves=curves,
+        )
+
+
+def stacked(curves: Sequence[AnyCurves]) -> AnyCurves:
+    """Curves over the same grids, one row for each."""
+    names = [f.name for f in fields(curves[0]) if f.name != "grids"]
+    rows: dict[str, Any] = {name: np.stack([getattr(c, name) for c in curves]) for name in names}
+    return replace(curves[0], **rows)
+
+
+@dataclass(frozen=True)
+class Products(KernelGroup):
+    """Dense matrix products [m, k] x [k, n]; `seen` says what m counts, as a row of `StepTokens.counted`."""
+
+    curves: tuple[GemmCurves, ...]
+    stack: GemmCurves
+    seen: IntArray
+    n: FloatArray
+    k: FloatArray
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each product."""
+        return gemm_s(self.stack, self._m(at), self.n, self.k)
+
+    def work(self, at: StepTokens) -> Work:
+        """Both operands once and the result once."""
+        m, n, k, c = self._m(at), self.n, self.k, self.stack
+        moved_bytes = gemm_bytes(m, n, k, c.bytes_per_element, c.activation_bytes_per_element)
+        return Work.on_device(c, {"m": m, "n": n, "k": k}, gemm_flop(m, n, k), moved_bytes)
+
+    def curves_of(self, part: int) -> GemmCurves:
+        """Those of the part's precision."""
+        return self.curves[part]
+
+    def _m(self, at: StepTokens) -> FloatArray:
+        return np.asarray(at.counted[..., self.seen, :])
+
+
+@dataclass(frozen=True)
+class PromptProducts(Products):
+    """Products that only prompts need: the latent expanded into keys and values."""
+
+    def is_run(self, at: StepTokens) -> bool:
+        """In steps that prefill."""
+        return at.has_prefill
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where there is a prompt."""
+        return at.prefilling > 0
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each product; 0 without prompts."""
+        return np.where(self.is_executed(at), super().seconds(at), 0.0)
+
+
+@dataclass(frozen=True)
+class Heads:
+    """Heads of one device, and what they see."""
+
+    num_heads: FloatArray
+    num_kv_heads: FloatArray
+    head_dim: FloatArray
+    window_tokens: FloatArray
+
+
+@dataclass(frozen=True)
+class DecodeAttention(KernelGroup):
+    """Attention of new tokens over the KV cache."""
+
+    curves: AttentionCurves
+    heads: Heads
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each layer's attention; 0 where nothing decodes."""
+        h = self.heads
+        seconds = attention_decode_s(
+            self.curves, at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, self._context(at)
+        )
+        return np.where(self.is_executed(at), seconds, 0.0)
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where a sequence decodes."""
+        return at.decoding > 0
+
+    def work(self, at: StepTokens) -> Work:
+        """The cache read once."""
+        h, context, kv_bytes = self.heads, self._context(at), self.curves.decode.bytes_per_element
+        shape = {"sequences": at.decoding, "heads": h.num_heads, "kv heads": h.num_kv_heads, "head size": h.head_dim}
+        return Work.on_device(
+            self.curves.decode,
+            {**shape, "context": context},
+            decode_flop(at.decoding, h.num_heads, h.head_dim, context),
+            decode_bytes(at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, context, kv_bytes),
+        )
+
+    def curves_of(self, part: int) -> Curves:
+        """Decode attention."""
+        return self.curves.decode
+
+    def _context(self, at: StepTokens) -> FloatArray:
+        return np.minimum(at.decode_context_tokens, self.heads.window_tokens)
+
+
+@dataclass(frozen=True)
+class PromptAttention(KernelGroup):
+    """Causal attention over whole prompts."""
+
+    curves: AttentionCurves
+    heads: Heads
+
+    def is_run(self, at: StepTokens) -> bool:
+        """In steps that prefill."""
+        return at.has_prefill
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where there is a prompt."""
+        return at.prefilling > 0
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each layer's attention; 0 without prompts."""
+        h, prompt = self.heads, at.prompt_tokens
+        seconds = attention_prefill_s(
+            self.curves, at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, h.window_tokens
+        )
+        return np.where(self.is_executed(at), seconds, 0.0)
+
+    def work(self, at: StepTokens) -> Work:
+        """Every pair that may see each other; queries, keys, values and outputs once."""
+        h, prompt, kv_bytes = self.heads, at.prompt_tokens, self.curves.prefill.bytes_per_element
+        pairs = causal_pairs(prompt, prompt, h.window_tokens)
+        shape = {"prompts": at.prefilling, "tokens": prompt, "heads": h.num_heads, "kv heads": h.num_kv_heads}
+        return Work.on_device(
+            self.curves.prefill,
+            {**shape, "head size": h.head_dim, "window": h.window_tokens},
+            prefill_flop(at.prefilling, pairs, h.num_heads, h.head_dim),
+            prefill_bytes(at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, kv_bytes),
+        )
+
+    def curves_of(self, part: int) -> Curves:
+        """Prefill attention."""
+        return self.curves.prefill
+
+
+@dataclass(frozen=True)
+class LatentGroup(KernelGroup):
+    """Multi-head latent attention; `num_heads` of one device."""
+
+    curves: LatentAttentionCurves
+    num_heads: FloatArray
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where a sequence decodes."""
+        return at.decoding > 0
+
+
+@dataclass(frozen=True)
+class LatentDecode(LatentGroup):
+    """Absorbed attention of new tokens over the compressed cache."""
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each layer's attention; 0 where nothing decodes."""
+        seconds = latent_core_s(self.curves, at.decoding, self.num_heads, at.decode_context_tokens)
+        return np.where(self.is_executed(at), seconds, 0.0)
+
+    def work(self, at: StepTokens) -> Work:
+        """The compressed cache read once."""
+        sequences, context, curves = at.decoding, at.decode_context_tokens, self.curves.decode
+        return Work.on_device(
+            curves,
+            {"sequences": sequences, "heads": self.num_heads, "context": context},
+            latent_decode_flop(sequences, self.num_heads, context),
+            latent_decode_bytes(sequences, self.num_heads, context, curves.bytes_per_element),
+        )
+
+    def curves_of(self, part: int) -> Curves:
+        """Absorbed decode."""
+        return self.curves.decode
+
+
+@dataclass(frozen=True)
+class LatentAbsorb(LatentGroup):
+    """The products of new tokens into and out of the latent space."""
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of both products of each layer; 0 where nothing decodes."""
+        return np.where(self.is_executed(at), absorb_s(self.curves, at.decoding, self.num_heads), 0.0)
+
+    def work(self, at: StepTokens) -> Work:
+        """Both matrices of every head once."""
+        flop, moved_bytes = absorb_flop(at.decoding, self.num_heads), absorb_bytes(at.decoding, self.num_heads)
+        return Work.on_device(self.curves.absorb, {"m": at.decoding, "heads": self.num_heads}, flop, moved_bytes)
+
+    def curves_of(self, part: int) -> Curves:
+        """The batched products."""
+        return self.curves.absorb
+
+
+@dataclass(frozen=True)
+class LatentPrompts(LatentGroup):
+    """Causal attention over whole prompts, with the latent expanded to full heads."""
+
+    def is_run(self, at: StepTokens) -> bool:
+        """In steps that prefill."""
+        return at.has_prefill
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where there is a prompt."""
+        return at.prefilling > 0
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each layer's attention; 0 without prompts."""
+        seconds = latent_prefill_s(self.curves, at.prefilling, at.prompt_tokens, self.num_heads)
+        return np.where(self.is_executed(at), seconds, 0.0)
+
+    def work(self, at: StepTokens) -> Work:
+        """Every pair that may see each other; queries, keys, values and outputs once."""
+        prompts, prompt, heads = at.prefilling, at.prompt_tokens, self.num_heads
+        return Work.on_device(
+            self.curves.prefill,
+            {"prompts": prompts, "tokens": prompt, "heads": heads},
+            latent_prefill_flop(prompts, causal_pairs(prompt, prompt), heads),
+            latent_prefill_bytes(prompts, prompt, heads),
+        )
+
+    def curves_of(self, part: int) -> Curves:
+        """Latent prefill."""
+        return self.curves.prefill
+
+
+@dataclass(frozen=True)
+class RoutedExperts(KernelGroup):
+    """Grouped products of the routed experts of one kind of layer."""
+
+    curves: ExpertCurves
+    moe: MixtureOfExperts
+    hidden_size: int
+    ep: FloatArray
+    moe_tp: FloatArray
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each layer's routed experts."""
+        moe, tokens = self.moe, self._tokens(at)
+        return experts_s(
+            self.curves, tokens, moe.num_experts, moe.top_k, self.hidden_size, moe.expert_width,
+            self.ep, self.moe_tp, moe.gated,
+        )  # fmt: skip
+
+    def work(self, at: StepTokens) -> Work:
+        """The weights of every active expert once, and the rows that they work on."""
+        moe, width = self.moe, self.moe.expert_width / self.moe_tp
+        products, kernel_bytes = 3 if moe.gated else 2, self.curves.bytes_per_element
+        load = busiest_rank(self._tokens(at), moe.num_experts, moe.top_k, self.ep)
+        return Work.on_device(
+            self.curves,
+            {"rows": load.rows, "active experts": load.experts, "hidden": float(self.hidden_size), "width": width},
+            experts_flop(load.rows, self.hidden_size, width, products),
+            experts_bytes(load.experts, load.rows, self.hidden_size, width, products, kernel_bytes),
+        )
+
+    def curves_of(self, part: int) -> ExpertCurves:
+        """Grouped products."""
+        return self.curves
+
+    def _tokens(self, at: StepTokens) -> FloatArray:
+        return np.asarray(at.counted[..., STAGE_TOKENS : STAGE_TOKENS + 1, :])
+
+
+@dataclass(frozen=True)
+class Exchanges(KernelGroup):
+    """Collectives; `seen` says what is exchanged, as a row of `StepTokens.counted`. One rank exchanges nothing."""
+
+    curves: CollectiveCurves
+    kind: IntArray
+    seen: IntArray
+    bytes_per_token: FloatArray
+    num_ranks: FloatArray
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each collective."""
+        return collective_s(self.curves, self.kind, self._size_bytes(at), self.num_ranks)
+
+    def work(self, at: StepTokens) -> Work:
+        """What each rank sends over its link."""
+        size_bytes = self._size_bytes(at)
+        sent_bytes = link_bytes(self.kind, size_bytes, self.num_ranks)
+        link = np.where(self.curves.link_bytes_per_s > 0, self.curves.link_bytes_per_s, np.inf)
+        return Work({"bytes": size_bytes, "ranks": self.num_ranks}, 0.0, sent_bytes, link_s=sent_bytes / link)
+
+    def curves_of(self, part: int) -> CollectiveCurves:
+        """Those of the link."""
+        return self.curves
+
+    def _size_bytes(self, at: StepTokens) -> FloatArray:
+        return np.asarray(at.counted[..., self.seen, :] * self.bytes_per_token)
+
+
+@dataclass(frozen=True)
+class Streams(KernelGroup):
+    """Element-wise kernels, which only move memory."""
+
+    bandwidth_bytes_per_s: FloatArray
+    bytes_per_token: FloatArray
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each kernel."""
+        return elementwise_s(self.bandwidth_bytes_per_s, self._size_bytes(at))
+
+    def work(self, at: StepTokens) -> Work:
+        """What is read and written."""
+        size_bytes = self._size_bytes(at)
+        tokens = at.counted[..., :1, :]
+        return Work({"tokens": tokens}, 0.0, size_bytes, memory_s=size_bytes / self.bandwidth_bytes_per_s)
+
+    def curves_of(self, part: int) -> None:
+        """None: a formula."""
+        return
+
+    def _size_bytes(self, at: StepTokens) -> FloatArray:
+        return np.asarray(at.counted[..., :1, :] * self.bytes_per_token)
+
+
+def kernel_of(kind: int) -> str:
+    """The name of a collective as users read it.
+
+    >>> kernel_of(0)
+    'all-reduce'
+    """
+    return COLLECTIVES[kind].replace("_", "-")
