@@ -36,23 +36,25 @@ def load_curves(
 ) -> LoadCurves:
     """Every candidate at every batch of the grid: `len(candidates)` x `len(batch_grid())` configurations."""
     grid = batch_grid()
-    shape = (len(candidates), len(grid))
-    rows = np.repeat(np.arange(len(candidates)), len(grid))
-    batch = np.tile(grid, len(candidates))
-    model = StepModel.build(arch, candidates.take(rows), calibration)
+    batch = np.repeat(grid[:, None], len(candidates), axis=1)
+    model = StepModel.build(arch, candidates, calibration)
     at = phases(model, batch, lengths)
     per_token = tpot_s(model, at, batch, lengths)
     service_s = prompt_service_s(model, at)
     rate = carried_requests_per_s(model, batch, service_s, per_token, lengths)
-    lone_s = lone_ttft_s(StepModel.build(arch, candidates, calibration), lengths)
     return LoadCurves(
         batch=grid,
-        idle_ttft_s=idle_ttft_s(model, at, lone_s[rows]).reshape(shape),
-        prompt_service_s=service_s.reshape(shape),
-        tpot_s=np.maximum.accumulate(per_token.reshape(shape), axis=1),
-        requests_per_s=rate.reshape(shape),
+        idle_ttft_s=by_candidate(idle_ttft_s(model, at, lone_ttft_s(model, lengths))),
+        prompt_service_s=by_candidate(service_s),
+        tpot_s=np.maximum.accumulate(by_candidate(per_token), axis=1),
+        requests_per_s=by_candidate(rate),
         largest_batch=largest_batch,
     )
+
+
+def by_candidate(figure: FloatArray) -> FloatArray:
+    """[batch, candidate] turned into [candidate, batch]."""
+    return np.ascontiguousarray(figure.T)
 
 
 def crowded_batch(batch: FloatArray, quantile: float) -> FloatArray:
