@@ -36,11 +36,15 @@ class Axis:
 
 @dataclass(frozen=True, eq=False)
 class Grids:
-    """Tables of one operator over the same axes; `values[table, ...]` is the log ratio to the roofline."""
+    """Tables of one operator over the same axes; `values[table, ...]` is the log ratio to the roofline.
+
+    `reads` says which of an operator's coordinates each axis takes, where the grid was narrowed; empty: all, in order.
+    """
 
     axes: tuple[Axis, ...]
     values: FloatArray
     fixed_s: float
+    reads: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         expected = tuple(axis.count for axis in self.axes)
@@ -116,6 +120,11 @@ class CollectiveCurves:
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
+
+    @property
+    def is_supported(self) -> BoolArray:
+        """Whether the link was measured, or lent a curve."""
+        return self.table > UNSUPPORTED
 
 
 @dataclass(frozen=True, eq=False)

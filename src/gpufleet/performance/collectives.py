@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats, Ints
-from gpufleet.domain.calibration import CollectiveCurves
+from gpufleet.domain.calibration import UNSUPPORTED, CollectiveCurves
 from gpufleet.performance.interpolation import interpolate, log2
 
 ALL_REDUCE, ALL_GATHER, REDUCE_SCATTER, ALL_TO_ALL = range(4)
@@ -75,9 +77,19 @@ def link_bytes(kind: Ints, size_bytes: Floats, num_ranks: Floats) -> Floats:
 
 def collective_s(curves: CollectiveCurves, kind: Ints, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
     """Seconds of collectives of these kinds (positions in `COLLECTIVES`); see the function of each."""
-    table = curves.table * len(COLLECTIVES) + kind
-    log_ratio = interpolate(curves.grids, table, collective_coordinates(size_bytes, num_ranks))
+    return exchange_s(of_kind(curves, kind), kind, size_bytes, num_ranks)
+
+
+def of_kind(curves: CollectiveCurves, kind: Ints) -> CollectiveCurves:
+    """The curves of one kind out of the four of each link."""
+    table = np.where(curves.table > UNSUPPORTED, curves.table * len(COLLECTIVES) + kind, UNSUPPORTED)
+    return replace(curves, table=table)
+
+
+def exchange_s(curves: CollectiveCurves, kind: Ints, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
+    """Seconds of collectives over the curves of their kind."""
+    log_ratio = interpolate(curves.grids, curves.table, collective_coordinates(size_bytes, num_ranks))
     link = np.where(curves.link_bytes_per_s > 0, curves.link_bytes_per_s, np.nan)
     seconds = np.exp(log_ratio) * (link_bytes(kind, size_bytes, num_ranks) / link + curves.grids.fixed_s)
-    seconds = np.where(np.isnan(seconds) | (curves.table < 0), np.inf, seconds)
+    seconds = np.where(np.isnan(seconds) | (curves.table == UNSUPPORTED), np.inf, seconds)
     return np.where(np.asarray(num_ranks) > 1, seconds, 0.0)

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import TypeVar
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray
-from gpufleet.domain.calibration import Curves, Grids
+from gpufleet.domain.calibration import UNSUPPORTED, Axis, CollectiveCurves, Curves, Grids
 
 SMALLEST = 2.0**-20
+AnyCurves = TypeVar("AnyCurves", bound=Curves | CollectiveCurves)
 
 
 def log2(quantity: Floats) -> FloatArray:
@@ -23,18 +27,49 @@ def log2(quantity: Floats) -> FloatArray:
 
 def interpolate(grids: Grids, table: IntArray, coordinates: Sequence[FloatArray]) -> FloatArray:
     """Value of each candidate's table at its coordinates, linear between knots and constant outside the grid."""
-    index: IntArray = np.maximum(table, 0)
-    fractions = []
-    for axis, coordinate in zip(grids.axes, coordinates, strict=True):
-        position = np.minimum(np.maximum((coordinate - axis.low) * (1.0 / axis.step), 0.0), axis.count - 1.0)
-        cell = np.minimum(position.astype(np.int64), axis.count - 2)
-        fractions.append(position - cell)
-        index = index * axis.count + cell
-    strides = np.cumprod([1, *(axis.count for axis in reversed(grids.axes[1:]))])[::-1]
-    return _blend(grids.values.reshape(-1), index, [int(s) for s in strides], fractions)
+    if grids.reads:
+        coordinates = [coordinates[i] for i in grids.reads]
+    return _interpolate(grids.values.reshape(-1), grids.axes, table, coordinates)
 
 
-def _blend(flat: FloatArray, corner: IntArray, strides: list[int], fractions: list[FloatArray]) -> FloatArray:
+def narrowed(curves: AnyCurves, coordinates: Sequence[FloatArray], names: Collection[str]) -> AnyCurves:
+    """Curves of candidates that stay at their coordinates along the axes `names`: a smaller table for each of them.
+
+    Interpolation along one axis after the other gives the same value in any order of the axes.
+    """
+    grids = curves.grids
+    held = [i for i, axis in enumerate(grids.axes) if axis.name in names]
+    free = tuple(i for i in range(len(grids.axes)) if i not in held)
+    left = tuple(grids.axes[i] for i in free)
+    sizes = [axis.count for axis in left]
+    rows = np.moveaxis(grids.values, [1 + i for i in held], range(1, 1 + len(held))).reshape(-1, math.prod(sizes))
+    values = _interpolate(rows, [grids.axes[i] for i in held], curves.table, [coordinates[i] for i in held])
+    table = np.arange(len(values.reshape(-1, *sizes))).reshape(values.shape[:-1])
+    smaller = replace(grids, axes=left, values=values.reshape(-1, *sizes), reads=free)
+    return replace(curves, grids=smaller, table=np.where(curves.table > UNSUPPORTED, table, UNSUPPORTED))
+
+
+def _interpolate(
+    rows: FloatArray, axes: Sequence[Axis], table: IntArray, coordinates: Sequence[FloatArray]
+) -> FloatArray:
+    """Rows of numbers, or numbers, that lie along the axes of every table."""
+    corner, fractions = np.maximum(table, 0), []
+    for axis, coordinate in zip(axes, coordinates, strict=True):
+        cell, fraction = _place(axis, coordinate)
+        corner = corner * axis.count + cell
+        fractions.append(fraction if rows.ndim == 1 else fraction[..., None])
+    strides = [math.prod(axis.count for axis in axes[i + 1 :]) for i in range(len(axes))]
+    return _blend(rows, corner, strides, fractions)
+
+
+def _place(axis: Axis, coordinate: FloatArray) -> tuple[IntArray, FloatArray]:
+    """The cell of a coordinate, and how far it lies towards the next knot (0..1)."""
+    position = np.minimum(np.maximum((coordinate - axis.low) * (1.0 / axis.step), 0.0), axis.count - 1.0)
+    cell = np.minimum(position.astype(np.int64), axis.count - 2)
+    return cell, position - cell
+
+
+def _blend(flat: FloatArray, corner: IntArray, strides: Sequence[int], fractions: Sequence[FloatArray]) -> FloatArray:
     """Halve the cell along one axis after the other."""
     if not strides:
         return flat[corner]

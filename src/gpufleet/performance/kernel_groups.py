@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any, TypeVar
 
 import numpy as np
@@ -24,28 +25,41 @@ from gpufleet.performance.attention import (
     attention_prefill_s,
     causal_pairs,
     decode_bytes,
+    decode_coordinates,
     decode_flop,
     prefill_bytes,
+    prefill_coordinates,
     prefill_flop,
 )
-from gpufleet.performance.collectives import COLLECTIVES, collective_s, link_bytes
+from gpufleet.performance.collectives import COLLECTIVES, collective_coordinates, exchange_s, link_bytes, of_kind
 from gpufleet.performance.elementwise import FIXED_S, elementwise_s
-from gpufleet.performance.gemm import gemm_bytes, gemm_flop, gemm_s
+from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_s
+from gpufleet.performance.interpolation import narrowed
 from gpufleet.performance.latent_attention import (
     absorb_bytes,
+    absorb_coordinates,
     absorb_flop,
     absorb_s,
     latent_core_s,
     latent_decode_bytes,
+    latent_decode_coordinates,
     latent_decode_flop,
     latent_prefill_bytes,
     latent_prefill_flop,
     latent_prefill_s,
 )
-from gpufleet.performance.moe import busiest_rank, experts_bytes, experts_flop, experts_s
+from gpufleet.performance.moe import (
+    RankLoad,
+    busiest_rank,
+    experts_bytes,
+    experts_coordinates,
+    experts_flop,
+    experts_s,
+)
 from gpufleet.performance.operations import Operation
 
 COUNTED = TOKENS, HEAD_ROWS, STAGE_TOKENS, PROMPT_TOKENS = range(4)
+HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
 AnyCurves = TypeVar("AnyCurves", bound=Curves)
 
 
@@ -120,6 +134,12 @@ class KernelGroup(ABC):
         """Candidates that execute them."""
         return True
 
+    @property
+    def is_supported(self) -> BoolArray:
+        """Candidates whose device has a curve for every part."""
+        curves = (self.curves_of(i) for i in range(len(self.parts)))
+        return np.asarray(np.all([c.is_supported for c in curves if c is not None], axis=0))
+
     def total_s(self, at: StepTokens) -> FloatArray:
         """Seconds of all executions of all parts, per candidate."""
         seconds = self.seconds(at)
@@ -178,9 +198,14 @@ class Products(KernelGroup):
     n: FloatArray
     k: FloatArray
 
+    @cached_property
+    def at_widths(self) -> GemmCurves:
+        """The curves at the n and k of each product."""
+        return narrowed(self.stack, gemm_coordinates(1.0, self.n, self.k), ("log2 n", "log2 k"))
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product."""
-        return gemm_s(self.stack, self._m(at), self.n, self.k)
+        return gemm_s(self.at_widths, self._m(at), self.n, self.k)
 
     def work(self, at: StepTokens) -> Work:
         """Both operands once and the result once."""
@@ -230,11 +255,18 @@ class DecodeAttention(KernelGroup):
     curves: AttentionCurves
     heads: Heads
 
+    @cached_property
+    def at_heads(self) -> AttentionCurves:
+        """The curves for these heads."""
+        h = self.heads
+        place = decode_coordinates(1.0, h.num_heads, h.num_kv_heads, h.head_dim, 1.0)
+        return replace(self.curves, decode=narrowed(self.curves.decode, place, HEAD_SHAPE))
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention; 0 where nothing decodes."""
         h = self.heads
         seconds = attention_decode_s(
-            self.curves, at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, self._context(at)
+            self.at_heads, at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, self._context(at)
         )
         return np.where(self.is_executed(at), seconds, 0.0)
 
@@ -268,6 +300,13 @@ class PromptAttention(KernelGroup):
     curves: AttentionCurves
     heads: Heads
 
+    @cached_property
+    def at_heads(self) -> AttentionCurves:
+        """The curves for these heads."""
+        h = self.heads
+        place = prefill_coordinates(1.0, 1.0, 1.0, h.num_heads, h.num_kv_heads, h.head_dim)
+        return replace(self.curves, prefill=narrowed(self.curves.prefill, place, HEAD_SHAPE))
+
     def is_run(self, at: StepTokens) -> bool:
         """In steps that prefill."""
         return at.has_prefill
@@ -280,7 +319,7 @@ class PromptAttention(KernelGroup):
         """Seconds of each layer's attention; 0 without prompts."""
         h, prompt = self.heads, at.prompt_tokens
         seconds = attention_prefill_s(
-            self.curves, at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, h.window_tokens
+            self.at_heads, at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, h.window_tokens
         )
         return np.where(self.is_executed(at), seconds, 0.0)
 
@@ -317,9 +356,15 @@ class LatentGroup(KernelGroup):
 class LatentDecode(LatentGroup):
     """Absorbed attention of new tokens over the compressed cache."""
 
+    @cached_property
+    def at_heads(self) -> LatentAttentionCurves:
+        """The curves for these heads."""
+        place = latent_decode_coordinates(1.0, self.num_heads, 1.0)
+        return replace(self.curves, decode=narrowed(self.curves.decode, place, ("log2 heads",)))
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention; 0 where nothing decodes."""
-        seconds = latent_core_s(self.curves, at.decoding, self.num_heads, at.decode_context_tokens)
+        seconds = latent_core_s(self.at_heads, at.decoding, self.num_heads, at.decode_context_tokens)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
@@ -341,9 +386,15 @@ class LatentDecode(LatentGroup):
 class LatentAbsorb(LatentGroup):
     """The products of new tokens into and out of the latent space."""
 
+    @cached_property
+    def at_heads(self) -> LatentAttentionCurves:
+        """The curves for these heads."""
+        place = absorb_coordinates(1.0, self.num_heads)
+        return replace(self.curves, absorb=narrowed(self.curves.absorb, place, ("log2 heads",)))
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of both products of each layer; 0 where nothing decodes."""
-        return np.where(self.is_executed(at), absorb_s(self.curves, at.decoding, self.num_heads), 0.0)
+        return np.where(self.is_executed(at), absorb_s(self.at_heads, at.decoding, self.num_heads), 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Both matrices of every head once."""
@@ -397,11 +448,18 @@ class RoutedExperts(KernelGroup):
     ep: FloatArray
     moe_tp: FloatArray
 
+    @cached_property
+    def at_widths(self) -> ExpertCurves:
+        """The curves for matrices of this size, on this many ranks."""
+        one = np.ones(1)
+        place = experts_coordinates(RankLoad(one, one), self.hidden_size, self.moe.expert_width / self.moe_tp, self.ep)
+        return narrowed(self.curves, place, ("log2 hidden * width", "log2 ep"))
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's routed experts."""
         moe, tokens = self.moe, self._tokens(at)
         return experts_s(
-            self.curves, tokens, moe.num_experts, moe.top_k, self.hidden_size, moe.expert_width,
+            self.at_widths, tokens, moe.num_experts, moe.top_k, self.hidden_size, moe.expert_width,
             self.ep, self.moe_tp, moe.gated,
         )  # fmt: skip
 
@@ -435,9 +493,26 @@ class Exchanges(KernelGroup):
     bytes_per_token: FloatArray
     num_ranks: FloatArray
 
+    @cached_property
+    def at_ranks(self) -> CollectiveCurves:
+        """The curves of each kind for this many ranks."""
+        return narrowed(of_kind(self.curves, self.kind), collective_coordinates(1.0, self.num_ranks), ("log2 ranks",))
+
+    @property
+    def is_supported(self) -> BoolArray:
+        """Candidates with one rank, or whose link is known."""
+        is_known = self.curves.is_supported & (self.curves.link_bytes_per_s > 0)
+        return np.asarray(np.all((self.num_ranks <= 1) | is_known, axis=0))
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each collective."""
-        return collective_s(self.curves, self.kind, self._size_bytes(at), self.num_ranks)
+        if not self._is_needed:
+            return np.zeros((len(self.parts), 1))
+        return exchange_s(self.at_ranks, self.kind, self._size_bytes(at), self.num_ranks)
+
+    @cached_property
+    def _is_needed(self) -> bool:
+        return bool(np.any(self.num_ranks > 1))
 
     def work(self, at: StepTokens) -> Work:
         """What each rank sends over its link."""

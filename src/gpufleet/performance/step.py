@@ -24,6 +24,7 @@ from gpufleet.performance.kernel_groups import (
     STAGE_TOKENS,
     TOKENS,
     KernelGroup,
+    Part,
     StepTokens,
 )
 from gpufleet.performance.layer_operators import kernel_groups
@@ -77,16 +78,22 @@ class StepModel:
 
         Pipeline stages work on `pp` micro-batches at once: a token passes all layers at batch / pp.
         """
-        seconds: dict[str, FloatArray] = {}
-        for operation in self.operations(load):
-            seconds[operation.name] = seconds.get(operation.name, 0.0) + operation.total_s
-        return seconds
+        at = step_tokens(load, self.candidates)
+        placed: list[tuple[Part, FloatArray]] = []
+        for group in _run(self.groups, at):
+            placed += zip(group.parts, np.moveaxis(group.seconds(at), -2, 0), strict=True)
+        terms: dict[str, FloatArray] = {}
+        for part, seconds in sorted(placed, key=lambda pair: pair[0].place):
+            terms[part.name] = terms.get(part.name, np.zeros(len(self.candidates))) + part.count * seconds
+        return terms
 
-    @property
+    @cached_property
     def is_supported(self) -> BoolArray:
         """Candidates whose device has a kernel curve for every operator in its precision."""
-        one = np.ones(len(self.candidates))
-        return np.asarray(np.isfinite(self.seconds(StepLoad(one, 1.0, 1.0, 1.0))))
+        supported = np.ones(len(self.candidates), dtype=np.bool_)
+        for group in self.groups:
+            supported &= group.is_supported
+        return supported
 
     def seconds(self, load: StepLoad) -> FloatArray:
         """Seconds of the whole step."""
