@@ -63,19 +63,29 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
 }
 
 
+PARTIES: Mapping[str, Callable[[ScoredFigure], str]] = {
+    "param_counts": GROUP,
+    "serving_points": GROUP,
+}
+
+
 def all_groups(kind: str, figures: Sequence[ScoredFigure]) -> list[GroupScores]:
     """Scores by every grouping of this kind of file; in each, the worst group first."""
-    return [scores for by, key in GROUPINGS[kind].items() for scores in groups_by(by, key, figures)]
+    groupings, party = GROUPINGS.get(kind, {EVERYTHING: everything}), PARTIES.get(kind, source_document)
+    return [scores for by, key in groupings.items() for scores in groups_by(by, key, figures, party)]
 
 
-def groups_by(by: str, key: Key, figures: Iterable[ScoredFigure]) -> list[GroupScores]:
+def groups_by(
+    by: str, key: Key, figures: Iterable[ScoredFigure], party: Callable[[ScoredFigure], str] = GROUP
+) -> list[GroupScores]:
     """Scores of every group and quantity; figures without a key (no grade: no prediction) are in no group."""
     members: dict[tuple[str, str], list[ScoredFigure]] = defaultdict(list)
     for figure in figures:
         group = key(figure)
         if group is not None:
             members[group or "not stated", figure.quantity].append(figure)
-    return sorted((group_scores(by, group, q, found) for (group, q), found in members.items()), key=misses_first)
+    scores = [group_scores(by, group, q, found, party) for (group, q), found in members.items()]
+    return sorted(scores, key=misses_first)
 
 
 def misses_first(scores: GroupScores) -> tuple[float, float, str, str]:

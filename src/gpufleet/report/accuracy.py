@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpufleet.report.numbers import count, percent, significant
 from gpufleet.report.page import Column, Page, Table
@@ -38,6 +38,7 @@ MOST_REASONS_IN_ERROR = 2
 TERMINAL_WIDTH, UNBOUNDED_WIDTH = 80, 200
 NUMBERS_WIDTH = 44
 FINE_BELOW_PERCENT = 10
+WIDEST_PERCENT = 1000
 
 
 def accuracy_page(report: AccuracyReport, width: int = TERMINAL_WIDTH) -> Page:
@@ -136,7 +137,7 @@ def verdicts(counts: VerdictCounts) -> str:
 
 def file_tables(file: FileAccuracy, width: int) -> list[Table]:
     """Groups, worst figures and reasons of one file."""
-    tables = [groups_table(file, by, width) for by in groupings(file)]
+    tables = [table for by in groupings(file) for table in groups_tables(file, by, width)]
     if file.worst and any(figure.predicted != figure.measured for figure in file.worst):
         tables.append(worst_table(file))
     if file.without_prediction:
@@ -151,22 +152,31 @@ def groupings(file: FileAccuracy) -> list[str]:
     return list(dict.fromkeys([EVERYTHING, *(group.by for group in file.groups)]))
 
 
-def groups_table(file: FileAccuracy, by: str, width: int) -> Table:
-    """Scores of every group of one grouping, the worst first."""
-    rows = [group.model_dump() for group in file.groups if group.by == by]
-    longest_name = width - NUMBERS_WIDTH - max([len("quantity"), *(len(row["quantity"]) for row in rows)])
-    columns = [
-        Column("group", by, show=lambda group: shortened(str(group), longest_name)),
-        Column("quantity", "quantity"),
-        Column("num_figures", "rows", show=whole, align="right"),
-        Column("coverage_ratio", "cover", show=share_text, align="right"),
-        Column("median_error_ratio", "median", show=error_text, align="right"),
-        Column("mean_error_ratio", "mean", show=error_text, align="right"),
-        Column("bias_ratio", "bias", show=signed_text, align="right"),
-        Column("interval_coverage_ratio", "held", show=share_text, align="right"),
-    ]
+def groups_tables(file: FileAccuracy, by: str, width: int) -> list[Table]:
+    """Scores of every group of one grouping, the worst first: errors beside ranges, below one another if narrow."""
+    rows = [group_row(group) for group in file.groups if group.by == by]
     title = file.kind if by == EVERYTHING else f"{file.kind} by {by}"
-    return Table(columns, rows, title=title, empty="no row was scored")
+    errors = [*name_columns(by, rows, width), COUNT_COLUMN, *ERROR_COLUMNS, HELD_COLUMN]
+    if width > TERMINAL_WIDTH:
+        return [Table([*errors, *RANGE_COLUMNS], rows, title=title, empty="no row was scored")]
+    tables = [Table(errors, rows, title=title, empty="no row was scored")]
+    ranged = [row for row in rows if row["interval_coverage_ratio"] is not None]
+    if any(row["half_width_ratio"] for row in ranged):
+        ranges = [*name_columns(by, rows, width), HELD_COLUMN, *RANGE_COLUMNS]
+        tables.append(Table(ranges, ranged, title=f"{title}: ranges"))
+    return tables
+
+
+def group_row(scores: GroupScores) -> dict[str, object]:
+    """Scores of a group as a row; the two ends of its drawn interval are one cell."""
+    drawn = scores.interval_coverage_low_ratio, scores.interval_coverage_high_ratio
+    return {**scores.model_dump(), "drawn_ratios": drawn}
+
+
+def name_columns(by: str, rows: Sequence[Mapping[str, object]], width: int) -> list[Column]:
+    """The group, shortened to what the numbers leave, and its quantity."""
+    longest = width - NUMBERS_WIDTH - max([len("quantity"), *(len(str(row["quantity"])) for row in rows)])
+    return [Column("group", by, show=lambda group: shortened(str(group), longest)), Column("quantity", "quantity")]
 
 
 def worst_table(file: FileAccuracy) -> Table:
@@ -198,7 +208,10 @@ def notes(report: AccuracyReport) -> list[str]:
     """How to read the columns."""
     explained = [
         "Errors are |predicted / measured - 1|; bias is the median of predicted / measured, less one; "
-        "held is the share of measurements inside low to high (nominal 80%); cover is the share with a prediction."
+        "held is the share of measurements inside low to high (nominal 80%); cover is the share with a prediction.",
+        "drawn is the 10th to 90th percentile of held over 1,000 draws of the parties (sources; for serving points "
+        "client x engine x GPU) with replacement: '-' for a single party; width is the median half-width of the "
+        "ranges, sqrt(high / low) - 1.",
     ]
     return [*explained, *dict.fromkeys(note for file in report.files for note in file.notes)]
 
@@ -249,6 +262,35 @@ def error_text(value: object) -> str:
     return f"{error:.1f}%" if error < FINE_BELOW_PERCENT else f"{error:,.0f}%"
 
 
+def drawn_text(ends: object) -> str:
+    """The interval of a share, '72-91%'; '-' where there is none."""
+    low, high = ends if isinstance(ends, tuple) else (None, None)
+    return "-" if low is None or high is None else f"{low * PERCENT:.0f}-{high * PERCENT:.0f}%"
+
+
+def half_width_text(value: object) -> str:
+    """A half-width with its sign; '-' where there is none."""
+    if value is None:
+        return "-"
+    width = float(str(value)) * PERCENT
+    return f"±{width:.0f}%" if width < WIDEST_PERCENT else f">{WIDEST_PERCENT}%"
+
+
 def signed_text(value: object) -> str:
     """A bias with its sign; '-' where there is none."""
     return "-" if value is None else f"{float(str(value)) * PERCENT:+.0f}%"
+
+
+COUNT_COLUMN = Column("num_figures", "rows", show=whole, align="right")
+HELD_COLUMN = Column("interval_coverage_ratio", "held", show=share_text, align="right")
+ERROR_COLUMNS = (
+    Column("coverage_ratio", "cover", show=share_text, align="right"),
+    Column("median_error_ratio", "median", show=error_text, align="right"),
+    Column("mean_error_ratio", "mean", show=error_text, align="right"),
+    Column("bias_ratio", "bias", show=signed_text, align="right"),
+)
+RANGE_COLUMNS = (
+    Column("drawn_ratios", "drawn", show=drawn_text, align="right"),
+    Column("num_parties", "parties", show=whole, align="right"),
+    Column("half_width_ratio", "width", show=half_width_text, align="right"),
+)

@@ -35,7 +35,9 @@ class ScoredFigure(Result):
 class GroupScores(Result):
     """Errors of a group of figures: `error = |predicted / measured - 1|`, `bias` the median ratio less one.
 
-    `interval_coverage_ratio` is the share of measurements between low and high (nominal 0.8).
+    `interval_coverage_ratio` is the share of measurements between low and high (nominal 0.8); its own low and high are
+    the 10th and 90th percentile of that share when `num_parties` (sources; for serving points client x engine x GPU)
+    are drawn again with replacement. `half_width_ratio` is the median of sqrt(high / low) - 1.
     """
 
     by: str
@@ -48,6 +50,10 @@ class GroupScores(Result):
     mean_error_ratio: float | None = None
     bias_ratio: float | None = None
     interval_coverage_ratio: float | None = None
+    interval_coverage_low_ratio: float | None = None
+    interval_coverage_high_ratio: float | None = None
+    num_parties: int = 0
+    half_width_ratio: float | None = None
 
 
 class VerdictCounts(Result):
