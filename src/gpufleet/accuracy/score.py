@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -12,6 +13,7 @@ from gpufleet.accuracy.grouping import all_groups
 from gpufleet.accuracy.inference_memory import score_memory
 from gpufleet.accuracy.inference_throughput import score_throughput
 from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.not_planned import NOT_PLANNED_SCORERS
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.serving_points import score_serving_point
 from gpufleet.accuracy.statistics import is_predicted, worst_first
@@ -25,6 +27,7 @@ SCORERS: Mapping[str, Scorer] = {
     "inference_memory": score_memory,
     "inference_throughput": score_throughput,
     "serving_points": score_serving_point,
+    **NOT_PLANNED_SCORERS,
 }
 NUM_WORST = 10
 ROW = Quantity("row", "", "")
@@ -106,4 +109,5 @@ def shared_reason(figure: ScoredFigure) -> str | None:
     if is_predicted(figure) or figure.reason is None:
         return None
     general = figure.reason.split(";")[0]
-    return general.replace(figure.model_id, "the model") if figure.model_id else general
+    name = rf"(?<!\w){re.escape(figure.model_id)}(?!\w)"
+    return re.sub(name, "the model", general) if figure.model_id else general

@@ -56,6 +56,14 @@ KINDS: tuple[MeasurementKind, ...] = (
         frozenset(),
         frozenset({"weights_gb", "kv_cache_tokens", "kv_cache_gb", "total_gb"}),
     ),
+    MeasurementKind(
+        "serving_points_disagg",
+        frozenset({"isl", "osl", "concurrency", "prefill_num_workers", "decode_num_workers"}),
+        frozenset({"silicon_ttft_ms", "silicon_tpot_ms"}),
+    ),
+    MeasurementKind("training_throughput", frozenset({"seq_len"}), frozenset({"tokens_per_s_per_gpu"})),
+    MeasurementKind("training_memory", frozenset({"seq_len"}), frozenset({"peak_mem_gb"})),
+    MeasurementKind("other_models", frozenset({"task", "metric", "unit"}), frozenset({"value"})),
 )
 
 
