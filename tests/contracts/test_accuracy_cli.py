@@ -7,6 +7,7 @@ import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -115,6 +116,50 @@ def test_every_format_is_written(run_gpufleet: Run, own: Callable[..., str]) -> 
     groups = list(csv.DictReader(run_gpufleet("accuracy", file, "-o", "csv").stdout.splitlines()))
     assert float(groups[0]["median_error_ratio"]) == pytest.approx(0.0615, rel=0.01)
     assert "| all |" in run_gpufleet("accuracy", file, "-o", "md").stdout
+
+
+def test_ranges_are_scored_by_width_and_by_how_sure_their_share_is(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    rows = ["a,gpt2,124439808", "b,gpt2,100000000", "b,distilgpt2,81912576"]
+    found = json.loads(run_gpufleet("accuracy", own("kind,model,params_exact", *rows), "-o", "json").stdout)
+    whole = found["files"][0]["groups"][0]
+    assert whole["interval_coverage_ratio"] == pytest.approx(2 / 3)
+    assert (whole["interval_coverage_low_ratio"], whole["interval_coverage_high_ratio"]) == (0.5, 1.0)
+    assert (whole["num_parties"], whole["half_width_ratio"]) == (2, 0.0)
+
+
+def test_a_picture_is_drawn_beside_the_answer(run_gpufleet: Run, own: Callable[..., str], tmp_path: Path) -> None:
+    file = own(SERVING, "llama-3.1-8b,H100-SXM,vllm,1000,200,16,1,1,60,5")
+    done = run_gpufleet("accuracy", file, "--picture", "out.svg")
+    assert done.returncode == 0, done.stderr
+    assert "wrote out.svg" in done.stderr
+    picture = ElementTree.parse(tmp_path / "out.svg").getroot()
+    said = {text.text for text in picture.iter("{http://www.w3.org/2000/svg}text")}
+    assert {"Time per output token", "Time to first token"} <= said
+    assert run_gpufleet("accuracy", file, "--picture", file).returncode == 2
+
+
+NOT_PREDICTED = {
+    "model,gpu,seq_len,tokens_per_s_per_gpu": ("m,H100,2048,1000", "training is not planned yet"),
+    "model,gpu,seq_len,peak_mem_gb": ("m,H100,2048,70", "training is not planned yet"),
+    "task,model,metric,value,unit": ("speech-to-text,m,time,9,s", "encoders, speech and image generation"),
+    "isl,osl,concurrency,prefill_num_workers,decode_num_workers,silicon_ttft_ms": (
+        "1000,100,8,1,1,90",
+        "prefill and decode on separate GPUs",
+    ),
+}
+
+
+@pytest.mark.parametrize("header", NOT_PREDICTED)
+def test_files_that_nothing_predicts_yet_say_so_row_by_row(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path, header: str
+) -> None:
+    row, reason = NOT_PREDICTED[header]
+    done = run_gpufleet("accuracy", own(header, row), "--rows", "rows.csv")
+    assert done.returncode == 5
+    assert reason in done.stderr
+    (scored,) = rows_of(tmp_path / "rows.csv")
+    assert float(scored["measured"]) > 0
+    assert reason in scored["reason"]
 
 
 def test_a_file_of_no_kind_exits_2_and_the_kinds_are_named(run_gpufleet: Run, own: Callable[..., str]) -> None:

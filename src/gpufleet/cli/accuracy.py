@@ -11,6 +11,7 @@ from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb
 from gpufleet.errors import DataMissing
 
 app = verb()
+PICTURE_TITLE = "Measured against predicted"
 
 FilesArgument = Annotated[
     list[str],
@@ -27,6 +28,10 @@ RowsOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--rows", metavar="OUT.csv", help="Also write one line per scored figure."),
 ]
+PictureOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--picture", metavar="OUT.svg", help="Also draw measured against predicted."),
+]
 
 
 @app.command()
@@ -34,10 +39,12 @@ def accuracy(
     files: FilesArgument,
     models: ModelsOption = None,
     rows: RowsOption = None,
+    picture: PictureOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """Compare predictions with measurements: coverage, errors, bias, and how often the ranges hold; misses first."""
+    from gpufleet.accuracy.panels import accuracy_panels
     from gpufleet.accuracy.score import score_files
     from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
     from gpufleet.cli.output_stream import remark
@@ -48,13 +55,17 @@ def accuracy(
         nothing_compared,
         rows_as_csv,
     )
+    from gpufleet.report.measured_plot import plot_as_svg
 
     chosen = output or format_of(out_file)
-    refuse_targets([rows, None if out_file == "-" else out_file], files)
+    refuse_targets([rows, picture, None if out_file == "-" else out_file], files)
     report = score_files(files, models)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
         remark(f"wrote {rows}")
+    if picture is not None:
+        write_whole(Path(picture), plot_as_svg(accuracy_panels(report), PICTURE_TITLE))
+        remark(f"wrote {picture}")
     pages = {OutputFormat.CSV: accuracy_groups_page, OutputFormat.MD: accuracy_in_full_page}
     emit(report, pages.get(chosen, accuracy_page)(report), chosen, out_file)
     fruitless = nothing_compared(report)
