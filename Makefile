@@ -6,15 +6,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 
-.PHONY: help plan test lint types contracts pytest docs size bench clean
+.PHONY: help plan test lint types contracts pytest docs accuracy size bench clean
 
 help:
-	@echo "make plan   set up and answer $(WORKLOAD)"
-	@echo "make test   set up and run lint, types, import contracts and tests"
-	@echo "make docs   regenerate the output shown in README.md and docs/"
-	@echo "make bench  time the plan and count the configurations it rates"
-	@echo "make size   installed size and number of packages"
-	@echo "make clean  remove .venv and caches"
+	@echo "make plan      set up and answer $(WORKLOAD)"
+	@echo "make test      set up and run lint, types, import contracts and tests"
+	@echo "make docs      regenerate the output shown in README.md and docs/"
+	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
+	@echo "make bench     time the plan and count the configurations it rates"
+	@echo "make size      installed size and number of packages"
+	@echo "make clean     remove .venv and caches"
 
 plan: $(VENV)/installed.stamp
 	@$(BIN)/gpufleet plan serve --workload $(WORKLOAD)
@@ -38,6 +39,9 @@ pytest: $(VENV)/developer.stamp
 
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write
+
+accuracy: $(VENV)/installed.stamp
+	@$(BIN)/python -m tools.accuracy_page
 
 bench: $(VENV)/installed.stamp
 	@$(BIN)/python benchmarks/plan_serve.py

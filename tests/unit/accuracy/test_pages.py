@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from tools.accuracy_page import left_out_table
-
 from gpufleet.accuracy.grouping import all_groups
 from gpufleet.accuracy.statistics import worst_first
-from gpufleet.report.accuracy import accuracy_page, headline, shortened
+from gpufleet.report.accuracy import accuracy_in_full_page, accuracy_page, headline, shortened
+from gpufleet.report.formats import page_as_markdown
 from gpufleet.report.text import page_as_text
 from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ScoredFigure, VerdictCounts
 
@@ -77,12 +74,17 @@ def test_names_that_differ_at_the_end_stay_apart_when_shortened() -> None:
     assert len(shortened(LONG_SOURCE.format("1111"), 22)) <= 22
 
 
-def test_what_was_left_out_stands_with_the_largest_error_first(tmp_path: Path) -> None:
-    header = (
-        "left_out,engine,era,source,quantity,rows,median_error_percent,mean_error_percent,bias_percent,in_range_percent"
-    )
-    table = tmp_path / "left_out_model.csv"
-    table.write_text(f"{header}\nmodel,vllm,V1,good,tpot,20,9.1,13,1,80\nmodel,vllm,V1,bad,ttft,20,42.1,43,1,70\n")
-    shown = left_out_table(table)
-    assert shown.startswith("### Without the model")
-    assert shown.index("bad") < shown.index("good")
+def test_ranges_stand_below_errors_where_the_page_is_narrow_and_beside_them_where_it_is_wide() -> None:
+    report = report_of([*figures("one", 1.1), *figures("two", 2.0)])
+    text = page_as_text(accuracy_page(report), 80)
+    (ranges,) = [block for block in text.split("\n\n") if block.startswith("inference_throughput: ranges")]
+    assert ranges.splitlines()[1].split() == ["all", "quantity", "held", "drawn", "parties", "width"]
+    assert ranges.splitlines()[3].split() == ["all", "out_tokens_per_s", "50%", "0-100%", "2", "±22%"]
+    wide = page_as_markdown(accuracy_in_full_page(report))
+    assert "| all | quantity | rows | cover | median | mean | bias | held | drawn | parties | width |" in wide
+    assert ": ranges" not in wide
+
+
+def test_exact_figures_have_no_table_of_ranges() -> None:
+    points = [figure.model_copy(update={"low": 12345.0, "high": 12345.0}) for figure in figures("a", 1.0)]
+    assert ": ranges" not in page_as_text(accuracy_page(report_of(points)), 80)
