@@ -7,10 +7,15 @@ from statistics import median
 
 import pytest
 
+from gpufleet.accuracy.conditions import engine_of_row, memory_version_of
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.score import score_file
 from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import weights_bytes_per_device
@@ -33,7 +38,9 @@ def budget_of(row: Row, engine_name: str, devices_share_layers: bool) -> tuple[M
     if "sum over 2 GPUs" in row["notes"]:
         devices = 2
     tp, pp = (1, devices) if devices_share_layers else (devices, 1)
-    engine = EngineMemory.of(find_engine(engine_name), load_catalog().accelerators[row["gpu_id"]])
+    stated = MeasurementRow(1, row)
+    version = memory_version_of(stated, engine_of_row(stated))
+    engine = EngineMemory.of(remembering(find_engine(engine_name), version), load_catalog().accelerators[row["gpu_id"]])
     if row["gpu_memory_utilization"]:
         engine = engine.with_fraction(float(row["gpu_memory_utilization"]))
     isl, osl = float(row["isl"] or 0), float(row["osl"] or 1024)
@@ -93,3 +100,25 @@ def test_weights_that_vllm_logged_when_loading() -> None:
     arch = shipped_architecture("llama-3-8b")
     for tp, logged_gib in ((1, 14.96), (2, 7.48)):
         assert float(weights_bytes_per_device(arch, arch.weights, tp)) / GIB == pytest.approx(logged_gib, rel=0.001)
+
+
+UNEXPLAINED_LINES = {  # pools that the model misses by more than a tenth
+    "inference_memory.csv": {206},  # Llama-2-70B on 4 A100 in December 2023 kept 12.8 GiB a GPU that nothing explains
+    "inference_memory_issues.csv": {36},  # 1.7 GiB left beside gpt-oss-120b: Marlin pads more than Triton
+}
+
+
+@pytest.mark.parametrize("name", sorted(UNEXPLAINED_LINES))
+def test_pools_that_engines_logged_are_within_a_tenth(name: str) -> None:
+    """Engine logs of vLLM 0.2 to 0.19, SGLang and TensorRT-LLM; version, GPU and model as each row states them."""
+    scores = score_file(read_measurements(MEASUREMENTS.with_name(name)), ModelFinder())
+    pools = [f for f in scores.figures if f.quantity in ("kv_tokens", "kv_pool") and f.predicted and f.measured]
+    missed = {f.row for f in pools if abs(f.predicted / f.measured - 1) > 0.10}
+    assert len(pools) >= 9
+    assert missed == UNEXPLAINED_LINES[name]
+
+
+def test_no_run_of_these_files_is_said_not_to_fit() -> None:
+    verdicts = score_file(read_measurements(MEASUREMENTS), ModelFinder()).verdicts
+    assert verdicts.num_ran > 130
+    assert verdicts.num_false_does_not_fit == verdicts.num_false_fits == 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from gpufleet.catalog.engines import find_engine
+from gpufleet.domain.engine import EngineProfile, MemoryEra
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 
@@ -29,6 +31,11 @@ class Client:
 CLIENTS: Mapping[str, Client] = {
     "inferencex": Client(waves=10, stream_interval_tokens={"sglang": 30, "trtllm": 20, "tensorrt-llm": 20}),
 }
+DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
+OLD_GENERATION = "V0"
+GENERATION = re.compile(r"\bV[01]\b")
+ISSUE = re.compile(r"github\.com/(?P<repository>[^/\s]+/[^/\s]+) (?:issues|pull)/(?P<number>\d+)")
+SUMMED_GPUS = re.compile(r"\bsum over (\d+) GPUs\b")
 SPLITS_BY_LAYER = ("llama.cpp", "hf-transformers", "transformers", "hf-accelerate", "exllama", "exllamav2", "autoawq")
 
 
@@ -80,6 +87,37 @@ def engine_of_row(row: MeasurementRow) -> EngineLabel:
     return EngineLabel(found.name, row.text("engine_version") or found.version)
 
 
+def memory_version_of(row: MeasurementRow, engine: EngineLabel) -> str | None:
+    """The engine version whose memory rules a row ran under; None is today's engine.
+
+    The version that the row states. Else the newest of the era that its date falls into (a date in the engine's label,
+    or the number of the issue in the engine's own repository that the row was taken from).
+    """
+    if engine.version is not None:
+        return engine.version
+    label = row.text("engine")
+    eras = eras_of_generation(find_engine(engine.name), label)
+    date, issue = DATE.search(label), ISSUE.search(row.text("source"))
+    if date is not None:
+        found = next((era for era in eras if date.group() < era.until_date), None)
+    elif issue is not None and issue.group("repository") == find_engine(engine.name).repository:
+        found = next((era for era in eras if int(issue.group("number")) < era.until_issue), None)
+    else:
+        found = None
+    generation = GENERATION.search(label)
+    if found is None and generation is not None and generation.group() == OLD_GENERATION:
+        found = eras[-1]
+    return None if found is None else found.newest
+
+
+def eras_of_generation(profile: EngineProfile, label: str) -> Sequence[MemoryEra]:
+    """The memory eras of the engine generation that a label names ('vLLM (V0, 2025-04-02)'), else all of them."""
+    generation = GENERATION.search(label)
+    if generation is None:
+        return profile.memory_eras
+    return [era for era in profile.memory_eras if era.name.startswith(generation.group())]
+
+
 @dataclass(frozen=True)
 class StatedLayout:
     """TP, PP, EP and attention-DP of a row, and the GPU that it ran on."""
@@ -101,13 +139,14 @@ def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
     gpu = row.text("gpu_id", "gpu")
     if not gpu:
         raise UsageError("GPU not stated")
-    num_gpus = row.whole("num_gpus") or 1
+    summed = SUMMED_GPUS.search(row.text("notes"))
+    num_gpus = int(summed.group(1)) if summed else row.whole("num_gpus") or 1
     tp, pp, attention_dp = row.whole("tp"), row.whole("pp") or 1, row.whole("attention_dp") or 1
     if tp is None:
         by_layer = engine in SPLITS_BY_LAYER
         tp = 1 if by_layer else max(num_gpus // (pp * attention_dp), 1)
         pp = num_gpus if by_layer else pp
     layout = StatedLayout(gpu, tp, pp, row.whole("ep"), attention_dp)
-    if row.text("num_gpus") and layout.num_gpus != num_gpus:
+    if row.text("num_gpus") and not summed and layout.num_gpus != num_gpus:
         raise UsageError("the layout does not use the GPUs", found=f"{layout.num_gpus} of {num_gpus}")
     return layout

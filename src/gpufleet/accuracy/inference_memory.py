@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpufleet.accuracy.conditions import SPLITS_BY_LAYER, EngineLabel, engine_of
+from gpufleet.accuracy.conditions import SPLITS_BY_LAYER, EngineLabel, engine_of, memory_version_of
 from gpufleet.accuracy.figures import (
     Comparison,
     Prediction,
@@ -21,7 +21,7 @@ from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving import REFUSALS, Setup
 from gpufleet.api.replica_memory import MemoryQuestion, ReplicaMemory, replica_memory
 from gpufleet.domain.layout import Layout
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.memory.band import Band
 from gpufleet.units import GIB
@@ -31,6 +31,8 @@ KV_TOKENS = Quantity("kv_tokens", "kv_cache_tokens", "tokens")
 KV_POOL = Quantity("kv_pool", "kv_cache_gb", "GiB", GIB)
 TOTAL = Quantity("total_memory", "total_gb", "GiB", GIB)
 QUANTITIES = (TOTAL, WEIGHTS, KV_TOKENS, KV_POOL)
+QUANTISED = ("fp8", "fp8_block", "int8", "int8_wo", "int4", "nf4", "mxfp4", "nvfp4")
+LOGGED_POOL_COLUMNS = ("kv_cache_tokens", "kv_cache_gb")
 PER_GPU_WORDS = ("per GPU", "one rank")
 
 
@@ -42,7 +44,7 @@ def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScor
     labels = RowLabels(file, row, engine=engine_of(row.text("engine")).name, group=row.text("source"))
     compare, ran = Comparison(labels), not has_failed(row)
     try:
-        setup = Setup.of(row, models)
+        setup = of_named_checkpoint(row, Setup.of(row, models), models)
         found = memory_of(row, setup)
         predictions, fits = readings(row, setup, found), bool(found.budget.fits)
     except REFUSALS as refusal:
@@ -54,6 +56,20 @@ def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScor
         for q in wanted
     ]
     return RowScores(figures, ran=ran, fits=fits if judged else None)
+
+
+def of_named_checkpoint(row: MeasurementRow, setup: Setup, models: ModelFinder) -> Setup:
+    """The setup with the quantised checkpoint that the row names in full, where it is one of its model's.
+
+    Checkpoints of one model differ in what they leave in 16 bits, and some in KV heads.
+    """
+    try:
+        named = models.by_name(row.text("model"))
+    except (UnknownName, UsageError):
+        return setup
+    shape = (named.num_layers, named.hidden_size, named.vocab_size)
+    is_same_model = shape == (setup.model.num_layers, setup.model.hidden_size, setup.model.vocab_size)
+    return replace(setup, model=named) if is_same_model and named.weights.name in QUANTISED else setup
 
 
 def states_what_it_needs(row: MeasurementRow, quantity: Quantity) -> bool:
@@ -80,6 +96,8 @@ def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
             prompt_tokens=isl if states_lengths else None,
             batch=row.positive("batch"),
             memory_fraction=row.positive("gpu_memory_utilization"),
+            engine_version=memory_version_of(row, setup.engine),
+            raises_fraction=not row.text(*LOGGED_POOL_COLUMNS),
         )
     )
     if found.refusal:
@@ -92,9 +110,9 @@ def readings(row: MeasurementRow, setup: Setup, found: ReplicaMemory) -> Mapping
     budget = found.budget
     num_gpus = 1 if states_per_gpu(row, setup.engine) else setup.layout.num_gpus
     amounts = {
-        WEIGHTS: Band.exact(budget.weights_bytes).scaled(num_gpus),
+        WEIGHTS: budget.loaded_bytes.scaled(num_gpus),
         KV_POOL: budget.kv_pool_bytes.scaled(num_gpus),
-        KV_TOKENS: budget.pool_tokens(found.kv_bytes_per_token).scaled(setup.layout.attention_dp),
+        KV_TOKENS: budget.pool_tokens(found.kv_bytes_per_block_token).scaled(setup.layout.attention_dp),
         TOTAL: budget.total_bytes.scaled(num_gpus),
     }
     return {quantity: as_prediction(band, found.grade) for quantity, band in amounts.items()}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from gpufleet.api.fits import kv_format
 from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
@@ -14,12 +15,16 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
+from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
 
 
 @dataclass(frozen=True)
 class MemoryQuestion:
-    """One replica as it was started; None is the engine's or the checkpoint's own choice."""
+    """One replica as it was started; None is the engine's or the checkpoint's own choice.
+
+    `raises_fraction`: whether the default memory fraction is raised where the KV cache would be small.
+    """
 
     model: Architecture
     gpu: str
@@ -31,16 +36,23 @@ class MemoryQuestion:
     prompt_tokens: float | None = None
     batch: float | None = None
     memory_fraction: float | None = None
+    engine_version: str | None = None
+    raises_fraction: bool = True
 
 
 @dataclass(frozen=True)
 class ReplicaMemory:
-    """The budget of the fullest device, or why the engine does not run these formats there."""
+    """The budget of the fullest device, or why the engine does not run these formats there.
+
+    `kv_bytes_per_block_token` is what a token of a fresh block takes in all layers: engines log their pool in such
+    tokens, windows or not.
+    """
 
     budget: MemoryBudget
     context_tokens: float
     grade: str
     refusal: str | None
+    kv_bytes_per_block_token: float
 
     @property
     def kv_bytes_per_token(self) -> float:
@@ -58,11 +70,14 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     '15.0 GiB'
     """
     q = question
-    accelerator, engine = resolve_gpu(load_catalog(), q.gpu).accelerator, find_engine(q.engine)
+    accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
+    engine = remembering(find_engine(q.engine), q.engine_version)
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
     rules = EngineMemory.of(engine, accelerator)
     if q.memory_fraction is not None:
         rules = rules.with_fraction(q.memory_fraction)
+    elif not q.raises_fraction:
+        rules = rules.at_its_default()
     demand = Demand(
         kv_bytes_per_element=kv.bytes_per_element,
         context_tokens=q.context_tokens,
@@ -74,4 +89,7 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
         prompt_tokens=q.prompt_tokens,
     )
     refusal = weight_refusal(engine, accelerator, weights) or kv_refusal(engine, accelerator, kv)
-    return ReplicaMemory(memory_budget(q.model, weights, rules, demand), q.context_tokens, engine.grade, refusal)
+    block = engine.kv_block_tokens
+    per_block = kv_bytes_per_sequence_per_device(q.model, kv.bytes_per_element, block, q.layout.tp, q.layout.pp, block)
+    budget = memory_budget(q.model, weights, rules, demand)
+    return ReplicaMemory(budget, q.context_tokens, engine.grade, refusal, float(per_block) / block)

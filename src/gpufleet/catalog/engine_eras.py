@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from gpufleet.catalog.engines import find_engine
-from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine import EngineProfile, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 
@@ -82,7 +82,32 @@ def era_of(engine: str, version: str | None = None) -> EngineEra:
 
 def load_engine(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with memory rules and the step constants of the version's era."""
-    return with_era(find_engine(engine), era_of(engine, version))
+    return with_era(remembering(find_engine(engine), version), era_of(engine, version))
+
+
+def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
+    """A profile with the memory rules of a version; the newest ones where no version is given.
+
+    >>> remembering(find_engine("vllm"), "0.5.4").max_batch
+    256
+    """
+    if version is None:
+        return profile
+    eras = (era for era in profile.memory_eras if version_key(version) < version_key(era.until))
+    era = min(eras, key=lambda found: version_key(found.until), default=None)
+    return profile if era is None else with_memory_era(profile, era)
+
+
+def with_memory_era(profile: EngineProfile, era: MemoryEra) -> EngineProfile:
+    """A profile with the figures of an older memory era put in."""
+    figures = dict(era.figures)
+    reserve = figures.pop("reserve_bytes", profile.reserve_bytes)
+    return replace(
+        profile,
+        reserve_bytes=reserve,
+        constants={**profile.constants, **figures},
+        max_batch=profile.max_batch if era.max_batch is None else era.max_batch,
+    )
 
 
 def with_era(profile: EngineProfile, era: EngineEra) -> EngineProfile:

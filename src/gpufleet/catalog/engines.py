@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -10,9 +11,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpufleet.domain.engine import EngineProfile, FormatSupport
+from gpufleet.domain.engine import CardLimits, EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.provenance import Sourced
+from gpufleet.units import GIB
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -80,12 +82,34 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         kv_formats=_supports(table, "kv_formats"),
         refusals=dict(table["refusals"]),
         kv_of_weights=dict(table.get("kv_of_weights", {})),
+        cards=tuple(_card(row) for row in table.get("cards", ())),
+        memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
+        repository=table.get("repository"),
     )
 
 
 def _supports(table: Mapping[str, Any], key: str) -> tuple[FormatSupport, ...]:
     with _inside(key):
         return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in table[key])
+
+
+def _card(row: Mapping[str, Any]) -> CardLimits:
+    with _inside("cards"):
+        below_gib = row.get("below_gib", math.inf)
+        return CardLimits(below_gib * GIB, int(row["prefill_budget_tokens"]), int(row["graph_batch"]))
+
+
+def _memory_era(row: Mapping[str, Any]) -> MemoryEra:
+    with _inside("memory_eras"):
+        return MemoryEra(
+            name=row["name"],
+            newest=row["newest"],
+            until=row["until"],
+            until_date=str(row["until_date"]),
+            until_issue=int(row["until_issue"]),
+            figures={key: _figure(row["figures"], key) for key in row["figures"]},
+            max_batch=row.get("max_batch"),
+        )
 
 
 def _figure(table: Mapping[str, Any], key: str) -> Sourced:

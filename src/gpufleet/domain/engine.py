@@ -17,6 +17,32 @@ class FormatSupport:
 
 
 @dataclass(frozen=True)
+class CardLimits:
+    """What an engine chooses for cards with less memory than `below_bytes`: its chunk and its largest graph."""
+
+    below_bytes: float
+    prefill_budget_tokens: int
+    graph_batch: int
+
+
+@dataclass(frozen=True)
+class MemoryEra:
+    """Versions up to `newest`, before `until` (released `until_date`), whose memory rules differ.
+
+    `figures` replace those of the newest versions.
+    `until_issue`: the first issue or pull request of the engine's repository that was opened after that release.
+    """
+
+    name: str
+    newest: str
+    until: str
+    until_date: str
+    until_issue: int
+    figures: dict[str, Sourced]
+    max_batch: int | None = None
+
+
+@dataclass(frozen=True)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
@@ -42,6 +68,9 @@ class EngineProfile:
     kv_formats: tuple[FormatSupport, ...] = ()
     refusals: dict[str, str] = field(default_factory=dict)
     kv_of_weights: dict[str, str] = field(default_factory=dict)
+    cards: tuple[CardLimits, ...] = ()
+    memory_eras: tuple[MemoryEra, ...] = ()
+    repository: str | None = None
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

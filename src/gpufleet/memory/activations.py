@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
-from gpufleet.domain.architecture import Architecture, Block, DenseMlp
+from gpufleet.domain.architecture import Architecture, Block, DenseMlp, MixtureOfExperts
 from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.memory.band import Band
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import shard
 
 BYTES_PER_ACTIVATION = 2.0
+LEAST_UNCHUNKED_TOKENS = 2048
 
 
-def sampler_bytes(engine: EngineMemory, vocab_size: int, rows: Floats) -> Band:
-    """Logits of `rows` positions with the copies that sampling makes of them.
+def sampler_bytes(engine: EngineMemory, arch: Architecture, rows: Floats, tokens: Floats) -> Band:
+    """Logits of `rows` positions with the copies that sampling makes of them, beside the step's hidden states.
 
-    rows x vocabulary x logit_bytes   [bytes]
-    vLLM profiles 38.6 bytes per logit (fp32 logits, sorted copy, probabilities, 64-bit indices): the peak activation
-    that it logs is this and not the forward pass (docs of llm-d-planner, vLLM 0.11, four models within 1 %).
+    rows x vocabulary x logit_bytes + tokens x 2 B x sampler_hidden_copies h   [bytes]
+    vLLM profiles this and not the forward pass wherever the vocabulary is large: 38.6 bytes per logit up to 0.16
+    (docs of llm-d-planner, vLLM 0.11, four models within 1 %), 14.15 from 0.17 (its accuracy report, vLLM 0.19, ten
+    models within 3 %).
     """
-    return engine.logit_bytes.scaled(rows * vocab_size)
+    logits = engine.logit_bytes.scaled(rows * arch.vocab_size)
+    return logits.plus(engine.sampler_hidden_copies.scaled(BYTES_PER_ACTIVATION * tokens * arch.hidden_size))
 
 
 def mlp_elements_per_token(block: Block, hidden_size: int, tp: Ints, moe_tp: Ints) -> Floats:
@@ -49,6 +54,31 @@ def forward_bytes(engine: EngineMemory, arch: Architecture, tokens: Floats, tp: 
     return per_token.scaled(BYTES_PER_ACTIVATION * tokens)
 
 
+def moe_workspace_bytes(engine: EngineMemory, arch: Architecture, tokens: Floats, moe_tp: Ints) -> Band:
+    """Buffers of the grouped expert kernels that stay allocated while logits are sampled.
+
+    tokens x top_k x 2 B x (max(gate and up, hidden) + half of gate and up) x moe_workspace_copies   [bytes]
+    Source: activation memory that vLLM 0.19 logged beyond its logits (DeepSeek-V2-Lite, Qwen1.5-MoE, Mixtral).
+    """
+    widest: Floats = 0.0
+    for block in arch.blocks:
+        part = block.feed_forward
+        if isinstance(part, MixtureOfExperts):
+            gate_up = (1 + part.gated) * shard(part.expert_width, moe_tp)
+            widest = np.maximum(widest, part.top_k * (np.maximum(gate_up, arch.hidden_size) + gate_up / 2))
+    return engine.moe_workspace_copies.scaled(BYTES_PER_ACTIVATION * tokens * widest)
+
+
+def profiled_tokens(engine: EngineMemory, context_tokens: Floats) -> Floats:
+    """Prefill tokens of the largest step: the engine's chunk, or one sequence of the whole context.
+
+    vLLM before 0.8 chunks nothing but contexts above 32,768 tokens (vllm/config.py: max(max_model_len, 2048)).
+    """
+    chunk = np.asarray(engine.prefill_budget_tokens, dtype=np.float64)
+    unchunked = np.asarray(engine.whole_context) * (np.asarray(context_tokens) <= engine.chunk_above_tokens)
+    return cast(Floats, np.where(unchunked > 0, np.maximum(context_tokens, LEAST_UNCHUNKED_TOKENS), chunk)[()])
+
+
 def activation_bytes_per_device(
     engine: EngineMemory,
     arch: Architecture,
@@ -57,8 +87,9 @@ def activation_bytes_per_device(
     tp: Ints = 1,
     ep: Ints = 1,
     attention_dp: Ints = 1,
+    context_tokens: Floats = 0.0,
 ) -> Band:
-    """Peak of the forward pass and the sampler, whichever is larger.   [bytes]
+    """Peak of the forward pass and the sampler: the larger, or both where the engine's profile adds them.   [bytes]
 
     `batch` sequences per device group; where None, the engine's own limit, or one sequence with static batches.
     An engine that prefills in chunks is bound by its token budget whatever the prompt; one with static batches takes
@@ -67,8 +98,10 @@ def activation_bytes_per_device(
     unstated = np.where(engine.whole_prompt, 1.0, engine.max_batch)
     sequences = unstated if batch is None else np.minimum(batch, engine.max_batch)
     prompt = np.maximum(prompt_tokens, 1.0) * sequences
-    tokens = np.where(engine.whole_prompt, prompt, engine.prefill_budget_tokens)
+    tokens = np.where(engine.whole_prompt, prompt, profiled_tokens(engine, context_tokens))
     rows = np.where(engine.logits_of_prompt, prompt, sequences)
     moe_tp = tp * attention_dp // ep
     forward = forward_bytes(engine, arch, tokens, tp, moe_tp)
-    return forward.larger_of(sampler_bytes(engine, arch.vocab_size, rows))
+    sampler = sampler_bytes(engine, arch, rows, tokens)
+    peak = forward.larger_of(sampler).plus(forward.smaller_of(sampler).scaled(engine.peaks_add))
+    return peak.plus(moe_workspace_bytes(engine, arch, tokens, moe_tp))

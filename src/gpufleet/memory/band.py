@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -39,6 +40,18 @@ class Band:
         """Both amounts together; their errors are taken to go together, which is the cautious reading."""
         return Band(self.low + other.low, self.expected + other.expected, self.high + other.high)
 
+    def beside(self, other: Band) -> Band:
+        """Both amounts together; their errors are taken to be independent, so that widths add as squares.
+
+        >>> both = Band(7.0, 10.0, 13.0).beside(Band(6.0, 10.0, 14.0))
+        >>> float(both.low), both.expected, float(both.high)
+        (15.0, 20.0, 25.0)
+        """
+        expected = self.expected + other.expected
+        below = np.hypot(self.expected - self.low, other.expected - other.low)
+        above = np.hypot(self.high - self.expected, other.high - other.expected)
+        return Band(cast(Floats, expected - below), expected, cast(Floats, expected + above))
+
     def scaled(self, factor: Floats) -> Band:
         """Multiplied by a factor of zero or more."""
         return Band(self.low * factor, self.expected * factor, self.high * factor)
@@ -49,6 +62,14 @@ class Band:
             np.maximum(self.low, other.low),
             np.maximum(self.expected, other.expected),
             np.maximum(self.high, other.high),
+        )
+
+    def smaller_of(self, other: Band) -> Band:
+        """End by end the smaller one."""
+        return Band(
+            np.minimum(self.low, other.low),
+            np.minimum(self.expected, other.expected),
+            np.minimum(self.high, other.high),
         )
 
     def ends(self) -> Mapping[str, Floats]:

@@ -16,7 +16,7 @@ from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory, overhead_bytes
-from gpufleet.memory.weights import AnyFormat, weights_bytes_per_device, weights_terms
+from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
 from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.units import GIB
 
@@ -54,11 +54,15 @@ class Demand:
 
 @dataclass(frozen=True)
 class MemoryBudget:
-    """Bytes of the fullest device by part, and the KV pool; scalars, or one element per candidate."""
+    """Bytes of the fullest device by part, and the KV pool; scalars, or one element per candidate.
+
+    `weights_bytes` are counted from the checkpoint, `loaded_bytes` what they take in the engine.
+    """
 
     device_bytes: Floats
     memory_fraction: Floats
     weights_bytes: Floats
+    loaded_bytes: Band
     activation_bytes: Band
     overhead_bytes: Band
     graph_bytes: Band
@@ -70,8 +74,8 @@ class MemoryBudget:
     @property
     def total_bytes(self) -> Band:
         """What the asked-for sequences need: weights, their KV, activations, graphs and overhead."""
-        counted = Band.exact(self.weights_bytes + self.needed_kv_bytes)
-        return counted.plus(self.activation_bytes).plus(self.graph_bytes).plus(self.overhead_bytes)
+        held = self.loaded_bytes.plus(Band.exact(self.needed_kv_bytes))
+        return held.plus(self.activation_bytes).plus(self.graph_bytes).plus(self.overhead_bytes)
 
     @property
     def spare_bytes(self) -> Band:
@@ -123,19 +127,21 @@ def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, 
     weights_bytes = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
     prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
     activations = activation_bytes_per_device(
-        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp
+        engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, d.context_tokens
     )
+    loaded = loaded_weights_bytes(arch, weights, engine, d, weights_bytes)
     overhead = overhead_bytes(engine, d.num_devices)
     per_sequence = kv_bytes_per_sequence_per_device(
         arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
     )
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
-    taken = activations.scaled(engine.profiled_share).plus(overhead).plus(Band.exact(weights_bytes))
-    pool = kv_pool_bytes(engine, taken, needed)
+    taken = activations.scaled(engine.profiled_share).beside(overhead).beside(loaded)
+    pool = kv_pool_bytes(engine, taken, needed, d.num_devices)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
         memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
         weights_bytes=weights_bytes,
+        loaded_bytes=loaded,
         activation_bytes=activations,
         overhead_bytes=overhead,
         graph_bytes=engine.graph_bytes,
@@ -146,7 +152,24 @@ def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, 
     )
 
 
-def kv_pool_bytes(engine: EngineMemory, taken: Band, needed_bytes: Floats) -> Band:
+def loaded_weights_bytes(
+    arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand, weights_bytes: Floats
+) -> Band:
+    """Weights as they lie on the fullest device: counted, tiles padded, rotary tables and loading slack on top.
+
+    (counted + padding) x loaded_ratio   [bytes]
+    """
+    d = demand
+    padding = padding_bytes_per_device(arch, weights, engine.mxfp4_alignment, d.tp, d.pp, d.ep, d.attention_dp)
+    ratio = engine.loaded_ratio
+    return Band(
+        ratio.low * (weights_bytes + padding.low),
+        ratio.expected * (weights_bytes + padding.expected),
+        ratio.high * (weights_bytes + padding.high),
+    )
+
+
+def kv_pool_bytes(engine: EngineMemory, taken: Band, needed_bytes: Floats, num_devices: Ints = 1) -> Band:
     """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative.
 
     free_fraction (fraction x device - taken), with the default fraction; a higher one, up to the largest that holds
@@ -156,9 +179,12 @@ def kv_pool_bytes(engine: EngineMemory, taken: Band, needed_bytes: Floats) -> Ba
     def pool(fraction: Floats) -> Floats:
         return engine.free_fraction * (fraction * engine.device_bytes - taken.expected)
 
+    default = cast(Floats, engine.memory_fraction - engine.fraction_per_device * num_devices)
     wanted = np.maximum(needed_bytes, RAISED_POOL_RATIO * engine.device_bytes)
-    raised = np.minimum(pool(engine.largest_memory_fraction), wanted)
-    expected = np.maximum(pool(engine.memory_fraction), raised)
+    may_raise = np.asarray(engine.largest_memory_fraction) > engine.memory_fraction
+    largest = cast(Floats, np.where(may_raise, engine.largest_memory_fraction, default)[()])
+    raised = np.minimum(pool(largest), wanted)
+    expected = np.maximum(pool(default), raised)
     free = engine.free_fraction
     low = expected - free * (taken.high - taken.expected)
     return Band(low, expected, expected + free * (taken.expected - taken.low))

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
-from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.engine import CardLimits, EngineProfile
 from gpufleet.memory.band import Band
+
+MULTICAST_GENERATIONS = ("Hopper", "Blackwell", "Blackwell Ultra")
 
 
 @dataclass(frozen=True)
@@ -22,7 +25,9 @@ class EngineMemory:
     `free_fraction` is the share of what then remains that becomes KV cache. `profiled_share` is 1 where activations
     come out of the fraction (vLLM, TensorRT-LLM) and 0 where they use the rest of the card (SGLang). `whole_prompt`
     is 1 where a batch of prompts is prefilled at once and not in chunks, `logits_of_prompt` where the logits of
-    every prompt position are kept (both: engines with static batches).
+    every prompt position are kept (both: engines with static batches). `whole_context` is 1 where the profiled step
+    is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `peaks_add` where the forward
+    pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
     """
 
     device_bytes: Floats
@@ -30,29 +35,43 @@ class EngineMemory:
     largest_memory_fraction: Floats
     free_fraction: Floats
     profiled_share: Floats
+    fraction_per_device: Floats
+    states_free_fraction: Floats
     logits_of_prompt: Floats
     whole_prompt: Floats
+    whole_context: Floats
+    chunk_above_tokens: Floats
+    peaks_add: Floats
+    mxfp4_alignment: Floats
     max_batch: Floats
     prefill_budget_tokens: Floats
     kv_block_tokens: Floats
     reserve_bytes: Band
     graph_bytes: Band
+    driver_bytes: Band
     communication_bytes: Band
     logit_bytes: Band
     hidden_copies: Band
     mlp_copies: Band
+    sampler_hidden_copies: Band
+    moe_workspace_copies: Band
+    loaded_ratio: Band
 
     @classmethod
     def of(cls, engine: EngineProfile, accelerator: Accelerator) -> EngineMemory:
         """The rules of one engine on one accelerator."""
-        fraction = engine.memory_fraction
+        driver = driver_bytes(engine, accelerator)
+        device_bytes = accelerator.memory_bytes - driver.expected
         max_batch, prefill_budget_tokens = batch_limits(engine, accelerator)
+        fraction, largest = memory_fractions(engine, accelerator)
         return cls(
-            device_bytes=accelerator.memory_bytes,
-            memory_fraction=fraction.value,
-            largest_memory_fraction=fraction.value if fraction.high is None else fraction.high,
+            device_bytes=device_bytes,
+            memory_fraction=fraction,
+            largest_memory_fraction=largest,
+            fraction_per_device=_optional(engine, "static_bytes_per_device") / device_bytes,
+            states_free_fraction=_optional(engine, "states_free_fraction"),
             max_batch=max_batch,
-            prefill_budget_tokens=prefill_budget_tokens,
+            prefill_budget_tokens=_optional(engine, "profiled_chunk_tokens", prefill_budget_tokens),
             kv_block_tokens=engine.kv_block_tokens,
             reserve_bytes=Band.of(engine.reserve_bytes),
             graph_bytes=Band.of(engine.graph_bytes),
@@ -60,10 +79,18 @@ class EngineMemory:
             profiled_share=engine.constant("profiled_share"),
             logits_of_prompt=engine.constant("logits_of_prompt"),
             whole_prompt=engine.constant("whole_prompt"),
-            communication_bytes=Band.of(engine.constants["communication_bytes"]),
+            whole_context=_optional(engine, "whole_context"),
+            chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
+            peaks_add=_optional(engine, "peaks_add"),
+            mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
+            driver_bytes=driver,
+            communication_bytes=communication_bytes(engine, accelerator),
             logit_bytes=Band.of(engine.constants["logit_bytes"]),
             hidden_copies=Band.of(engine.constants["hidden_copies"]),
             mlp_copies=Band.of(engine.constants["mlp_copies"]),
+            sampler_hidden_copies=_optional_band(engine, "sampler_hidden_copies"),
+            moe_workspace_copies=_optional_band(engine, "moe_workspace_copies"),
+            loaded_ratio=_optional_band(engine, "loaded_ratio", 1.0),
         )
 
     @classmethod
@@ -83,9 +110,30 @@ class EngineMemory:
         return cls(**columns)
 
     def with_fraction(self, memory_fraction: Floats) -> EngineMemory:
-        """The same engine started with a stated memory fraction, which it then keeps to."""
-        stated = {"memory_fraction": memory_fraction, "largest_memory_fraction": memory_fraction}
-        return EngineMemory(**{f.name: stated.get(f.name, getattr(self, f.name)) for f in fields(self)})
+        """The same engine started with a stated memory fraction, which it then keeps to.
+
+        TensorRT-LLM states the share of what is free once weights and activations are taken.
+        """
+        of_free = np.asarray(self.states_free_fraction) > 0
+        stated: dict[str, Any] = {
+            "memory_fraction": np.where(of_free, self.memory_fraction, memory_fraction)[()],
+            "largest_memory_fraction": np.where(of_free, self.largest_memory_fraction, memory_fraction)[()],
+            "free_fraction": np.where(of_free, memory_fraction, self.free_fraction)[()],
+            "fraction_per_device": 0.0,
+        }
+        return replace(self, **stated)
+
+    def at_its_default(self) -> EngineMemory:
+        """The same engine started with its default fraction, which nobody raises."""
+        return replace(self, largest_memory_fraction=self.memory_fraction)
+
+
+def _optional(engine: EngineProfile, name: str, otherwise: float = 0.0) -> float:
+    return engine.constant(name) if name in engine.constants else otherwise
+
+
+def _optional_band(engine: EngineProfile, name: str, otherwise: float = 0.0) -> Band:
+    return Band.of(engine.constants[name]) if name in engine.constants else Band.exact(otherwise)
 
 
 def _gathered(values: Sequence[Band | float], row: IntArray) -> Band | FloatArray:
@@ -108,6 +156,55 @@ def batch_limits(engine: EngineProfile, accelerator: Accelerator) -> tuple[int, 
     return int(engine.constant("small_card_max_batch")), int(engine.constant("small_card_prefill_budget_tokens"))
 
 
+def card_limits(engine: EngineProfile, accelerator: Accelerator) -> CardLimits | None:
+    """What the engine chooses for cards of this size; None where it has one choice for all."""
+    return next((c for c in engine.cards if accelerator.memory_bytes < c.below_bytes), None)
+
+
+def memory_fractions(engine: EngineProfile, accelerator: Accelerator) -> tuple[float, float]:
+    """The default memory fraction on a card and the largest that holds in practice.
+
+    1 - (fixed + bytes per prefill token x chunk + bytes per graph batch x largest graph) / device where the engine
+    sizes it by card (SGLang, server_args.py), one number elsewhere.
+    """
+    fraction = engine.memory_fraction
+    largest = fraction.value if fraction.high is None else fraction.high
+    card = card_limits(engine, accelerator)
+    if card is None or "static_reserve_bytes" not in engine.constants:
+        return fraction.value, largest
+    kept = (
+        engine.constant("static_reserve_bytes")
+        + engine.constant("static_bytes_per_prefill_token") * card.prefill_budget_tokens
+        + engine.constant("static_bytes_per_graph_batch") * card.graph_batch
+    )
+    return 1.0 - kept / accelerator.memory_bytes, max(largest, 1.0 - kept / accelerator.memory_bytes)
+
+
+def driver_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:
+    """What the driver keeps of the memory that it reports: engines are given the rest.   [bytes]
+
+    An H100 reports 79.65 GiB and gives 79.2, an RTX 3090 24.0 and 23.58.
+    """
+    return _optional_band(engine, "driver_bytes") if accelerator.vendor == "nvidia" else Band.exact(0.0)
+
+
+def communication_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:
+    """Buffers for collectives of one device: NCCL and custom all-reduce, and multicast where a switch has it.   [bytes]
+
+    NCCL keeps buffers of its own for in-switch reduction (NVLink SHARP: Hopper and newer on NVSwitch).
+    """
+    plain = Band.of(engine.constants["communication_bytes"])
+    switched = accelerator.linked_gpus > 1 and bool(accelerator.nvlink_bytes_per_s)
+    has_multicast = accelerator.vendor == "nvidia" and switched and accelerator.generation in MULTICAST_GENERATIONS
+    return plain.plus(_optional_band(engine, "multicast_bytes")) if has_multicast else plain
+
+
 def overhead_bytes(engine: EngineMemory, num_devices: Ints) -> Band:
-    """CUDA context and libraries, and communication buffers where a replica has more than one device.   [bytes]"""
-    return engine.reserve_bytes.plus(engine.communication_bytes.scaled(np.where(np.asarray(num_devices) > 1, 1.0, 0.0)))
+    """CUDA context and libraries, and communication buffers where a replica has more than one device.   [bytes]
+
+    What the driver keeps is out of the device already; how far that varies is in the range.
+    """
+    driver = engine.driver_bytes
+    varies = Band(driver.low - driver.expected, 0.0 * driver.expected, driver.high - driver.expected)
+    joined = np.where(np.asarray(num_devices) > 1, 1.0, 0.0)
+    return engine.reserve_bytes.plus(varies).plus(engine.communication_bytes.scaled(joined))

@@ -11,7 +11,8 @@ import numpy as np
 from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
 from gpufleet.domain.arrays import Floats, IntArray, Ints
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import WeightFormat
+from gpufleet.domain.precision import MXFP4, WeightFormat
+from gpufleet.memory.band import Band
 from gpufleet.provenance import Grade, Term
 
 SOURCE = "sharding rules of Megatron-LM (arXiv:1909.08053) as vLLM, SGLang and TensorRT-LLM apply them"
@@ -211,6 +212,41 @@ def weights_bytes_per_device(
     """
     layers = [layer_bytes(block, arch.hidden_size, weights, tp, ep, attention_dp).total for block in arch.blocks]
     return stage_share(arch, layers, pp) + end_bytes(arch, weights, tp, pp)
+
+
+def padding_bytes_per_device(
+    arch: Architecture,
+    weights: AnyFormat,
+    alignment: Floats,
+    tp: Ints = 1,
+    pp: Ints = 1,
+    ep: Ints = 1,
+    attention_dp: Ints = 1,
+) -> Band:
+    """What MXFP4 kernels add to the experts of the fullest device: rows of the hidden size in whole tiles.
+
+    expert bytes x (ceil(h / alignment) alignment / h - 1); high: expert widths in tiles of half that too   [bytes]
+    Source: gpt-oss loads 13.47 and 64.4 GiB in vLLM on an H100 where the checkpoints have 12.8 and 60.8 (h = 2,880
+    to 3,072), and 66.0 with Marlin kernels, which pad both sides.
+    """
+    is_padded = np.asarray(_sizes(weights).experts) == MXFP4.bytes_per_element
+    rows = np.ceil(arch.hidden_size / np.asarray(alignment)) * alignment / arch.hidden_size
+    one_side: list[Floats] = []
+    both_sides: list[Floats] = []
+    for block in arch.blocks:
+        experts = layer_bytes(block, arch.hidden_size, weights, tp, ep, attention_dp).experts
+        columns = _tiled(block, np.asarray(alignment) / 2, tp * attention_dp // ep)
+        one_side.append(np.where(is_padded, rows - 1.0, 0.0) * experts)
+        both_sides.append(np.where(is_padded, rows * columns - 1.0, 0.0) * experts)
+    expected = stage_share(arch, one_side, pp)
+    return Band(expected, expected, np.maximum(expected, stage_share(arch, both_sides, pp)))
+
+
+def _tiled(block: Block, alignment: Floats, moe_tp: Ints) -> Floats:
+    if not isinstance(block.feed_forward, MixtureOfExperts):
+        return 1.0
+    width = shard(block.feed_forward.expert_width, moe_tp)
+    return cast(Floats, (np.ceil(width / alignment) * alignment / width)[()])
 
 
 def weights_terms(arch: Architecture, weights: WeightFormat, layout: Layout) -> list[Term]:

@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.accuracy.conditions import EngineLabel, client_conditions, conditions_of, engine_of, layout_of
+from gpufleet.accuracy.conditions import (
+    EngineLabel,
+    client_conditions,
+    conditions_of,
+    engine_of,
+    engine_of_row,
+    layout_of,
+    memory_version_of,
+)
+from gpufleet.catalog.engine_eras import remembering, version_key, with_memory_era
+from gpufleet.catalog.engines import find_engine
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 
@@ -53,3 +63,50 @@ def test_a_layout_uses_all_the_gpus_that_the_row_states() -> None:
 def test_a_row_without_gpu_says_so() -> None:
     with pytest.raises(UsageError, match="GPU not stated"):
         layout_of(MeasurementRow(2, {"tp": "2"}), "vllm")
+
+
+def row_of(**cells: str) -> MeasurementRow:
+    return MeasurementRow(2, cells)
+
+
+@pytest.mark.parametrize(
+    ("engine", "source", "version"),
+    [
+        ("vLLM 0.11.0", "", "0.11.0"),
+        ("vLLM (main, 2023-12)", "", "0.5.2"),
+        ("vLLM (2024-08-19)", "", "0.6.3"),
+        ("vLLM (2024-12-02)", "github.com/vllm-project/vllm issues/10517", "0.7.3"),
+        ("vLLM (V0, 2025-04-02)", "", "0.7.3"),
+        ("vLLM (V0, 2024-04-29)", "", "0.5.2"),
+        ("vLLM (main V1, 2025-04-24)", "", "0.8.4"),
+        ("vLLM (2025-07-22)", "", "0.16.0"),
+        ("vLLM (2026-09-01)", "", None),
+        ("vLLM", "github.com/vllm-project/vllm issues/6746", "0.6.3"),
+        ("vLLM", "github.com/vllm-project/vllm pull/2031", "0.5.2"),
+        ("vLLM", "github.com/vllm-project/vllm issues/50000", None),
+        ("vLLM", "github.com/somebody/else issues/17", None),
+        ("vLLM", "", None),
+        ("SGLang (2024-01-01)", "", None),
+    ],
+)
+def test_memory_follows_the_version_stated_else_the_date_else_the_number_of_the_issue(
+    engine: str, source: str, version: str | None
+) -> None:
+    row = row_of(engine=engine, source=source)
+    assert memory_version_of(row, engine_of_row(row)) == version
+
+
+def test_eras_of_memory_follow_each_other_in_version_date_and_number() -> None:
+    eras = find_engine("vllm").memory_eras
+    assert [e.until_date for e in eras] == sorted(e.until_date for e in eras)
+    assert [e.until_issue for e in eras] == sorted(e.until_issue for e in eras)
+    assert all(version_key(e.newest) < version_key(e.until) for e in eras)
+    assert [remembering(find_engine("vllm"), e.newest) for e in eras] == [
+        with_memory_era(find_engine("vllm"), e) for e in eras
+    ]
+
+
+def test_a_sum_over_gpus_names_them_where_the_column_says_one() -> None:
+    summed = row_of(engine="AutoAWQ", gpu_id="RTX-4090", num_gpus="1", notes="peak memory; sum over 2 GPUs")
+    assert layout_of(summed, "autoawq").num_gpus == 2
+    assert layout_of(row_of(gpu_id="RTX-4090", num_gpus="1"), "autoawq").num_gpus == 1

@@ -5,6 +5,8 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
+from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -19,16 +21,17 @@ def engine_on(engine: str, gpu: str) -> EngineMemory:
 
 def test_a_verdict_is_tight_when_only_the_high_end_breaks_it() -> None:
     arch, engine = shipped_architecture("llama-3.1-8b"), engine_on("vllm", "H100-SXM")
-    contexts = np.arange(300_000.0, 460_000.0, 500.0)
+    contexts = np.arange(300_000.0, 520_000.0, 500.0)
     verdicts = memory_budget(arch, arch.weights, engine, Demand(2.0, contexts)).verdict.tolist()
     assert list(dict.fromkeys(verdicts)) == ["fits", "tight", "does not fit"]
 
 
 def test_what_is_missing_is_the_difference_to_what_is_there() -> None:
     arch = shipped_architecture("llama-3.3-70b")
-    budget = memory_budget(arch, arch.weights, engine_on("vllm", "L40S"), Demand(2.0, 8192, tp=2))
-    there = 0.95 * load_catalog().accelerators["L40S"].memory_bytes
-    asked = budget.weights_bytes + budget.needed_kv_bytes
+    engine = engine_on("vllm", "L40S")
+    budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192, tp=2))
+    there = 0.95 * engine.device_bytes
+    asked = budget.loaded_bytes.expected + budget.needed_kv_bytes
     asked += budget.activation_bytes.expected + budget.overhead_bytes.expected
     assert float(budget.short_by_bytes) == pytest.approx(asked - there)
 
@@ -91,3 +94,73 @@ def test_static_batches_keep_logits_of_the_whole_prompt() -> None:
     budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 32768.0, batch=1, prompt_tokens=30720.0))
     assert float(budget.activation_bytes.expected) == pytest.approx(30720 * 152064 * 6)
     assert float(budget.total_bytes.expected) / GIB == pytest.approx(42.62, rel=0.02)
+
+
+def of_version(engine: str, version: str, gpu: str) -> EngineMemory:
+    return EngineMemory.of(remembering(find_engine(engine), version), load_catalog().accelerators[gpu])
+
+
+def test_an_engine_that_does_not_chunk_pays_for_its_longest_prompt_and_a_chunking_one_does_not() -> None:
+    """vllm-project/vllm issue 10517: 3.81 GiB of KV cache at a context of 20,000 tokens, 2.89 GiB at 29,000."""
+    arch = shipped_architecture("llama-3.1-8b")
+    pools = {
+        version: [
+            float(memory_budget(arch, arch.weights, engine, Demand(2.0, context)).kv_pool_bytes.expected) / GIB
+            for context in (20_000.0, 29_000.0)
+        ]
+        for version in ("0.6.4", "0.10.0")
+        for engine in (of_version("vllm", version, "RTX-3090").with_fraction(0.9),)
+    }
+    assert pools["0.6.4"] == pytest.approx([3.81, 2.89], rel=0.05)
+    assert pools["0.10.0"][0] == pytest.approx(pools["0.10.0"][1])
+
+
+def test_a_context_that_is_chunked_needs_less_than_one_just_short_of_it() -> None:
+    arch, engine = shipped_architecture("llama-3.1-8b"), of_version("vllm", "0.6.5", "A100-SXM4-80GB")
+    whole, chunked = (
+        float(memory_budget(arch, arch.weights, engine, Demand(2.0, context)).activation_bytes.expected)
+        for context in (32_768.0, 32_784.0)
+    )
+    assert chunked < whole / 2
+
+
+def test_a_newer_sampler_leaves_more_to_the_cache() -> None:
+    """llm-d-planner, accuracy/accuracy_report.md@875a4fd609: Qwen3-14B on an H100 at 0.95 of its memory."""
+    arch = shipped_architecture("qwen3-14b")
+    for version, logged_gib in (("0.15.0", 41.94), ("0.17.0", 45.34), ("0.18.0", 45.23)):
+        engine = of_version("vllm", version, "H100-SXM").with_fraction(0.95)
+        pool = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192.0)).kv_pool_bytes
+        assert float(pool.expected) / GIB == pytest.approx(logged_gib, rel=0.01)
+
+
+def test_only_switches_with_multicast_cost_its_buffers() -> None:
+    engines = {gpu: engine_on("vllm", gpu).communication_bytes.expected for gpu in load_catalog().accelerators}
+    assert engines["H100-SXM"] == engines["B200"] > 5 * engines["A100-SXM4-80GB"]
+    assert engines["A100-SXM4-80GB"] == engines["L40S"] == engines["H100-PCIe"] == engines["MI300X"]
+
+
+def test_the_driver_keeps_some_of_a_card_and_amd_reports_what_there_is() -> None:
+    for gpu, given_gib in (("RTX-3090", 23.58), ("RTX-4090", 23.55), ("H100-SXM", 79.2), ("RTX-A6000", 47.5)):
+        assert float(engine_on("vllm", gpu).device_bytes) / GIB == pytest.approx(given_gib, abs=0.1)
+    assert engine_on("vllm", "MI300X").device_bytes == load_catalog().accelerators["MI300X"].memory_bytes
+
+
+def test_sglang_leaves_what_its_rule_for_the_card_says() -> None:
+    """server_args.py on an H100: 512 + 1.5 x 8,192 + 2 x 256 MiB, and 128 MiB a GPU, of 81,559 MiB."""
+    engine = engine_on("sglang", "H100-SXM")
+    assert float(engine.memory_fraction - engine.fraction_per_device) == pytest.approx(0.835, abs=0.002)
+    assert engine_on("sglang", "T4").memory_fraction < engine_on("sglang", "L4").memory_fraction
+
+
+def test_a_fraction_stated_to_tensorrt_llm_is_of_what_is_free() -> None:
+    """NVIDIA/TensorRT-LLM issue 6294: 52.51 GiB at a free fraction of 0.80 beside 8.46 GiB of weights."""
+    arch = shipped_architecture("llama-3.1-8b")
+    engine = engine_on("tensorrt-llm", "H100-SXM").with_fraction(0.8)
+    budget = memory_budget(arch, weight_format(arch, "fp8"), engine, Demand(1.0, 157.0))
+    assert float(budget.kv_pool_bytes.expected) / GIB == pytest.approx(52.51, rel=0.02)
+
+
+def test_an_engine_left_at_its_default_is_not_raised() -> None:
+    arch, engine = shipped_architecture("gpt-oss-120b"), engine_on("vllm", "H100-SXM").at_its_default()
+    budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 131072.0))
+    assert float(budget.memory_fraction) == pytest.approx(0.9)

@@ -4,15 +4,18 @@ import numpy as np
 import pytest
 
 from gpufleet.architecture.parameters import weights_bytes
+from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.memory.weights import (
     ElementBytes,
+    padding_bytes_per_device,
     stage_share,
     weights_bytes_per_device,
     weights_read_bytes_per_device,
     weights_terms,
 )
+from gpufleet.units import GIB
 
 DECODERS = ["llama-3.3-70b", "deepseek-v3", "gpt-oss-120b", "qwen3-235b-a22b", "gemma-3-12b-text", "opt-6.7b", "gpt2"]
 
@@ -96,3 +99,32 @@ def test_a_model_of_absurd_size_is_counted_and_not_wrapped_around() -> None:
     sharded = weights_bytes_per_device(arch, WeightFormat.uniform(BF16), np.array([1, 2]))
     assert sharded[0] == pytest.approx(4096 * 3 * float(huge) ** 3 * 2, rel=1e-3)
     assert sharded[0] > sharded[1] > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "low_gib", "high_gib"), [("gpt-oss-20b", 13.47, 13.72), ("gpt-oss-120b", 64.38, 65.97)]
+)
+def test_mxfp4_experts_load_in_whole_tiles(model: str, low_gib: float, high_gib: float) -> None:
+    """vLLM: 13.47 GiB (llm-d-planner@e50305af90), 13.72 (A100), 64.38 and 65.97 (issues 33155, 23278)."""
+    arch = shipped_architecture(model)
+    padding = padding_bytes_per_device(arch, arch.weights, 256)
+    counted = float(weights_bytes_per_device(arch, arch.weights))
+    assert (counted + float(padding.expected)) / GIB == pytest.approx(low_gib, rel=0.01)
+    assert (counted + float(padding.high)) / GIB == pytest.approx(high_gib, rel=0.01)
+
+
+def test_other_formats_and_aligned_rows_are_not_padded() -> None:
+    gpt_oss, llama = shipped_architecture("gpt-oss-20b"), shipped_architecture("llama-3.1-8b")
+    assert padding_bytes_per_device(gpt_oss, weight_format(gpt_oss, "bf16"), 256).high == 0
+    assert padding_bytes_per_device(gpt_oss, gpt_oss.weights, 1).expected == 0
+    assert padding_bytes_per_device(llama, llama.weights, 256).high == 0
+
+
+def test_metas_fp8_checkpoint_keeps_attention_in_sixteen_bits() -> None:
+    """vllm-project/vllm issue 6746: 57.75 GiB on each of 8 GPUs as first published, every KV head twice."""
+    first, fixed = shipped_architecture("llama-3.1-405b-fp8-2024-07"), shipped_architecture("llama-3.1-405b-fp8")
+    loaded = float(weights_bytes_per_device(first, first.weights, tp=8)) / GIB
+    assert loaded == pytest.approx(57.75, rel=0.015)
+    assert weights_bytes_per_device(fixed, fixed.weights, tp=8) < weights_bytes_per_device(first, first.weights, tp=8)
+    assert fixed.weights.attention.name == "bf16"
+    assert fixed.weights.mlp.name == "fp8"
