@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 
@@ -13,6 +14,7 @@ from gpufleet.architecture.precision_labels import kv_precision as usual_kv_prec
 from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -76,14 +78,12 @@ def estimate(
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(gpus)
-    gpu = resolve_gpu(tables, name)
-    profile = load_engine(engine, engine_version)
-    weights = runnable_format(arch, profile, gpu.accelerator, precision)
-    kv = runnable_kv(profile, gpu.accelerator, weights, kv_precision)
-    layout = checked_layout(arch, weights, number, tp, pp, ep, attention_dp)
+    profile = _engine(find_engine(engine), engine, engine_version)
+    parts = (number, tp, pp, ep, attention_dp)
+    replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     question = EstimateQuestion(
         arch=arch,
-        candidates=one_candidate(tables, gpu.accelerator, profile, weights, kv, layout, instance),
+        candidates=replica.candidates,
         lengths=checked_lengths(input_tokens, output_tokens),
         load=checked_load(concurrency, rate, batch, full_queue),
         client=Client(waves or math.inf, stream_interval or 1.0, length_spread),
@@ -91,9 +91,43 @@ def estimate(
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    inputs = understood(question, gpu.accelerator, profile, weights, kv, precision, kv_precision)
-    notes = [*filter(None, [gpu.note]), *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
+    inputs = understood(question, precision, kv_precision)
+    notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
     return serving_estimate(question, solution, inputs, notes)
+
+
+@dataclass(frozen=True, eq=False)
+class Configured:
+    """One replica as candidates of one row, and what is to be said about how its names were read."""
+
+    candidates: Candidates
+    notes: tuple[str, ...]
+
+
+@lru_cache(maxsize=256, typed=True)
+def configured(
+    tables: Catalog,
+    arch: Architecture,
+    gpu_name: str,
+    engine: EngineProfile,
+    parts: tuple[int, int | None, int, int | None, int],
+    precision: str | None,
+    kv_precision: str | None,
+    instance: str | None,
+) -> Configured:
+    """A replica of GPUs in `parts` (number, tp, pp, ep, attention_dp), read and checked once for many loads."""
+    gpu = resolve_gpu(tables, gpu_name)
+    weights = runnable_format(arch, engine, gpu.accelerator, precision)
+    kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
+    layout = checked_layout(arch, weights, *parts)
+    candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
+    return Configured(candidates, tuple(filter(None, [gpu.note])))
+
+
+@lru_cache(maxsize=64)
+def _engine(read: EngineProfile, name: str, version: str | None) -> EngineProfile:
+    """The engine as its version behaves; another overlay is another `read` profile, and is not answered from memory."""
+    return load_engine(name, version)
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
@@ -249,15 +283,13 @@ def one_candidate(
 
 def understood(
     question: EstimateQuestion,
-    gpu: Accelerator,
-    engine: EngineProfile,
-    weights: WeightFormat,
-    kv: Precision,
     precision: str | None,
     kv_precision: str | None,
 ) -> list[Input]:
     """The question as it was read, each with its origin."""
-    number = int(question.candidates.num_devices[0])
+    c, palette = question.candidates, question.candidates.palette
+    gpu, number = palette.accelerators[c.accelerator[0]], int(c.num_devices[0])
+    engine, weights, kv = palette.engines[0], palette.weight_formats[0], palette.kv_precisions[0]
     rows: Sequence[tuple[str, str, str]] = (
         ("model", question.arch.name, "given"),
         ("gpus", f"{gpu.name}:{number}", "given"),

@@ -59,6 +59,7 @@ def load_model_config(name: str) -> dict[str, object]:
     return config
 
 
+@lru_cache(maxsize=256)
 def shipped_architecture(name: str) -> Architecture:
     """The architecture of a shipped model by name or alias.
 

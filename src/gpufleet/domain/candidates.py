@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -22,7 +23,7 @@ class Palette:
     engines: tuple[EngineProfile, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidates:
     """One replica per row: hardware, formats, engine, layout and link.
 
@@ -70,4 +71,11 @@ class Candidates:
 
     def engine_constant(self, name: str) -> FloatArray:
         """A fitted constant of each candidate's engine."""
-        return np.array([engine.constant(name) for engine in self.palette.engines])[self.engine]
+        if name not in self._engine_constants:
+            constants = np.array([engine.constant(name) for engine in self.palette.engines])
+            self._engine_constants[name] = constants[self.engine]
+        return self._engine_constants[name]
+
+    @cached_property
+    def _engine_constants(self) -> dict[str, FloatArray]:
+        return {}

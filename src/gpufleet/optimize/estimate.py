@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -12,7 +13,8 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.errors import DataMissing, Infeasible
 from gpufleet.memory.fit import MemoryBudget
-from gpufleet.optimize.replicas import room
+from gpufleet.optimize.replicas import MemoryModel, row_of
+from gpufleet.performance.foreseen import ForeseenSteps
 from gpufleet.performance.serving import (
     HIGHEST_LOAD_RATIO,
     Client,
@@ -33,7 +35,7 @@ from gpufleet.performance.serving import (
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.units import GIB
 
-FIXED_POINT_STEPS = 60
+BATCH_SHARES = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 47)])[:, None]  # of the largest, where roots are sought
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,7 @@ class EstimateSolution:
     serving: Serving | None
     load_ratio: float | None
 
-    @property
+    @cached_property
     def fits(self) -> bool:
         """Whether weights and one sequence fit."""
         return bool(np.all(self.budget.fits))
@@ -82,41 +84,70 @@ class EstimateSolution:
         return self.model.terms(StepLoad(batch, lengths.mean_decode_context_tokens))
 
 
+@lru_cache(maxsize=256)
+def gathered(arch: Architecture, candidates: Candidates, calibration: Calibration) -> tuple[StepModel, MemoryModel]:
+    """What does not depend on lengths and load, kept for the next question; memory of two rows for two contexts."""
+    twice = candidates.take(np.zeros(2, dtype=np.int64))
+    return StepModel.build(arch, candidates, calibration), MemoryModel.build(arch, twice)
+
+
 def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> EstimateSolution:
     """Memory first; then the load's own equations at the batch that memory and engine admit."""
     q = question
+    model, memory = gathered(q.arch, q.candidates, calibration)
     reserved = q.lengths.input_tokens + q.lengths.output_tokens
     context = q.lengths.mean_decode_context_tokens if q.load.scenario == "closed_loop" else reserved
-    least = room(q.arch, q.candidates, q.lengths, reserved)
-    space = room(q.arch, q.candidates, q.lengths, context)
-    model = StepModel.build(q.arch, q.candidates, calibration)
+    rooms = memory.room(q.lengths, np.array([reserved, context], dtype=np.float64))
+    least, space = row_of(rooms, 0), row_of(rooms, 1)
+    steps = ForeseenSteps.of(model)
     largest = np.maximum(space.largest_batch, 1.0)
     solution = EstimateSolution(
-        model, least.budget, float(largest[0]), bool(space.limited_by_engine[0]), serving=None, load_ratio=None
+        steps, least.budget, float(largest[0]), bool(space.limited_by_engine[0]), serving=None, load_ratio=None
     )
     if not solution.fits:
         return solution
     if not model.is_supported.all():
         raise DataMissing("no kernel curve for this format on this device")
-    serving, load_ratio = served(model, q, largest)
-    return EstimateSolution(model, least.budget, float(largest[0]), solution.limited_by_engine, serving, load_ratio)
+    serving, load_ratio = served(steps, q, largest)
+    return replace(solution, serving=serving, load_ratio=load_ratio)
 
 
-def served(model: StepModel, question: EstimateQuestion, largest: FloatArray) -> tuple[Serving, float | None]:
+def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray) -> tuple[Serving, float | None]:
     """The steady state of the load, and the share of the most that the replica sustains."""
     q, amount = question, np.array([question.load.amount])
     if q.load.scenario == "closed_loop":
+        model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), lone_load(np.ones(1), q.lengths)])
         return closed_loop(model, amount, q.lengths, largest, q.client), None
     if q.load.scenario == "static_batch":
+        model.foresee([busy_loads(amount, q.lengths)[0], lone_load(amount, q.lengths)])
         return static_batch(model, amount, q.lengths), None
+    grid = largest * BATCH_SHARES
+    model.foresee(
+        [*busy_loads(largest, q.lengths), lone_load(np.ones(1), q.lengths)]
+        + ([] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths))
+    )
     full = full_queue(model, largest, q.lengths)
     if q.load.scenario == "full_queue":
         return full, 1.0
     return open_loop(model, amount, q.lengths, full)
 
 
-def open_loop(model: StepModel, rate: FloatArray, lengths: Lengths, full: Serving) -> tuple[Serving, float]:
-    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), by bisection."""
+def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
+    """The loads that `phases` asks for at these batches; one that is missed here is computed when it is asked for."""
+    context, prompts = lengths.mean_decode_context_tokens, np.maximum(batch / lengths.output_tokens, 1.0)
+    return [
+        StepLoad(batch, context),
+        StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens),
+    ]
+
+
+def lone_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
+    """The load that `lone_ttft_s` asks for."""
+    return StepLoad(np.zeros(1), 1.0, prompts, lengths.input_tokens)
+
+
+def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving) -> tuple[Serving, float]:
+    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)); see `solved_batch`."""
     load_ratio = float(rate[0] / full.requests_per_s[0])
     if load_ratio > HIGHEST_LOAD_RATIO:
         raise Infeasible(
@@ -124,14 +155,28 @@ def open_loop(model: StepModel, rate: FloatArray, lengths: Lengths, full: Servin
             found=f"{rate[0]:.3g} requests/s",
             expected=f"at most {HIGHEST_LOAD_RATIO * full.requests_per_s[0]:.3g} requests/s per replica",
         )
-    low, high = np.zeros(1), full.batch
-    for _ in range(FIXED_POINT_STEPS):
-        middle = (low + high) / 2
-        at = phases(model, middle, lengths)
-        service_s = prompt_service_s(model, at)
-        needed = rate * cycle_s(service_s, tpot_s(model, at, middle, lengths), lengths)
-        low, high = np.where(needed > middle, middle, low), np.where(needed > middle, high, middle)
-    return _open_loop_at(model, high, rate, lengths), load_ratio
+    low, high = bracket(model, rate, lengths, full.batch * BATCH_SHARES)[:2]
+    closer = low + (high - low) * np.linspace(0.0, 1.0, len(BATCH_SHARES))[:, None]
+    model.foresee(busy_loads(closer, lengths))
+    low, high, share = bracket(model, rate, lengths, closer)
+    batch = low + share * (high - low)
+    model.foresee(busy_loads(batch, lengths))
+    return _open_loop_at(model, batch, rate, lengths), load_ratio
+
+
+def bracket(
+    model: StepModel, rate: FloatArray, lengths: Lengths, batches: FloatArray
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The neighbours in a rising column of batches between which B = rate x cycle(B), and the root's share of the way.
+
+    The last neighbours that stand on different sides; the lowest or the highest two where all stand on one.
+    """
+    at = phases(model, batches, lengths)
+    missing = rate * cycle_s(prompt_service_s(model, at), tpot_s(model, at, batches, lengths), lengths) - batches
+    above = int(np.clip(np.count_nonzero(missing[:, 0] > 0), 1, len(batches) - 1))
+    (low,), (high,) = missing[above - 1], missing[above]
+    share = np.clip(low / (low - high), 0.0, 1.0) if low > high else 1.0
+    return batches[above - 1], batches[above], np.array([share])
 
 
 def _open_loop_at(model: StepModel, batch: FloatArray, rate: FloatArray, lengths: Lengths) -> Serving:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, fields, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.memory.band import Band
 from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
@@ -168,18 +169,56 @@ class Room:
     limited_by_engine: BoolArray
 
 
+@dataclass(frozen=True, eq=False)
+class MemoryModel:
+    """One architecture on many candidates, with memory rules and element sizes gathered once."""
+
+    arch: Architecture
+    candidates: Candidates
+    engine: EngineMemory
+    weights: ElementBytes
+    kv_bytes_per_element: FloatArray
+
+    @classmethod
+    def build(cls, arch: Architecture, candidates: Candidates) -> MemoryModel:
+        """Gather the rules of each candidate's engine, and the bytes per element of its formats."""
+        c, palette = candidates, candidates.palette
+        return cls(
+            arch,
+            candidates,
+            EngineMemory.gather(palette.engines, palette.accelerators, c.engine, c.accelerator),
+            ElementBytes.gather(palette.weight_formats, c.weight_format),
+            np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision],
+        )
+
+    def room(self, lengths: Lengths, context_tokens: Floats) -> Room:
+        """Sequences of `context_tokens` that the KV pool holds beside the weights, at most what the engine admits."""
+        c, kv_bytes = self.candidates, self.kv_bytes_per_element
+        demand = MemoryDemand(
+            kv_bytes, context_tokens, c.tp, c.pp, c.ep, c.attention_dp, prompt_tokens=lengths.input_tokens
+        )
+        budget = memory_budget(self.arch, self.weights, self.engine, demand)
+        admitted = np.asarray(self.engine.max_batch * c.attention_dp, dtype=np.float64)
+        held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)
+        return Room(budget, np.minimum(held, admitted), held > admitted)
+
+
+def row_of(space: Room, row: int) -> Room:
+    """The room of one candidate, as arrays of one element."""
+    at = slice(row, row + 1)
+
+    def taken(figure: Any) -> Any:
+        if isinstance(figure, Band):
+            return figure.map(taken)
+        return figure[at] if np.ndim(figure) else figure
+
+    budget = MemoryBudget(**{f.name: taken(getattr(space.budget, f.name)) for f in fields(space.budget)})
+    return Room(budget, space.largest_batch[at], space.limited_by_engine[at])
+
+
 def room(arch: Architecture, candidates: Candidates, lengths: Lengths, context_tokens: Floats) -> Room:
-    """What fits beside the weights: sequences of `context_tokens` in the KV pool, at most what the engine admits."""
-    c, palette = candidates, candidates.palette
-    engine = EngineMemory.gather(palette.engines, palette.accelerators, c.engine, c.accelerator)
-    kv_bytes = np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision]
-    demand = MemoryDemand(
-        kv_bytes, context_tokens, c.tp, c.pp, c.ep, c.attention_dp, prompt_tokens=lengths.input_tokens
-    )
-    budget = memory_budget(arch, ElementBytes.gather(palette.weight_formats, c.weight_format), engine, demand)
-    admitted = np.asarray(engine.max_batch * c.attention_dp, dtype=np.float64)
-    held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)
-    return Room(budget, np.minimum(held, admitted), held > admitted)
+    """The room of candidates that are asked once."""
+    return MemoryModel.build(arch, candidates).room(lengths, context_tokens)
 
 
 def keep_fitting(candidates: Candidates, space: Room, rejections: Rejections) -> BoolArray:

@@ -507,7 +507,7 @@ class Exchanges(KernelGroup):
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each collective."""
         if not self._is_needed:
-            return np.zeros((len(self.parts), 1))
+            return np.zeros(self._shape(at))
         return exchange_s(self.at_ranks, self.kind, self._size_bytes(at), self.num_ranks)
 
     @cached_property

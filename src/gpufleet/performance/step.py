@@ -81,10 +81,11 @@ class StepModel:
         at = step_tokens(load, self.candidates)
         placed: list[tuple[Part, FloatArray]] = []
         for group in _run(self.groups, at):
-            placed += zip(group.parts, np.moveaxis(group.seconds(at), -2, 0), strict=True)
+            seconds = group.seconds(at)
+            placed += [(part, seconds[..., i, :]) for i, part in enumerate(group.parts)]
         terms: dict[str, FloatArray] = {}
-        for part, seconds in sorted(placed, key=lambda pair: pair[0].place):
-            terms[part.name] = terms.get(part.name, np.zeros(len(self.candidates))) + part.count * seconds
+        for part, once in sorted(placed, key=lambda pair: pair[0].place):
+            terms[part.name] = terms.get(part.name, 0.0) + part.count * once
         return terms
 
     @cached_property
@@ -121,7 +122,7 @@ def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
         decoding=decoding[..., None, :],
         decode_context_tokens=_operator_axis(load.decode_context_tokens),
         prefilling=prefilling[..., None, :],
-        prompt_tokens=_operator_axis(prompt),
+        prompt_tokens=_operator_axis(np.where(prefilling > 0, prompt, 1.0)),
         counted=np.maximum(counted, 1.0),
         has_prefill=load.has_prefill,
     )

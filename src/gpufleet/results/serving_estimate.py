@@ -38,6 +38,7 @@ def serving_estimate(
     tpot = time_bounds(solution.model, "tpot").stopping_at(serving.tpot_s, least_s)
     ttft = time_bounds(solution.model, "ttft")
     grade = Grade(int(grades(solution.model)[0])).label
+    terms = decode_terms(question, solution, grade)
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
     return ServingEstimate(
@@ -60,8 +61,8 @@ def serving_estimate(
         batch=float(serving.batch[0]),
         largest_batch=solution.largest_batch,
         load_ratio=solution.load_ratio,
-        binding_limit=binding_limit(question, solution, serving),
-        terms=decode_terms(question, solution),
+        binding_limit=binding_limit(question, solution, terms),
+        terms=terms,
         notes=notes,
     )
 
@@ -101,20 +102,18 @@ def _rates(question: EstimateQuestion, serving: Serving, tpot: Bounds, grade: st
     )
 
 
-def binding_limit(question: EstimateQuestion, solution: EstimateSolution, serving: Serving) -> str:
+def binding_limit(question: EstimateQuestion, solution: EstimateSolution, terms: list[ExplainedTerm]) -> str:
     """What takes most of a decode step, or what keeps clients waiting."""
     waiting = question.load.scenario == "closed_loop" and question.load.amount > solution.largest_batch
     if waiting:
         return "the engine's largest batch" if solution.limited_by_engine else "KV room"
-    terms = {name: float(s[0]) for name, s in solution.decode_terms(question.lengths).items()}
-    return max(terms, key=lambda name: terms[name])
+    return terms[0].name
 
 
-def decode_terms(question: EstimateQuestion, solution: EstimateSolution) -> list[ExplainedTerm]:
+def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of one decode step by operator, largest first."""
     terms: dict[str, FloatArray] = solution.decode_terms(question.lengths)
     ordered = sorted(terms.items(), key=lambda item: -float(item[1][0]))
-    grade = Grade(int(grades(solution.model)[0])).label
     return [
         ExplainedTerm(name=name, value=float(seconds[0]), unit="s", formula=_formula(name), grade=grade)
         for name, seconds in ordered

@@ -1,0 +1,72 @@
+"""One configuration: what is computed once, what together, and where arrivals settle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpufleet.api.estimates import calibration_of, checked_lengths, configured
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.candidates import Candidates
+from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
+from gpufleet.optimize.replicas import MemoryModel, room, row_of
+from gpufleet.performance.serving import Client, cycle_s, phases, prompt_service_s, tpot_s
+from gpufleet.performance.step import StepModel
+
+ARCH = shipped_architecture("llama-3.1-8b")
+ENGINE = load_engine("vllm")
+LENGTHS = checked_lengths(1000, 200)
+
+
+def candidates() -> Candidates:
+    return configured(load_catalog(), ARCH, "H100", ENGINE, (1, None, 1, None, 1), None, None, None).candidates
+
+
+def solve(scenario: str, amount: float = np.inf) -> EstimateSolution:
+    question = EstimateQuestion(ARCH, candidates(), LENGTHS, Load(scenario, amount), Client())
+    return solve_estimate(question, calibration_of(load_catalog()))
+
+
+@pytest.mark.parametrize(
+    ("scenario", "amount", "evaluations"),
+    [("closed_loop", 16.0, 1), ("static_batch", 16.0, 1), ("full_queue", np.inf, 1), ("open_loop", 2.0, 3)],
+)
+def test_kernels_are_evaluated_once_for_all_loads_of_an_answer(
+    scenario: str, amount: float, evaluations: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an estimate takes is mostly the evaluation of kernels: `busy_loads` names what the equations ask for."""
+    evaluated, terms = [], StepModel.terms
+    monkeypatch.setattr(StepModel, "terms", lambda model, load: evaluated.append(load) or terms(model, load))
+    solve(scenario, amount).decode_terms(LENGTHS)
+    assert len(evaluated) == evaluations
+
+
+@pytest.mark.parametrize("rate", [0.001, 0.1, 1.0, 5.0, 15.0])
+def test_arrivals_settle_where_the_batch_carries_them(rate: float) -> None:
+    solution = solve("open_loop", rate)
+    assert solution.serving is not None
+    model, batch = solution.model, solution.serving.batch
+    at = phases(model, batch, LENGTHS)
+    carried = batch / cycle_s(prompt_service_s(model, at), tpot_s(model, at, batch, LENGTHS), LENGTHS)
+    assert carried[0] == pytest.approx(rate, rel=1e-5)
+
+
+def test_the_rooms_of_two_contexts_are_those_of_each() -> None:
+    one = candidates()
+    both = MemoryModel.build(ARCH, one.take(np.zeros(2, dtype=np.int64))).room(LENGTHS, np.array([1200.0, 1100.0]))
+    for row, context in enumerate((1200.0, 1100.0)):
+        alone, found = room(ARCH, one, LENGTHS, context), row_of(both, row)
+        assert found.largest_batch.tolist() == alone.largest_batch.tolist()
+        assert found.budget.verdict.tolist() == alone.budget.verdict.tolist()
+        assert found.budget.total_bytes.high.tolist() == alone.budget.total_bytes.high.tolist()
+
+
+def test_a_replica_is_read_once_and_asked_often() -> None:
+    assert candidates() is candidates()
+    assert solve("closed_loop", 16.0) is not solve("closed_loop", 16.0)
+    near, far = solve("closed_loop", 1.0).serving, solve("closed_loop", 64.0).serving
+    assert near is not None
+    assert far is not None
+    assert far.tpot_s > near.tpot_s
