@@ -24,10 +24,15 @@ def page_as_markdown(page: Page) -> str:
 def table_as_markdown(table: Table) -> str:
     """A pipe table with every column that people read."""
     columns = [column for column in table.columns if column.where != "data"]
-    parts = [f"### {escaped(table.title)}" if table.title else ""]
+    parts = [f"### {escaped(table.title)}" if table.title else "", fenced(table.drawing)]
     parts.append("\n".join(pipe_lines(table, columns)) if table.rows else escaped(table.empty))
     parts.append("\n".join(f"- {escaped(note.strip())}" for note in table.notes))
     return "\n\n".join(part for part in parts if part)
+
+
+def fenced(drawing: Sequence[str]) -> str:
+    """Lines that keep their columns, and that nothing in them can end early."""
+    return "\n".join(["```text", *(printable(text).replace("`", "'") for text in drawing), "```"]) if drawing else ""
 
 
 def pipe_lines(table: Table, columns: Sequence[Column]) -> list[str]:

@@ -22,7 +22,7 @@ class Column:
 
     `show` turns the value into text. The higher the `priority` number, the sooner a narrow page leaves the
     column out; 0 always stays. `where` keeps a column to text and markdown, or to CSV. A cell that `wraps` goes on
-    below itself where others are cut.
+    below itself where others are cut; one that stands `below` has lines of its own under its row, without a header.
     """
 
     key: str
@@ -32,11 +32,15 @@ class Column:
     priority: int = 0
     where: Literal["everywhere", "text", "data"] = "everywhere"
     wraps: bool = False
+    below: bool = False
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown."""
+    """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown.
+
+    The lines of `drawing` stand above the rows as they are.
+    """
 
     columns: Sequence[Column]
     rows: Sequence[Row]
@@ -44,6 +48,7 @@ class Table:
     notes: Sequence[str] = ()
     chosen: int | None = None
     empty: str = "none"
+    drawing: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from itertools import zip_longest
 from gpufleet.report.page import Column, Page, Row, Table
 
 GAP = "  "
-MARK, NO_MARK = "> ", "  "
+MARK, NO_MARK, BELOW = "> ", "  ", "  "
 NARROWEST_CELL, NARROWEST_WRAP = 6, 16
 ELLIPSIS = "…"
 
@@ -36,10 +36,11 @@ def table_as_text(table: Table, width: int) -> str:
     """Aligned columns; on a narrow page the least important columns are left out, and that is said."""
     if not table.rows:
         return "\n".join(wrapped(part, width) for part in (table.title, table.empty, *table.notes) if part)
-    written = [written_column(column, table) for column in table.columns if column.where != "data"]
+    written = [written_column(c, table) for c in table.columns if c.where != "data" and not c.below]
     shown = columns_that_fit(written, width - margin_width(table))
     dropped = [w.column.header for w in written if w not in shown]
     parts = [wrapped(table.title, width)] if table.title else []
+    parts += [printable(text)[:width] for text in table.drawing]
     parts += grid(table, shown, width)
     if dropped:
         parts.append(wrapped(f"Not shown at this width: {', '.join(dropped)}.", width))
@@ -86,17 +87,26 @@ def grid(table: Table, shown: Sequence[WrittenColumn], width: int) -> list[str]:
     columns = [w.column for w in shown]
     header = margin + line([c.header for c in columns], columns, widths)
     rule = margin + GAP.join("-" * w for w in widths)
-    rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths)]
+    rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths, width)]
     return [text.rstrip()[:width] for text in (header, rule, *rows)]
 
 
-def row_lines(table: Table, index: int, shown: Sequence[WrittenColumn], widths: Sequence[int]) -> list[str]:
+def row_lines(
+    table: Table, index: int, shown: Sequence[WrittenColumn], widths: Sequence[int], page_width: int
+) -> list[str]:
     """One row: a line, or as many as its longest wrapping cell needs."""
     columns = [w.column for w in shown]
     cells = [cell_lines(w.cells[index], w.column, room) for w, room in zip(shown, widths, strict=True)]
     lines = [line(part, columns, widths) for part in zip_longest(*cells, fillvalue="")]
     margins = [mark(table, index), *(" " * margin_width(table) for _ in lines[1:])]
-    return [margin + text for margin, text in zip(margins, lines, strict=True)]
+    own_lines = [margin + text for margin, text in zip(margins, lines, strict=True)]
+    return own_lines + lines_below(table, index, page_width)
+
+
+def lines_below(table: Table, index: int, width: int) -> list[str]:
+    """The cells that stand under their row, indented."""
+    cells = [cell(column, table.rows[index]) for column in table.columns if column.below]
+    return [text for shown in cells if shown for text in wrapped(BELOW + shown, width).splitlines()]
 
 
 def cell_lines(text: str, column: Column, width: int) -> list[str]:
