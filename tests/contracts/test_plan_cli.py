@@ -6,6 +6,7 @@ import csv
 import io
 import json
 import math
+import re
 import subprocess
 import sys
 import time
@@ -236,10 +237,12 @@ def test_a_batch_without_room_is_refused(ask: Ask) -> None:
     assert "TTFT" not in text
 
 
-def test_the_operators_of_an_explained_step_add_up(ask: Ask) -> None:
+def test_the_operations_of_an_explained_step_add_up(ask: Ask) -> None:
     lines = ask(*ESTIMATE, "--concurrency", "64", "--explain")[1].splitlines()
-    rows = [line for line in lines if "%  " in line or line.endswith("100%")]
-    shown = [int(line[: line.index("%")].split()[-2].replace(",", "")) for line in rows]
+    first = next(i for i, line in enumerate(lines) if line.startswith("operation ")) + 2
+    last = next(i for i, line in enumerate(lines) if line.startswith("all kernels "))
+    rows = [line for line in lines[first : last + 1] if not line.startswith("  ")]
+    shown = [float(re.split(r"\s{2,}", row)[1].replace(",", "")) for row in rows]
     assert shown[-1] == pytest.approx(sum(shown[:-1]), abs=len(shown))
 
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.architecture.precision_labels import weight_format
-from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -37,6 +37,7 @@ from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client, Lengths
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
+from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
 
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
@@ -64,12 +65,14 @@ def estimate(
     stream_interval: float | None = None,
     length_spread: float = 1.0,
     instance: str | None = None,
+    explain: bool = False,
     catalog: Catalog | None = None,
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
     `full_queue`: as much as the engine takes. `waves`, `stream_interval` and `length_spread` describe the client.
+    `explain` adds the steps by operation, and what would be faster.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
@@ -93,7 +96,11 @@ def estimate(
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, precision, kv_precision)
     notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
-    return serving_estimate(question, solution, inputs, notes)
+    answer = serving_estimate(question, solution, inputs, notes)
+    if not explain:
+        return answer
+    reasons = explanation(question, solution, calibration_of(tables), curve_names())
+    return answer.model_copy(update={"explanation": reasons})
 
 
 @dataclass(frozen=True, eq=False)

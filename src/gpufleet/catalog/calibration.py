@@ -161,6 +161,12 @@ def read_tables(operator: str) -> TableFile:
     )
 
 
+def curve_names() -> Mapping[str, Sequence[str]]:
+    """Whose measurements each table is, by operator: 'H100-SXM bf16', 'L40S pcie'."""
+    names = {operator: [" ".join(key) for key in read_tables(operator).rows] for operator in OPERATORS}
+    return {**names, "collectives": [" ".join(key) for key in _collective_keys(read_tables("collectives"))]}
+
+
 def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> OperatorTables:
     tables = read_tables(operator)
     picks = [[_pick(operator, tables, a, loans[a.name], p) for p in PRECISIONS.values()] for a in accelerators]

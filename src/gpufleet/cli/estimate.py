@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Optional
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from gpufleet.cli.emit import emit, format_of
+from gpufleet.cli.emit import emit, format_of, page_width, refuse_targets, write_whole
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, answer_tokens, verb
-from gpufleet.errors import Infeasible
+from gpufleet.cli.output_stream import remark
+from gpufleet.errors import Infeasible, UsageError
+
+if TYPE_CHECKING:
+    from gpufleet.report.page import Page
+    from gpufleet.results.estimate import ServingEstimate
 
 app = verb()
 
@@ -58,6 +64,13 @@ InstanceOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--instance", metavar="NAME", help="Use the link of this machine, such as g6e.12xlarge."),
 ]
+RooflineOption = Annotated[
+    bool, typer.Option("--roofline", help="Draw both steps under the peaks of a GPU, in characters.")
+]
+PictureOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--picture", metavar="OUT.svg", help="Also draw the roofline as a picture."),
+]
 
 
 @app.command()
@@ -80,14 +93,17 @@ def estimate(
     engine_version: VersionOption = None,
     instance: InstanceOption = None,
     explain: ExplainOption = False,
+    roofline: RooflineOption = False,
+    picture: PictureOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """TTFT, TPOT and tokens per second of one copy of MODEL under exactly one load, with ranges and a grade."""
     from gpufleet.api.estimates import estimate as estimate_serving
-    from gpufleet.report.estimate import estimate_page, estimate_rows_page
     from gpufleet.units import parse_count, parse_rate, parse_tokens
 
+    chosen = output or format_of(out_file)
+    refuse_picture(picture, out_file, model)
     result = estimate_serving(
         model,
         gpus,
@@ -101,7 +117,36 @@ def estimate(
         precision=precision, kv_precision=kv_precision,
         engine=engine, engine_version=engine_version,
         instance=instance,
+        explain=explain or roofline or picture is not None,
     )  # fmt: skip
-    is_rows = (output or format_of(out_file)) is OutputFormat.CSV
-    emit(result, estimate_rows_page(result) if is_rows else estimate_page(result, explain=explain), output, out_file)
+    write_picture(result, picture)
+    emit(result, page_of(result, chosen, explain, roofline), output, out_file)
     return 0 if result.is_held else Infeasible.exit_code
+
+
+def refuse_picture(picture: str | None, out_file: str | None, model: str) -> None:
+    """A picture is an SVG file that can be written, and not where the answer goes or the model is read."""
+    if picture is None:
+        return
+    if Path(picture).suffix.lower() != ".svg":
+        raise UsageError("--picture draws SVG alone", found=picture, expected="a file name that ends in .svg")
+    refuse_targets([picture, None if out_file == "-" else out_file], [model])
+
+
+def write_picture(result: ServingEstimate, picture: str | None) -> None:
+    """The roofline as a file of its own."""
+    if picture is None:
+        return
+    from gpufleet.report.estimate import estimate_roofline_svg
+
+    write_whole(Path(picture), estimate_roofline_svg(result))
+    remark(f"wrote {picture}")
+
+
+def page_of(result: ServingEstimate, chosen: OutputFormat, explain: bool, roofline: bool) -> Page:
+    """What is shown: the figures alone in CSV."""
+    from gpufleet.report.estimate import estimate_page, estimate_rows_page
+
+    if chosen is OutputFormat.CSV:
+        return estimate_rows_page(result)
+    return estimate_page(result, explain=explain, roofline=roofline, width=page_width())

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from gpufleet.report.explanation import explanation_tables
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration
 from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.roofline import chart_of, roofline_table
+from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.units import MICROSECOND
 
+DRAWING_WIDTH = 80
 LOADS = {
     "closed_loop": "{load} concurrent clients",
     "open_loop": "{load} requests/s",
@@ -24,12 +27,22 @@ MEANING = {
 LIMITS = ("KV room", "the engine's largest batch")
 
 
-def estimate_page(result: ServingEstimate, *, explain: bool = False) -> Page:
-    """Headline, what binds, figures; on request the decode step by operator and the inputs."""
+def estimate_page(
+    result: ServingEstimate, *, explain: bool = False, roofline: bool = False, width: int = DRAWING_WIDTH
+) -> Page:
+    """Headline, what binds, figures; on request both steps by operation, what is faster, inputs, and a drawing."""
     tables = [why_table(result), figures_table(result)] if result.is_held else []
-    if explain:
-        tables += [step_table(result), inputs_table(result)]
+    if explain and result.explanation is not None:
+        tables += [*explanation_tables(result.explanation, result.num_gpus), inputs_table(result)]
+    if roofline and result.explanation is not None:
+        tables.append(roofline_table(chart_of(result.explanation), width))
     return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
+
+
+def estimate_roofline_svg(result: ServingEstimate) -> str:
+    """The drawing as a document of its own; the result must be explained."""
+    assert result.explanation is not None, "a roofline is drawn of an explained estimate"
+    return roofline_svg(chart_of(result.explanation), f"Roofline: {subject(result)}, {load_text(result)}")
 
 
 def estimate_rows_page(result: ServingEstimate) -> Page:
@@ -131,32 +144,6 @@ def per_gpu(figure: Figure, num_gpus: int) -> Figure:
 def figure_row(name: str, figure: Figure, shown: str) -> Row:
     """The cells of one figure."""
     return {"figure": name, "shown": shown, **figure.model_dump()}
-
-
-def step_table(result: ServingEstimate) -> Table:
-    """Kernel time of one decode step by operator."""
-    total_s = sum(term.value for term in result.terms)
-    columns = [
-        Column("name", "operator"),
-        Column("us", "µs", align="right"),
-        Column("share", "share", align="right"),
-        Column("formula", "formula", wraps=True),
-    ]
-    rows = [
-        {
-            "name": term.name,
-            "us": count(term.value / MICROSECOND),
-            "share": percent(term.value / total_s),
-            "formula": term.formula,
-        }
-        for term in result.terms
-    ]
-    rows.append({"name": "all kernels", "us": count(total_s / MICROSECOND), "share": "100%", "formula": ""})
-    note = (
-        "TPOT is the kernels as the engine runs them, its own time between steps, and the prompts of other requests "
-        f"in the same steps: {time_text(result.tpot_s)}."
-    )
-    return Table(columns, rows, f"One decode step of {amount(result.batch)} sequences, all layers", [note])
 
 
 def inputs_table(result: ServingEstimate) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.explanation import Explanation
 
 
 class ServingEstimate(Result):
@@ -11,6 +12,7 @@ class ServingEstimate(Result):
     `scenario` is one of closed_loop (a fixed number of clients), open_loop (Poisson arrivals at a rate),
     static_batch (one batch, prefilled together) and full_queue (the queue never empties). `latency_s` runs from
     arrival to the last token. `verdict` is the memory verdict; `batch` the sequences that decode together.
+    `explanation` is there where it was asked for.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -36,6 +38,7 @@ class ServingEstimate(Result):
     binding_limit: str
     terms: list[ExplainedTerm] = []
     notes: list[str] = []
+    explanation: Explanation | None = None
 
     @property
     def is_held(self) -> bool:

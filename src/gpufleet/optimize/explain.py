@@ -1,0 +1,165 @@
+"""What adds up to TPOT and TTFT: kernels, the engine around them, other requests, and waiting."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.performance.serving import (
+    Serving,
+    engine_step_s,
+    flushed_tokens,
+    idle_ttft_s,
+    lone_ttft_s,
+    phases,
+)
+from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.units import MICROSECOND, MILLISECOND
+
+
+@dataclass(frozen=True)
+class TimePart:
+    """Seconds of a named part of a total, with its formula in numbers."""
+
+    name: str
+    seconds: float
+    formula: str
+
+
+@dataclass(frozen=True)
+class TimeAccount:
+    """One engine step and the parts that make a latency of it; the parts sum to `total_s`."""
+
+    load: StepLoad
+    kernels_s: float
+    total_s: float
+    parts: tuple[TimePart, ...]
+
+
+def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
+    """TPOT: one decode step of the solved batch, the prompts of neighbours, and what streaming holds back.
+
+    TPOT = (k kernels + o_step + o_layer layers + prompts per step x what one adds) (1 - held back)   [s]
+    """
+    q, model, serving = question, solution.model, served(solution)
+    load = StepLoad(serving.batch, q.lengths.mean_decode_context_tokens)
+    kernels = model.seconds(load)
+    step_s = float(engine_step_s(model, kernels)[0])
+    total_s = float(serving.tpot_s[0])
+    per_token_s = total_s / _streamed_ratio(q, model)
+    parts = [
+        TimePart("kernels", float(kernels[0]), "the operations above"),
+        *_engine_parts(model, float(kernels[0]), step_s),
+        *_neighbour_parts(q, model, serving.batch, per_token_s - step_s),
+        TimePart("tokens that come with the first", total_s - per_token_s, "streamed before the clock starts"),
+    ]
+    return TimeAccount(load, float(kernels[0]), total_s, _that_count(parts, total_s))
+
+
+def served(solution: EstimateSolution) -> Serving:
+    """The steady state of a candidate that fits."""
+    assert solution.serving is not None, "only a candidate that fits has an estimate"
+    return solution.serving
+
+
+def _streamed_ratio(question: EstimateQuestion, model: StepModel) -> float:
+    """Share of the later tokens that clients see come one by one."""
+    if question.load.scenario != "closed_loop":
+        return 1.0
+    later = max(float(question.lengths.output_tokens) - 1, 1.0)
+    flushed = float(flushed_tokens(model, question.client, question.lengths)[0])
+    return max(later - flushed, 0.0) / later or 1.0
+
+
+def _engine_parts(model: StepModel, kernels_s: float, step_s: float) -> list[TimePart]:
+    """The engine around the kernels of a decode step."""
+    c, layers = model.candidates, model.arch.num_layers
+    scale, step, layer = (
+        float(c.engine_constant(f"{name}")[0]) for name in ("decode_scale_ratio", "step_overhead_s", "layer_overhead_s")
+    )
+    parts = [
+        TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
+        TimePart("between steps", step, "scheduling, sampling, launch"),
+        TimePart("between layers", layer * layers, f"{layers} layers x {layer / MICROSECOND:.3g} µs"),
+    ]
+    rest_s = step_s - kernels_s - sum(part.seconds for part in parts)
+    return [*parts, TimePart("no less than half of the kernels", rest_s, "the least that a step takes")]
+
+
+def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatArray, seconds: float) -> list[TimePart]:
+    """Prompts of other requests in the same steps."""
+    if question.load.scenario == "static_batch":
+        return [TimePart("prompts of other requests", seconds, "")]
+    extra_s = float(phases(model, batch, question.lengths).prompt_extra_s[0])
+    each = seconds / extra_s if extra_s > 0 else 0.0
+    formula = f"{each:.3g} prompts per step x {extra_s / MILLISECOND:.3g} ms"
+    return [TimePart("prompts of other requests", seconds, formula)]
+
+
+def _that_count(parts: list[TimePart], total_s: float) -> tuple[TimePart, ...]:
+    """The parts that are not nothing."""
+    return tuple(part for part in parts if abs(part.seconds) > 1e-9 * abs(total_s))  # not a conversion
+
+
+def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
+    """TTFT: the prefill of a prompt (of all prompts of a static batch), the engine, running steps, and waiting.
+
+    TTFT = k_p kernels + h layers + a + b input_tokens + running steps + wait   [s]
+    """
+    q, model, serving = question, solution.model, served(solution)
+    prompts = serving.batch if q.load.scenario == "static_batch" else np.ones(1)
+    load = StepLoad(np.zeros(1), 1.0, prompts, q.lengths.input_tokens)
+    kernels_s = float(model.seconds(load)[0])
+    lone_s, total_s = float(lone_ttft_s(model, q.lengths, prompts)[0]), float(serving.ttft_s[0])
+    parts = [
+        TimePart("kernels", kernels_s, "the operations above"),
+        *_prefill_parts(q, model, kernels_s),
+        *_waiting_parts(q, solution, lone_s),
+    ]
+    rest_s = total_s - sum(part.seconds for part in parts)
+    parts.append(TimePart("other prompts first", rest_s, "the mean wait for prompts that came before"))
+    return TimeAccount(load, kernels_s, total_s, _that_count(parts, total_s))
+
+
+def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: float) -> list[TimePart]:
+    """The engine around a prefill."""
+    layers, tokens = model.arch.num_layers, float(question.lengths.input_tokens)
+
+    def constant(name: str) -> float:
+        return float(model.candidates.engine_constant(name)[0])
+
+    scale, layer, token = (constant(n) for n in ("prefill_scale_ratio", "prefill_layer_s", "token_overhead_s"))
+    return [
+        TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
+        TimePart("launching layers", layer * layers, f"{layers} layers x {layer / MICROSECOND:.3g} µs"),
+        TimePart("taking the request", constant("request_overhead_s"), "arrival, scheduling, first answer"),
+        TimePart("tokenising", token * tokens, f"{tokens:,.0f} tokens x {token / MICROSECOND:.3g} µs"),
+    ]
+
+
+def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_s: float) -> list[TimePart]:
+    """Steps that run already, a place in the batch, tokens held back."""
+    q, model, serving = question, solution.model, served(solution)
+    if q.load.scenario not in ("closed_loop", "open_loop"):
+        return []
+    at = phases(model, serving.batch, q.lengths)
+    idle_s = float(idle_ttft_s(model, at, np.array([lone_s]))[0])
+    step_s = float(at.decode_step_s[0])
+    running = (idle_s - lone_s) / step_s
+    parts = [
+        TimePart("steps that run already", idle_s - lone_s, f"{running:.3g} steps x {step_s / MILLISECOND:.3g} ms")
+    ]
+    if q.load.scenario == "open_loop":
+        return parts
+    waiting = q.load.amount - float(serving.batch[0])
+    rate = float(serving.requests_per_s[0])
+    flushed = float(flushed_tokens(model, q.client, q.lengths)[0])
+    per_token_s = float(serving.tpot_s[0]) / _streamed_ratio(q, model)
+    return [
+        *parts,
+        TimePart("a place in the batch", waiting / rate, f"{waiting:,.0f} clients / {rate:.3g} requests/s"),
+        TimePart("tokens held back by streaming", flushed * per_token_s, f"{flushed:.3g} tokens"),
+    ]

@@ -1,0 +1,230 @@
+"""An explanation as tables: each step by operation, what makes a latency of it, and what would be faster."""
+
+from __future__ import annotations
+
+from gpufleet.report.numbers import amount, count, percent, ranged_duration, significant
+from gpufleet.report.page import Column, Row, Table
+from gpufleet.results.explanation import Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
+from gpufleet.units import GB as GIGABYTE
+from gpufleet.units import GIGA, KB, MB, MEGA, MICROSECOND, MILLISECOND, PERCENT, TB, TERA
+
+LEAST_SHOWN = 0.5
+CURVES = {"measured": "{}", "transferred": "from {}", "roofline": "roofline, as {}", "seed rule": "rule, as {}"}
+BOUNDS = (
+    "bound: what sets the time: arithmetic (compute), memory (bandwidth), the link between GPUs, or the latency of a "
+    "kernel too small for any of them."
+)
+GOALS = {
+    "TPOT": "TPOT",
+    "latency": "latency to the last token, as clients wait for a place",
+    "throughput per GPU": "tokens/s per GPU, as the queue never empties",
+}
+ALONE = "Each change alone, under the same load, by the same equations; percentages against what is asked about."
+CURVE_NOTE = "curve: the GPU and format whose kernels were measured; 'from': lent by another GPU or format."
+
+
+def explanation_tables(explanation: Explanation, num_gpus: int) -> list[Table]:
+    """The decode step, TPOT, the prefill, TTFT, and the changes."""
+    decode, prefill = explanation.decode, explanation.prefill
+    return [
+        operations_table(decode, decode_title(decode, num_gpus)),
+        account_table(decode),
+        operations_table(prefill, prefill_title(prefill, num_gpus)),
+        account_table(prefill),
+        changes_table(explanation),
+    ]
+
+
+def decode_title(step: ExplainedStep, num_gpus: int) -> str:
+    """Which step is explained."""
+    return (
+        f"Decode step on {one_gpu(num_gpus)}: {sequences(step.decoding, 'sequence')} at a mean context of "
+        f"{count(step.decode_context_tokens)} tokens"
+    )
+
+
+def prefill_title(step: ExplainedStep, num_gpus: int) -> str:
+    """Which prefill is explained."""
+    return f"Prefill on {one_gpu(num_gpus)}: {sequences(step.prompts, 'prompt')} of {count(step.prompt_tokens)} tokens"
+
+
+def one_gpu(num_gpus: int) -> str:
+    """The GPU whose time is shown."""
+    return "the GPU" if num_gpus == 1 else f"each of {num_gpus} GPUs"
+
+
+def sequences(number: float, noun: str) -> str:
+    """A number of things.
+
+    >>> sequences(1.0, "prompt"), sequences(64.0, "sequence")
+    ('1 prompt', '64 sequences')
+    """
+    return f"{amount(number)} {noun}{'' if number == 1 else 's'}"
+
+
+def operations_table(step: ExplainedStep, title: str) -> Table:
+    """Microseconds of every operation in the whole step, its formula in numbers below it."""
+    columns = [
+        Column("name", "operation", wraps=True),
+        Column("us", "µs", align="right"),
+        Column("share", "share", align="right"),
+        Column("bound", "bound"),
+        Column("curve", "curve", wraps=True, priority=1),
+        Column("formula", "formula", below=True),
+    ]
+    rows = [operation_row(operation) for operation in step.operations]
+    rows.append({"name": "all kernels", "us": microseconds(step.kernels_s), "share": "100%", **NO_DETAIL})
+    return Table(columns, rows, title, [BOUNDS, CURVE_NOTE] if step.total == "TPOT" else [])
+
+
+NO_DETAIL = {"bound": "", "curve": "", "formula": ""}
+
+
+def operation_row(operation: ExplainedOperation) -> Row:
+    """The cells of one operation."""
+    return {
+        "name": operation.name,
+        "us": microseconds(operation.seconds),
+        "share": share(operation.share_ratio),
+        "bound": operation.bound,
+        "curve": CURVES[operation.grade].format(operation.curve),
+        "formula": formula(operation),
+    }
+
+
+def share(ratio: float) -> str:
+    """A share in whole percent; what is less than one is not nothing.
+
+    >>> share(0.47), share(0.002)
+    ('47%', '<1%')
+    """
+    return "<1%" if 0 < ratio * PERCENT < LEAST_SHOWN else percent(ratio)
+
+
+def microseconds(seconds: float) -> str:
+    """A time in microseconds, without its unit.
+
+    >>> microseconds(0.0055341), microseconds(1.234e-6)
+    ('5,534', '1.23')
+    """
+    return significant(seconds / MICROSECOND)
+
+
+def formula(operation: ExplainedOperation) -> str:
+    """count x seconds each: (work at peak + fixed) x slowdown, with the numbers put in; and the shape."""
+    o = operation
+    once = f"({work(o)} + {amount(o.fixed_s / MICROSECOND)} µs) x {o.slowdown_ratio:.2f}"
+    return f"{o.count} x {microseconds(o.seconds_each)} µs: {once}; {shape(o)}"
+
+
+def work(operation: ExplainedOperation) -> str:
+    """What takes longest at peak: arithmetic, memory or link."""
+    o = operation
+    if o.peak_flop_per_s and o.flop / o.peak_flop_per_s >= o.roofline_s:
+        return f"{scaled(o.flop, 'flop')} / {significant(o.peak_flop_per_s / TERA)} Tflop/s"
+    return f"{scaled(o.moved_bytes, 'B')} / {scaled(o.bytes_per_s, 'B')}/s"
+
+
+def scaled(number: float, unit: str) -> str:
+    """A quantity with the prefix that leaves one to three digits before the point.
+
+    >>> scaled(119.5e6, "B"), scaled(15.03e9, "flop")
+    ('120 MB', '15.0 Gflop')
+    """
+    prefixes = {"B": ((TB, "T"), (GIGABYTE, "G"), (MB, "M"), (KB, "k"))}
+    steps = prefixes.get(unit, ((TERA, "T"), (GIGA, "G"), (MEGA, "M"), (KB, "k")))
+    size, prefix = next(((size, prefix) for size, prefix in steps if number >= size), (1.0, ""))
+    return f"{significant(number / size)} {prefix}{unit}"
+
+
+def shape(operation: ExplainedOperation) -> str:
+    """The dimensions of one run: a product as its two matrices, anything else by the names of its dimensions."""
+    size = operation.shape
+    if {"m", "n", "k"} <= set(size):
+        m, n, k = (dimension(size[name]) for name in "mnk")
+        return f"[{m} x {k}] [{k} x {n}]"
+    named = (scaled(value, "B") if label == "bytes" else f"{label} {dimension(value)}" for label, value in size.items())
+    return ", ".join(named)
+
+
+def dimension(number: float) -> str:
+    """A dimension as engineers write it: whole, without separators.
+
+    >>> dimension(8192.0), dimension(222.4)
+    ('8192', '222.4')
+    """
+    return f"{number:.0f}" if number == round(number) else f"{number:.1f}"
+
+
+def account_table(step: ExplainedStep) -> Table:
+    """How kernel time becomes a latency: the parts, summing to it; in milliseconds from a second on."""
+    unit, scale = ("µs", MICROSECOND) if step.total_s < 1 else ("ms", MILLISECOND)
+    columns = [
+        Column("name", f"what makes the {step.total}"),
+        Column("time", unit, align="right"),
+        Column("share", "share", align="right"),
+        Column("formula", "as", wraps=True),
+    ]
+    rows: list[Row] = [
+        {
+            "name": part.name,
+            "time": significant(part.value / scale),
+            "share": share(part.value / step.total_s),
+            "formula": part.formula,
+        }
+        for part in step.parts
+    ]
+    rows.append({"name": step.total, "time": significant(step.total_s / scale), "share": "100%", "formula": ""})
+    return Table(columns, rows)
+
+
+def changes_table(explanation: Explanation) -> Table:
+    """What would be faster, and what it takes."""
+    columns = [
+        Column("name", "change", wraps=True),
+        Column("time", "latency" if explanation.goal == "latency" else "TPOT", align="right"),
+        Column("per_gpu", "tokens/s per GPU", align="right"),
+        Column("cost", "takes", wraps=True),
+    ]
+    rows = [change_row(change, explanation.goal) for change in explanation.changes]
+    notes = [*tried_line(explanation), ALONE]
+    return Table(columns, rows, f"To be faster, by {GOALS[explanation.goal]}", notes, empty="Nothing gains 2%.")
+
+
+def tried_line(explanation: Explanation) -> list[str]:
+    """The changes that gain less, or nothing."""
+    shown = {change.name for change in explanation.changes}
+    others = [f"{c.name} {against(goal_ratio(c, explanation.goal))}" for c in explanation.tried if c.name not in shown]
+    return [f"Also tried: {', '.join(others)}."] if others else []
+
+
+def goal_ratio(change: Change | TriedChange, goal: str) -> float:
+    """The figure that counts, as a ratio to what it is."""
+    ratios = {"TPOT": change.tpot_ratio, "latency": change.latency_ratio}
+    return ratios.get(goal, change.throughput_per_gpu_ratio)
+
+
+def change_row(change: Change, goal: str) -> Row:
+    """The cells of one change."""
+    by_latency = goal == "latency"
+    time, ratio = (change.latency_s, change.latency_ratio) if by_latency else (change.tpot_s, change.tpot_ratio)
+    return {
+        "name": change.name,
+        "time": f"{ranged_duration(time.value, time.low, time.high)} {against(ratio)}",
+        "per_gpu": f"{amount_of(change)} {against(change.throughput_per_gpu_ratio)}",
+        "cost": change.cost,
+    }
+
+
+def amount_of(change: Change) -> str:
+    """Output tokens per second and GPU."""
+    return significant(change.output_tokens_per_s_per_gpu.value)
+
+
+def against(ratio: float) -> str:
+    """A ratio as the difference to what is.
+
+    >>> against(0.67), against(1.4), against(1.0)
+    ('-33%', '+40%', '+0%')
+    """
+    return f"{(ratio - 1) * PERCENT:+.0f}%".replace("-0%", "+0%")
