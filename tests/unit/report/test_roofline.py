@@ -9,6 +9,8 @@ import pytest
 
 from gpufleet.api.estimates import estimate
 from gpufleet.report.estimate import estimate_page, estimate_roofline_svg
+from gpufleet.report.formats import page_as_markdown
+from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.roofline import Chart, chart_of, drawn_lines, roofline_table
 from gpufleet.report.text import page_as_text
 from gpufleet.results.estimate import ServingEstimate
@@ -98,3 +100,20 @@ def test_a_hostile_name_stays_text() -> None:
     root = ElementTree.fromstring(estimate_roofline_svg(found))
     assert not list(root.iter(f"{SVG}script"))
     assert len(root.findtext(f"{SVG}title") or "") < 100
+
+
+def test_markdown_keeps_the_columns_of_the_drawing() -> None:
+    page = estimate_page(explained(QUESTIONS[0]), explain=True, roofline=True)
+    fenced = page_as_markdown(page).split("```text\n")[1].split("\n```")[0]
+    assert fenced.splitlines() == drawn_lines(chart(QUESTIONS[0]), 80)
+
+
+def test_a_cell_below_its_row_has_lines_of_its_own_in_text_and_a_column_in_markdown() -> None:
+    columns = [Column("name", "name"), Column("detail", "detail", below=True)]
+    page = Page(
+        "", [Table(columns, [{"name": "a", "detail": "x " * 30}, {"name": "b", "detail": ""}], drawing=["` |"])]
+    )
+    text = page_as_text(page, 40).splitlines()
+    assert text == ["` |", "name", "----", "a", "  " + " ".join("x" * 19), "  " + " ".join("x" * 11), "b"]
+    assert "| name | detail |" in page_as_markdown(page)
+    assert "' |" in page_as_markdown(page)
