@@ -30,7 +30,7 @@ from pathlib import Path
 
 import numpy as np
 
-from aiconfigurator_questions import SYSTEMS, aiconfigurator_question, backend_of
+from aiconfigurator_questions import SYSTEMS, Choices, aiconfigurator_question, backend_of
 from gpufleet.accuracy.conditions import layout_of
 from gpufleet.accuracy.serving_points import why_not_scored
 from gpufleet.catalog.models import shipped_architecture
@@ -84,7 +84,8 @@ def main() -> int:
     options = parsed_options()
     questions = draw(options.questions)
     with tempfile.TemporaryDirectory() as folder:
-        asked = [aiconfigurator_question(q.row, Path(folder), options.context_budget) for q in questions]
+        choices = Choices(options.context_budget, options.stated_gemm)
+        asked = [aiconfigurator_question(q.row, Path(folder), choices) for q in questions]
         seconds = ask_both(questions, options.aiconfigurator, asked)
         if options.left_out:
             ask_left_out(questions, Path(folder))
@@ -105,6 +106,11 @@ def parsed_options() -> argparse.Namespace:
         type=int,
         metavar="TOKENS",
         help="prompt tokens of one engine step that aiconfigurator is told (its default: one prompt); engines use 8192",
+    )
+    parser.add_argument(
+        "--stated-gemm",
+        action="store_true",
+        help="tell aiconfigurator the GEMM format of the row's column, where its checkpoint says another (fp8_block)",
     )
     parser.add_argument("--out", type=Path, help="write one CSV line per question")
     parser.add_argument(

@@ -26,6 +26,7 @@ SYSTEMS = {
 BACKENDS = {"trtllm": "trtllm", "tensorrt-llm": "trtllm", "vllm": "vllm", "sglang": "sglang"}
 FORMATS = {"fp16": "bfloat16", "bf16": "bfloat16"}
 ANY_LATENCY_MS = 1e9
+MXFP4_MODELS = ("gpt-oss-120b",)
 BLACKWELL_MXFP4 = {"moe_quant_mode": "w4a8_mxfp4_mxfp8"}
 
 
@@ -35,6 +36,18 @@ class Checkpoint:
 
     name: str
     has_formats: bool = True
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What aiconfigurator is told beyond its defaults.
+
+    `context_budget`: prompt tokens of one engine step (None: one prompt, its default). `stated_gemm`: the row's GEMM
+    format instead of the checkpoint's.
+    """
+
+    context_budget: int | None = None
+    stated_gemm: bool = False
 
 
 CHECKPOINTS = {
@@ -54,15 +67,12 @@ def backend_of(row: MeasurementRow) -> str:
     return BACKENDS.get(engine_of_row(row).name, "")
 
 
-def aiconfigurator_question(row: MeasurementRow, folder: Path, context_budget: int | None) -> dict[str, object]:
-    """What a row asks, as `aiconfigurator_worker.py` reads it.
-
-    `context_budget` is the prompt tokens of one engine step; None leaves it at aiconfigurator's default, one prompt.
-    """
+def aiconfigurator_question(row: MeasurementRow, folder: Path, choices: Choices) -> dict[str, object]:
+    """What a row asks, as `aiconfigurator_worker.py` reads it."""
     layout = layout_of(row, engine_of_row(row).name)
     ratio = row.number("mean_length_ratio") or 1.0
     arguments: dict[str, object] = {
-        **model_arguments(row, folder),
+        **model_arguments(row, folder, choices),
         "system_name": SYSTEMS[row.text("gpu_id")],
         "backend_name": backend_of(row),
         "backend_version": "current",
@@ -72,8 +82,8 @@ def aiconfigurator_question(row: MeasurementRow, folder: Path, context_budget: i
     if row.text("scenario") == "max_throughput":
         return {"ask": "search", "arguments": arguments | search_arguments(row, layout)}
     arguments |= estimate_arguments(row, layout)
-    if context_budget and arguments["mode"] == "agg":
-        arguments["ctx_tokens"] = step_tokens(arguments, context_budget)
+    if choices.context_budget and arguments["mode"] == "agg":
+        arguments["ctx_tokens"] = step_tokens(arguments, choices.context_budget)
     return {"ask": "estimate", "arguments": arguments}
 
 
@@ -93,7 +103,7 @@ def estimate_arguments(row: MeasurementRow, layout: StatedLayout) -> dict[str, o
 
 def step_tokens(arguments: Mapping[str, Any], context_budget: int) -> int:
     """The budget, where the other sequences of the batch have as many prompt tokens; at least one prompt."""
-    isl, others = arguments["isl"], arguments["batch_size"] - 1
+    isl, others = int(arguments["isl"]), int(arguments["batch_size"]) - 1
     return max(isl, min(context_budget, others * isl))
 
 
@@ -122,7 +132,7 @@ def is_moe(row: MeasurementRow) -> bool:
     return shipped_architecture(row.text("model_id")).is_moe
 
 
-def model_arguments(row: MeasurementRow, folder: Path) -> dict[str, object]:
+def model_arguments(row: MeasurementRow, folder: Path, choices: Choices) -> dict[str, object]:
     """The checkpoint that its package ships, else a folder with the model's config; formats that neither states.
 
     MXFP4 experts take activations in MXFP8 under TensorRT-LLM on Blackwell; the checkpoint alone does not say so.
@@ -130,7 +140,9 @@ def model_arguments(row: MeasurementRow, folder: Path) -> dict[str, object]:
     model = row.text("model_id")
     checkpoint = CHECKPOINTS.get((model, row.text("precision"))) or Checkpoint(config_folder(model, folder), False)
     formats = {} if checkpoint.has_formats else format_arguments(row)
-    if model == "gpt-oss-120b" and (backend_of(row), row.text("gpu_id")) == ("trtllm", "B200"):
+    if choices.stated_gemm and row.text("gemm_precision") and model not in MXFP4_MODELS:
+        formats |= {"gemm_quant_mode": row.text("gemm_precision")}
+    if model in MXFP4_MODELS and (backend_of(row), row.text("gpu_id")) == ("trtllm", "B200"):
         formats |= BLACKWELL_MXFP4
     return {"model_path": checkpoint.name, **formats}
 

@@ -12,6 +12,7 @@ import sys
 import time
 import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 LONGEST_REASON = 300
@@ -34,7 +35,9 @@ def answer(ask: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     try:
         return {"estimate": estimate, "search": search}[ask](arguments)
     except Exception as refusal:
-        return {"reason": f"{type(refusal).__name__}: {' '.join(str(refusal).split())}"[:LONGEST_REASON]}
+        folder = f"{Path(arguments['model_path']).parent}/"
+        words = " ".join(str(refusal).split()).replace(folder, "")
+        return {"reason": f"{type(refusal).__name__}: {words}"[:LONGEST_REASON]}
 
 
 def estimate(arguments: Mapping[str, Any]) -> dict[str, Any]:
