@@ -2,8 +2,8 @@
 
 Development only: no test runs it and nothing that is installed needs it. It takes a second environment,
 
-    python3 -m venv /tmp/aiconfigurator && /tmp/aiconfigurator/bin/pip install aiconfigurator==0.12.0
-    python benchmarks/against_aiconfigurator.py --aiconfigurator /tmp/aiconfigurator/bin/python --left-out
+    python3 -m venv build/aiconfigurator && build/aiconfigurator/bin/pip install aiconfigurator==0.12.0
+    python benchmarks/against_aiconfigurator.py --aiconfigurator build/aiconfigurator/bin/python --left-out
 
 and asks both for what rows of `measurements/` state: checkpoint, GPU, engine, layout, lengths, load.
 
