@@ -147,7 +147,7 @@ def _key() -> Iterator[str]:
     yield _text(LEFT_PX + 20, 63, "decode step")
     yield f'<rect class="prefill" x="{LEFT_PX + 112}" y="52" width="13" height="13"/>'
     yield _text(LEFT_PX + 132, 63, "prefill")
-    note = "area and %: share of its step, below 2% without a name; line: what one GPU can reach"
+    note = "area and %: share of its step, small ones without a name; line: what one GPU can reach"
     yield _text(LEFT_PX + 190, 63, note, "soft")
 
 
