@@ -7,6 +7,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from gpufleet.api.fits import fit
+from gpufleet.errors import UsageError
 
 Run = Callable[..., "CompletedProcess[str]"]
 
@@ -123,3 +124,23 @@ def test_ranks_of_a_stage_share_a_machine() -> None:
     result = fit("llama-3.3-70b", "H100:16")
     assert result.layout == "TP8/PP2"
     assert any(row.reason == "TP16 spans machines of 8 GPUs" for row in result.rejected)
+
+
+def test_what_only_todays_engine_holds_is_said_and_an_older_one_can_be_asked_for() -> None:
+    """vllm-project/vllm issue 27508: on one H100 the whole context is refused at 0.95 of the memory in October 2025."""
+    today = fit("gpt-oss-120b", "H100:1", "128k")
+    assert today.fits
+    assert "vLLM before 0.17 does not hold it: it kept more for itself." in today.notes
+    assert not fit("gpt-oss-120b", "H100:1", "128k", engine_version="0.11.0").fits
+    assert not any("before" in note for note in fit("llama-3.1-8b", "H100:1", "8k").notes)
+
+
+def test_the_405b_that_was_refused_does_not_fit() -> None:
+    """vllm-project/vllm issue 6746: no 131,072 tokens on 8 H100; the checkpoint had every KV head twice."""
+    asked = {"gpus": "H100:8", "context": "128k", "engine_version": "0.5.3"}
+    assert not fit("meta-llama/Meta-Llama-3.1-405B-Instruct-FP8", **asked).fits
+
+
+def test_a_version_without_a_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="not an engine version"):
+        fit("llama-3.1-8b", "H100:1", "8k", engine_version="newest")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.estimates import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.catalog.engine_eras import remembering, with_memory_era
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -20,7 +23,8 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import weight_refusal
 from gpufleet.memory.fit import ROUNDING
-from gpufleet.optimize.fit import FitQuestion, FitReport, fit_report
+from gpufleet.memory.overhead import memory_fractions
+from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult, fit_result
 from gpufleet.units import parse_tokens
@@ -36,12 +40,15 @@ def fit(
     context: str | float = "8k",
     *,
     engine: str = DEFAULT_ENGINE,
+    engine_version: str | None = None,
     precision: str | None = None,
     kv_precision: str = BF16.name,
     batch: int | None = None,
     catalog: Catalog | None = None,
 ) -> FitResult:
     """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
+
+    Without `engine_version` today's engine is meant, and a note says where older versions would not hold it.
 
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
     'fits'
@@ -54,7 +61,7 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=find_engine(engine),
+        engine=remembering(find_engine(engine), checked_version(engine_version)),
         weights=weight_format(arch, precision),
         kv=kv_format(kv_precision),
         context_tokens=parse_context(context),
@@ -64,7 +71,12 @@ def fit(
     kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
     notes = [*filter(None, [gpu.note]), *arch.notes, *fit_notes(question), *engine_notes(report)]
-    return fit_result(report, fit_inputs(question, precision, kv_precision, batch), notes)
+    if engine_version is None:
+        notes += older_version_notes(report)
+    inputs = fit_inputs(question, precision, kv_precision, batch)
+    if engine_version is not None:
+        inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
+    return fit_result(report, inputs, notes)
 
 
 def parse_context(text: str | float) -> float:
@@ -119,7 +131,7 @@ def fit_notes(question: FitQuestion) -> list[str]:
 def engine_notes(report: FitReport) -> list[str]:
     """A setting that the answer rests on, or the engines that would run what this one refuses."""
     q, chosen = report.question, report.chosen
-    default = q.engine.memory_fraction.value
+    default, _ = memory_fractions(q.engine, q.accelerator)
     if report.refusal:
         others = [e.title for e in load_engines().values() if not weight_refusal(e, q.accelerator, q.weights)]
         return [f"Engines that run {q.weights.name} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
@@ -127,6 +139,27 @@ def engine_notes(report: FitReport) -> list[str]:
         return []
     fraction = float(chosen.budget.memory_fraction)
     return [f"Fits with the memory fraction of {q.engine.title} raised from {default:.2f} to {fraction:.3f}."]
+
+
+def older_version_notes(report: FitReport) -> list[str]:
+    """Which earlier versions of the engine would not hold what today's does: they kept more for a profiled step."""
+    q, eras = report.question, report.question.engine.memory_eras
+    if report.refusal or report.chosen is None or not report.chosen.fits:
+        return []
+    short = [era for era in eras if not _holds(replace(q, engine=with_memory_era(q.engine, era)))]
+    return [f"{q.engine.title} before {short[-1].until} does not hold it: it kept more for itself."] if short else []
+
+
+def _holds(question: FitQuestion) -> bool:
+    best = best_placement(question)
+    return best is not None and best.fits
+
+
+def checked_version(version: str | None) -> str | None:
+    """A version that an engine could have; refuses a text without a number."""
+    if version is not None and not re.search(r"\d", version):
+        raise UsageError("not an engine version", found=version, expected="a version such as 0.11.2")
+    return version
 
 
 def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, batch: int | None) -> list[Input]:

@@ -16,6 +16,10 @@ ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a c
 GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.")]
 ContextOption = Annotated[str, typer.Option("--context", metavar="TOKENS", help="Prompt and answer: 8k, 32768.")]
 EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
+VersionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
+]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--precision", metavar="NAME", help="Weights: bf16, fp8, int4, ...; by default the checkpoint's own."),
@@ -33,6 +37,7 @@ def fit(
     gpus: GpusOption,
     context: ContextOption = "8k",
     engine: EngineOption = "vllm",
+    engine_version: VersionOption = None,
     precision: PrecisionOption = None,
     kv_precision: KvOption = "bf16",
     batch: BatchOption = None,
@@ -44,6 +49,15 @@ def fit(
     from gpufleet.api import fit as fit_model
     from gpufleet.report.fit import fit_page
 
-    result = fit_model(model, gpus, context, engine=engine, precision=precision, kv_precision=kv_precision, batch=batch)
+    result = fit_model(
+        model,
+        gpus,
+        context,
+        engine=engine,
+        engine_version=engine_version,
+        precision=precision,
+        kv_precision=kv_precision,
+        batch=batch,
+    )
     emit(result, fit_page(result, explain=explain), output, out_file)
     return 0 if result.fits else Infeasible.exit_code

@@ -15,7 +15,7 @@ from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
-from gpufleet.memory.overhead import EngineMemory, overhead_bytes
+from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
 from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.units import GIB
@@ -135,7 +135,8 @@ def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, 
         arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
     )
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
-    taken = activations.scaled(engine.profiled_share).beside(overhead).beside(loaded)
+    profiled = activations.scaled(engine.profiled_share)
+    taken = profiled.beside(overhead).beside(loaded).beside(driver_variation_bytes(engine))
     pool = kv_pool_bytes(engine, taken, needed, d.num_devices)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
@@ -201,6 +202,7 @@ def memory_terms(
     """Every part of one replica's budget with its formula and the numbers put in."""
     return [
         *weights_terms(arch, weights, layout),
+        *_loading_terms(engine, budget),
         _activation_term(engine, budget),
         _overhead_term(engine, layout, budget),
         _judged("graphs", budget.graph_bytes, "captured decode batches", engine.title, engine, engine.graph_bytes),
@@ -217,9 +219,23 @@ def _judged(name: str, band: Band, formula: str, inputs: str, engine: EngineProf
 
 def _activation_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
     logit, hidden, mlp = (engine.constants[name] for name in ("logit_bytes", "hidden_copies", "mlp_copies"))
-    formula = "max(tokens x 2 B x (hidden_copies h + mlp_copies x MLP width), rows x vocabulary x logit_bytes)"
+    formula = (
+        "max(tokens x 2 B x (hidden_copies h + mlp_copies x MLP width), rows x vocabulary x logit_bytes)"
+        " + expert buffers"
+    )
     inputs = f"{hidden.value:g} hidden_copies, {mlp.value:g} mlp_copies, {logit.value:g} B a logit"
     return _judged("activations", budget.activation_bytes, formula, inputs, engine, logit)
+
+
+def _loading_terms(engine: EngineProfile, budget: MemoryBudget) -> list[Term]:
+    """What weights take beyond their count; nothing where the engine's profile does not know."""
+    if "loaded_ratio" not in engine.constants:
+        return []
+    counted, ratio = float(budget.weights_bytes), engine.constants["loaded_ratio"]
+    slack = budget.loaded_bytes.map(lambda loaded: loaded - counted)
+    return [
+        _judged("loading", slack, "(counted + padding) x loaded_ratio - counted", f"{ratio.value:g}", engine, ratio)
+    ]
 
 
 def _overhead_term(engine: EngineProfile, layout: Layout, budget: MemoryBudget) -> Term:

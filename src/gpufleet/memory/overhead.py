@@ -200,11 +200,12 @@ def communication_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band
 
 
 def overhead_bytes(engine: EngineMemory, num_devices: Ints) -> Band:
-    """CUDA context and libraries, and communication buffers where a replica has more than one device.   [bytes]
-
-    What the driver keeps is out of the device already; how far that varies is in the range.
-    """
-    driver = engine.driver_bytes
-    varies = Band(driver.low - driver.expected, 0.0 * driver.expected, driver.high - driver.expected)
+    """CUDA context and libraries, and communication buffers where a replica has more than one device.   [bytes]"""
     joined = np.where(np.asarray(num_devices) > 1, 1.0, 0.0)
-    return engine.reserve_bytes.plus(varies).plus(engine.communication_bytes.scaled(joined))
+    return engine.reserve_bytes.plus(engine.communication_bytes.scaled(joined))
+
+
+def driver_variation_bytes(engine: EngineMemory) -> Band:
+    """How far what the driver keeps lies from what is taken off the device already.   [bytes]"""
+    driver = engine.driver_bytes
+    return Band(driver.low - driver.expected, 0.0 * driver.expected, driver.high - driver.expected)

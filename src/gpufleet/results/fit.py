@@ -122,7 +122,7 @@ def fit_result(report: FitReport, inputs: list[Input], notes: list[str]) -> FitR
 def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
     q, budget, floor = report.question, chosen.budget, report.tpot_floor_s
     parts = {
-        "weights": Band.exact(budget.weights_bytes),
+        "weights": budget.loaded_bytes,
         "KV cache of the users asked for" if q.batch else "KV cache of one user": Band.exact(budget.needed_kv_bytes),
         "activations": budget.activation_bytes,
         "graphs": budget.graph_bytes,
