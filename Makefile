@@ -13,7 +13,7 @@ help:
 	@echo "make test      set up and run lint, types, import contracts and tests"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
 	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
-	@echo "make bench     time the plan and count the configurations it rates"
+	@echo "make bench     time a plan and an estimate, count the configurations rated"
 	@echo "make size      installed size and number of packages"
 	@echo "make clean     remove .venv and caches"
 
@@ -45,6 +45,7 @@ accuracy: $(VENV)/installed.stamp
 
 bench: $(VENV)/installed.stamp
 	@$(BIN)/python benchmarks/plan_serve.py
+	@$(BIN)/python benchmarks/estimate.py
 
 size:
 	@$(PYTHON) tools/environment.py create build/size

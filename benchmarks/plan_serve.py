@@ -7,22 +7,19 @@ of different machines can be compared.
 
 from __future__ import annotations
 
-import statistics
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-
-import numpy as np
 
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import ServeRequest, serve_question
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.optimize.serve import ServeQuestion, solve_serve
+from unit_of_work import median_s, timed_unit_s
 
-MODEL, RUNS, MATRIX_SIZE = "llama-3.3-70b", 5, 1024
+MODEL = "llama-3.3-70b"
 SLO = "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s"
 PLAN = ["plan", "serve", MODEL, "--rate", "50/s", "--in", "1000", "--out", "300", "--slo", SLO]
 REQUEST = ServeRequest(MODEL, 50.0, 1000, 300, SLO)
@@ -30,8 +27,7 @@ REQUEST = ServeRequest(MODEL, 50.0, 1000, 300, SLO)
 
 def main() -> int:
     """Print one line per figure; 1 if the command fails."""
-    unit_s = median_s(lambda: matrix_product(MATRIX_SIZE))
-    print(f"one product of {MATRIX_SIZE} x {MATRIX_SIZE} float64 matrices: {unit_s * 1e3:.1f} ms = 1 unit")
+    unit_s = timed_unit_s()
     for words in (PLAN, ["--help"]):
         if not report_command(words, unit_s):
             return 1
@@ -71,26 +67,6 @@ def describe(name: str, question: ServeQuestion, configurations: int, seconds: f
         f"{name}: {configurations:,} configurations, {len(question.offers):,} offers, {seconds * 1e3:.0f} ms, "
         f"{rate:,.0f} configurations/s, {rate * unit_s:,.0f} per unit"
     )
-
-
-def matrix_product(size: int) -> float:
-    """The unit of work that times are compared with."""
-    numbers = np.random.default_rng(0).random((size, size))
-    start = time.perf_counter()
-    product = numbers @ numbers
-    elapsed = time.perf_counter() - start
-    assert product.shape == (size, size)
-    return elapsed
-
-
-def median_s(work: Callable[[], object]) -> float:
-    """Median seconds of `RUNS` runs; a run that returns its own seconds is taken at its word."""
-    seconds = []
-    for _ in range(RUNS):
-        start = time.perf_counter()
-        own = work()
-        seconds.append(own if isinstance(own, float) else time.perf_counter() - start)
-    return statistics.median(seconds)
 
 
 if __name__ == "__main__":
