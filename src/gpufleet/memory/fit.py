@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -71,13 +72,13 @@ class MemoryBudget:
     needed_kv_bytes: Floats
     attention_dp: Ints
 
-    @property
+    @cached_property
     def total_bytes(self) -> Band:
         """What the asked-for sequences need: weights, their KV, activations, graphs and overhead."""
         held = self.loaded_bytes.plus(Band.exact(self.needed_kv_bytes))
         return held.plus(self.activation_bytes).plus(self.graph_bytes).plus(self.overhead_bytes)
 
-    @property
+    @cached_property
     def spare_bytes(self) -> Band:
         """KV pool beyond what is asked for, capped by the card itself; negative where it does not fit."""
         total = self.total_bytes

@@ -13,7 +13,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.errors import DataMissing, Infeasible
 from gpufleet.memory.fit import MemoryBudget
-from gpufleet.optimize.replicas import MemoryModel, row_of
+from gpufleet.optimize.replicas import MemoryModel, budget_of
 from gpufleet.performance.foreseen import ForeseenSteps
 from gpufleet.performance.serving import (
     HIGHEST_LOAD_RATIO,
@@ -98,11 +98,10 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
     reserved = q.lengths.input_tokens + q.lengths.output_tokens
     context = q.lengths.mean_decode_context_tokens if q.load.scenario == "closed_loop" else reserved
     rooms = memory.room(q.lengths, np.array([reserved, context], dtype=np.float64))
-    least, space = row_of(rooms, 0), row_of(rooms, 1)
-    steps = ForeseenSteps.of(model)
-    largest = np.maximum(space.largest_batch, 1.0)
+    steps, budget = ForeseenSteps.of(model), budget_of(rooms, 0)
+    largest = np.maximum(rooms.largest_batch[1:], 1.0)
     solution = EstimateSolution(
-        steps, least.budget, float(largest[0]), bool(space.limited_by_engine[0]), serving=None, load_ratio=None
+        steps, budget, float(largest[0]), bool(rooms.limited_by_engine[1]), serving=None, load_ratio=None
     )
     if not solution.fits:
         return solution

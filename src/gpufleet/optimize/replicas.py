@@ -203,8 +203,8 @@ class MemoryModel:
         return Room(budget, np.minimum(held, admitted), held > admitted)
 
 
-def row_of(space: Room, row: int) -> Room:
-    """The room of one candidate, as arrays of one element."""
+def budget_of(space: Room, row: int) -> MemoryBudget:
+    """The budget of one candidate, as arrays of one element."""
     at = slice(row, row + 1)
 
     def taken(figure: Any) -> Any:
@@ -212,8 +212,7 @@ def row_of(space: Room, row: int) -> Room:
             return figure.map(taken)
         return figure[at] if np.ndim(figure) else figure
 
-    budget = MemoryBudget(**{f.name: taken(getattr(space.budget, f.name)) for f in fields(space.budget)})
-    return Room(budget, space.largest_batch[at], space.limited_by_engine[at])
+    return MemoryBudget(**{f.name: taken(getattr(space.budget, f.name)) for f in fields(space.budget)})
 
 
 def room(arch: Architecture, candidates: Candidates, lengths: Lengths, context_tokens: Floats) -> Room:

@@ -10,15 +10,34 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.performance.kernel_groups import KernelGroup
-from gpufleet.performance.layer_operators import OVER_PROMPTS
-from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.performance.step import Evaluated, StepLoad, StepModel, total_s
+
+
+@dataclass(frozen=True)
+class Foreseen:
+    """One load among `together`, of which it has some rows."""
+
+    load: StepLoad
+    shape: tuple[int, ...]
+    rows: slice
+    seconds: FloatArray
+    together: list[Evaluated]
+
+    @property
+    def evaluated(self) -> list[Evaluated]:
+        """The groups that this load runs."""
+        return [
+            (group, seconds[self.rows].reshape(*self.shape[:-1], len(group.parts), self.shape[-1]))
+            for group, seconds in self.together
+            if self.load.has_prefill or not group.is_of_prompts
+        ]
 
 
 @dataclass(frozen=True)
 class ForeseenSteps(StepModel):
     """A step model that remembers the loads it was told of; any other load is computed when it is asked for."""
 
-    known: dict[bytes, dict[str, FloatArray]] = field(default_factory=dict)
+    known: dict[bytes, Foreseen] = field(default_factory=dict)
     kernels: tuple[KernelGroup, ...] = ()
 
     @classmethod
@@ -42,24 +61,21 @@ class ForeseenSteps(StepModel):
         for i, load in enumerate(loads):
             for figure, column in zip(_figures(load), rows, strict=True):
                 column[ends[i] : ends[i + 1]].reshape(shapes[i])[...] = figure
-        terms = super().terms(StepLoad(*rows))
+        evaluated = super().evaluated(StepLoad(*rows))
+        seconds = total_s(evaluated)
         for i, load in enumerate(loads):
-            self.known[_key(load)] = {
-                name: seconds[ends[i] : ends[i + 1]].reshape(shapes[i])
-                for name, seconds in terms.items()
-                if name != OVER_PROMPTS or load.has_prefill
-            }
+            own = slice(ends[i], ends[i + 1])
+            self.known[_key(load)] = Foreseen(load, shapes[i], own, seconds[own].reshape(shapes[i]), evaluated)
 
-    def terms(self, load: StepLoad) -> dict[str, FloatArray]:
-        """Seconds by operator, remembered."""
-        key = _key(load)
-        if key not in self.known:
-            self.known[key] = super().terms(load)
-        return self.known[key]
+    def evaluated(self, load: StepLoad) -> list[Evaluated]:
+        """Every group of operators that the step runs, remembered."""
+        found = self.known.get(_key(load))
+        return super().evaluated(load) if found is None else found.evaluated
 
     def seconds(self, load: StepLoad) -> FloatArray:
-        """Seconds of the whole step."""
-        return np.asarray(sum(self.terms(load).values()), dtype=np.float64)
+        """Seconds of the whole step, remembered."""
+        found = self.known.get(_key(load))
+        return super().seconds(load) if found is None else found.seconds
 
 
 def _figures(load: StepLoad) -> tuple[Floats, ...]:

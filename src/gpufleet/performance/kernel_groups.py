@@ -126,9 +126,10 @@ class KernelGroup(ABC):
     def curves_of(self, part: int) -> Curves | CollectiveCurves | None:
         """The measured curves that a part takes its time from."""
 
-    def is_run(self, at: StepTokens) -> bool:
-        """Whether a step with these tokens holds the operators at all."""
-        return True
+    @property
+    def is_of_prompts(self) -> bool:
+        """Whether only steps that prefill run the operators."""
+        return False
 
     def is_executed(self, at: StepTokens) -> BoolArray | bool:
         """Candidates that execute them."""
@@ -140,13 +141,15 @@ class KernelGroup(ABC):
         curves = (self.curves_of(i) for i in range(len(self.parts)))
         return np.asarray(np.all([c.is_supported for c in curves if c is not None], axis=0))
 
-    def total_s(self, at: StepTokens) -> FloatArray:
-        """Seconds of all executions of all parts, per candidate."""
-        seconds = self.seconds(at)
-        if len(self.parts) == 1:
-            return np.asarray(seconds[..., 0, :] * self.parts[0].count)
-        counts = np.array([[part.count] for part in self.parts], dtype=np.float64)
-        return np.asarray((seconds * counts).sum(axis=-2))
+    @cached_property
+    def counts(self) -> FloatArray:
+        """Executions of each part, as a column."""
+        return np.array([[part.count] for part in self.parts], dtype=np.float64)
+
+    def total_s(self, seconds: FloatArray) -> FloatArray:
+        """Seconds of all executions of all parts, per candidate, where one execution of each takes these."""
+        total: FloatArray = np.add.reduce(seconds * self.counts, axis=-2)
+        return total
 
     def operations(self, at: StepTokens) -> list[Operation]:
         """The parts one by one."""
@@ -225,9 +228,10 @@ class Products(KernelGroup):
 class PromptProducts(Products):
     """Products that only prompts need: the latent expanded into keys and values."""
 
-    def is_run(self, at: StepTokens) -> bool:
-        """In steps that prefill."""
-        return at.has_prefill
+    @property
+    def is_of_prompts(self) -> bool:
+        """They are."""
+        return True
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where there is a prompt."""
@@ -307,9 +311,10 @@ class PromptAttention(KernelGroup):
         place = prefill_coordinates(1.0, 1.0, 1.0, h.num_heads, h.num_kv_heads, h.head_dim)
         return replace(self.curves, prefill=narrowed(self.curves.prefill, place, HEAD_SHAPE))
 
-    def is_run(self, at: StepTokens) -> bool:
-        """In steps that prefill."""
-        return at.has_prefill
+    @property
+    def is_of_prompts(self) -> bool:
+        """They are."""
+        return True
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where there is a prompt."""
@@ -410,9 +415,10 @@ class LatentAbsorb(LatentGroup):
 class LatentPrompts(LatentGroup):
     """Causal attention over whole prompts, with the latent expanded to full heads."""
 
-    def is_run(self, at: StepTokens) -> bool:
-        """In steps that prefill."""
-        return at.has_prefill
+    @property
+    def is_of_prompts(self) -> bool:
+        """They are."""
+        return True
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where there is a prompt."""

@@ -6,9 +6,10 @@ these tokens together, attention sees each kind on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -43,10 +44,13 @@ class StepLoad:
     prefilling: Floats = 0.0
     prompt_tokens: Floats = 0.0
 
-    @property
+    @cached_property
     def has_prefill(self) -> bool:
         """Whether any candidate prefills in this step."""
         return bool(np.any(np.asarray(self.prefilling) * np.asarray(self.prompt_tokens) > 0))
+
+
+Evaluated: TypeAlias = tuple[KernelGroup, FloatArray]
 
 
 @dataclass(frozen=True)
@@ -78,15 +82,12 @@ class StepModel:
 
         Pipeline stages work on `pp` micro-batches at once: a token passes all layers at batch / pp.
         """
+        return terms_of(self.evaluated(load))
+
+    def evaluated(self, load: StepLoad) -> list[Evaluated]:
+        """Every group of operators that the step runs, with the seconds of one execution of each."""
         at = step_tokens(load, self.candidates)
-        placed: list[tuple[Part, FloatArray]] = []
-        for group in _run(self.groups, at):
-            seconds = group.seconds(at)
-            placed += [(part, seconds[..., i, :]) for i, part in enumerate(group.parts)]
-        terms: dict[str, FloatArray] = {}
-        for part, once in sorted(placed, key=lambda pair: pair[0].place):
-            terms[part.name] = terms.get(part.name, 0.0) + part.count * once
-        return terms
+        return [(group, group.seconds(at)) for group in _run(self.groups, at)]
 
     @cached_property
     def is_supported(self) -> BoolArray:
@@ -98,12 +99,28 @@ class StepModel:
 
     def seconds(self, load: StepLoad) -> FloatArray:
         """Seconds of the whole step."""
-        at = step_tokens(load, self.candidates)
-        return np.asarray(sum(group.total_s(at) for group in _run(self.groups, at)), dtype=np.float64)
+        return total_s(self.evaluated(load))
+
+
+def total_s(evaluated: Iterable[Evaluated]) -> FloatArray:
+    """Seconds of the whole step."""
+    return np.asarray(sum(group.total_s(seconds) for group, seconds in evaluated), dtype=np.float64)
+
+
+def terms_of(evaluated: Iterable[Evaluated]) -> dict[str, FloatArray]:
+    """Seconds by operator, in the order that a token meets them."""
+    placed: dict[Part, FloatArray] = {}
+    for group, seconds in evaluated:
+        of_all = seconds * group.counts
+        placed.update((part, of_all[..., i, :]) for i, part in enumerate(group.parts))
+    terms: dict[str, FloatArray] = {}
+    for part in sorted(placed, key=lambda part: part.place):
+        terms[part.name] = terms[part.name] + placed[part] if part.name in terms else placed[part]
+    return terms
 
 
 def _run(groups: tuple[KernelGroup, ...], at: StepTokens) -> Iterator[KernelGroup]:
-    return (group for group in groups if group.is_run(at))
+    return (group for group in groups if at.has_prefill or not group.is_of_prompts)
 
 
 def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:

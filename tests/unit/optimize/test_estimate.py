@@ -11,7 +11,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
-from gpufleet.optimize.replicas import MemoryModel, room, row_of
+from gpufleet.optimize.replicas import MemoryModel, budget_of, room
 from gpufleet.performance.serving import Client, cycle_s, phases, prompt_service_s, tpot_s
 from gpufleet.performance.step import StepModel
 
@@ -37,10 +37,10 @@ def test_kernels_are_evaluated_once_for_all_loads_of_an_answer(
     scenario: str, amount: float, evaluations: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What an estimate takes is mostly the evaluation of kernels: `busy_loads` names what the equations ask for."""
-    evaluated, terms = [], StepModel.terms
-    monkeypatch.setattr(StepModel, "terms", lambda model, load: evaluated.append(load) or terms(model, load))
+    loads, evaluate = [], StepModel.evaluated
+    monkeypatch.setattr(StepModel, "evaluated", lambda model, load: loads.append(load) or evaluate(model, load))
     solve(scenario, amount).decode_terms(LENGTHS)
-    assert len(evaluated) == evaluations
+    assert len(loads) == evaluations
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 1.0, 5.0, 15.0])
@@ -57,10 +57,10 @@ def test_the_rooms_of_two_contexts_are_those_of_each() -> None:
     one = candidates()
     both = MemoryModel.build(ARCH, one.take(np.zeros(2, dtype=np.int64))).room(LENGTHS, np.array([1200.0, 1100.0]))
     for row, context in enumerate((1200.0, 1100.0)):
-        alone, found = room(ARCH, one, LENGTHS, context), row_of(both, row)
-        assert found.largest_batch.tolist() == alone.largest_batch.tolist()
-        assert found.budget.verdict.tolist() == alone.budget.verdict.tolist()
-        assert found.budget.total_bytes.high.tolist() == alone.budget.total_bytes.high.tolist()
+        alone, budget = room(ARCH, one, LENGTHS, context), budget_of(both, row)
+        assert both.largest_batch[row] == alone.largest_batch[0]
+        assert budget.verdict.tolist() == alone.budget.verdict.tolist()
+        assert budget.total_bytes.high.tolist() == alone.budget.total_bytes.high.tolist()
 
 
 def test_a_replica_is_read_once_and_asked_often() -> None:
