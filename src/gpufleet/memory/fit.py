@@ -122,15 +122,33 @@ class MemoryBudget:
         return self.kv_pool_bytes.map(lambda pool: np.maximum(pool, 0.0) / kv_bytes_per_token)
 
 
+@dataclass(frozen=True)
+class HeldWeights:
+    """Weights of the fullest device: counted from the checkpoint, and as they lie in the engine."""
+
+    counted_bytes: Floats
+    loaded_bytes: Band
+
+
 def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> MemoryBudget:
     """Bytes of the fullest device of a replica, part by part, with the KV pool that its engine would open."""
+    return budget_around(arch, held_weights(arch, weights, engine, demand), engine, demand)
+
+
+def held_weights(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> HeldWeights:
+    """What the layout of a demand alone decides."""
     d = demand
-    weights_bytes = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
+    counted_bytes = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
+    return HeldWeights(counted_bytes, loaded_weights_bytes(arch, weights, engine, d, counted_bytes))
+
+
+def budget_around(arch: Architecture, held: HeldWeights, engine: EngineMemory, demand: Demand) -> MemoryBudget:
+    """The budget of a replica whose weights were counted."""
+    d, loaded = demand, held.loaded_bytes
     prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
     activations = activation_bytes_per_device(
         engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, d.context_tokens
     )
-    loaded = loaded_weights_bytes(arch, weights, engine, d, weights_bytes)
     overhead = overhead_bytes(engine, d.num_devices)
     per_sequence = kv_bytes_per_sequence_per_device(
         arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
@@ -142,7 +160,7 @@ def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, 
     return MemoryBudget(
         device_bytes=engine.device_bytes,
         memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
-        weights_bytes=weights_bytes,
+        weights_bytes=held.counted_bytes,
         loaded_bytes=loaded,
         activation_bytes=activations,
         overhead_bytes=overhead,

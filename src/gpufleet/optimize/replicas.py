@@ -21,7 +21,7 @@ from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.memory.band import Band
 from gpufleet.memory.fit import Demand as MemoryDemand
-from gpufleet.memory.fit import MemoryBudget, memory_budget
+from gpufleet.memory.fit import HeldWeights, MemoryBudget, budget_around, held_weights
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
@@ -171,25 +171,23 @@ class Room:
 
 @dataclass(frozen=True, eq=False)
 class MemoryModel:
-    """One architecture on many candidates, with memory rules and element sizes gathered once."""
+    """One architecture on many candidates, with memory rules gathered and weights counted once."""
 
     arch: Architecture
     candidates: Candidates
     engine: EngineMemory
-    weights: ElementBytes
+    weights: HeldWeights
     kv_bytes_per_element: FloatArray
 
     @classmethod
     def build(cls, arch: Architecture, candidates: Candidates) -> MemoryModel:
         """Gather the rules of each candidate's engine, and the bytes per element of its formats."""
         c, palette = candidates, candidates.palette
-        return cls(
-            arch,
-            candidates,
-            EngineMemory.gather(palette.engines, palette.accelerators, c.engine, c.accelerator),
-            ElementBytes.gather(palette.weight_formats, c.weight_format),
-            np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision],
-        )
+        engine = EngineMemory.gather(palette.engines, palette.accelerators, c.engine, c.accelerator)
+        sizes = ElementBytes.gather(palette.weight_formats, c.weight_format)
+        kv_bytes = np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision]
+        layouts = MemoryDemand(kv_bytes, 0.0, c.tp, c.pp, c.ep, c.attention_dp)
+        return cls(arch, candidates, engine, held_weights(arch, sizes, engine, layouts), kv_bytes)
 
     def room(self, lengths: Lengths, context_tokens: Floats) -> Room:
         """Sequences of `context_tokens` that the KV pool holds beside the weights, at most what the engine admits."""
@@ -197,7 +195,7 @@ class MemoryModel:
         demand = MemoryDemand(
             kv_bytes, context_tokens, c.tp, c.pp, c.ep, c.attention_dp, prompt_tokens=lengths.input_tokens
         )
-        budget = memory_budget(self.arch, self.weights, self.engine, demand)
+        budget = budget_around(self.arch, self.weights, self.engine, demand)
         admitted = np.asarray(self.engine.max_batch * c.attention_dp, dtype=np.float64)
         held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)
         return Room(budget, np.minimum(held, admitted), held > admitted)
