@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -79,6 +80,11 @@ class Curves:
     def is_supported(self) -> BoolArray:
         """Whether the device runs this operator in this precision."""
         return self.table > UNSUPPORTED
+
+    @cached_property
+    def is_supported_everywhere(self) -> bool:
+        """Whether the devices of all candidates do."""
+        return bool(self.is_supported.all())
 
 
 @dataclass(frozen=True, eq=False)

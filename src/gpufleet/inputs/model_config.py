@@ -68,10 +68,7 @@ def _is_path(model: str) -> bool:
     """Whether a text names something on disk: spelled like a path, or a file or model folder that exists."""
     if model.endswith(".json") or model.startswith((".", "/", "~")):
         return True
-    try:
-        return Path(model).is_file() or (Path(model) / CONFIG_NAME).is_file()
-    except (OSError, ValueError):
-        return False
+    return os.path.isfile(model) or os.path.isfile(os.path.join(model, CONFIG_NAME))
 
 
 def _is_on_disk(model: str) -> bool:

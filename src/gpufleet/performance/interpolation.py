@@ -82,4 +82,4 @@ def curve_s(curves: Curves, roofline_s: FloatArray, coordinates: Sequence[FloatA
     """Seconds of a measured curve: exp(grid) (roofline + fixed), never faster than the roofline; inf if unsupported."""
     log_ratio = interpolate(curves.grids, curves.table, coordinates) + curves.log_slowdown
     seconds = np.maximum(np.exp(log_ratio) * (roofline_s + curves.grids.fixed_s), roofline_s)
-    return np.where(curves.is_supported, seconds, np.inf)
+    return seconds if curves.is_supported_everywhere else np.where(curves.is_supported, seconds, np.inf)

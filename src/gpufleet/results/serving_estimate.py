@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
@@ -20,6 +22,7 @@ FORMULAS = {
     "expert exchange": "bytes of the tokens / link, over the measured collective",
     "norms and residuals": "2 us + bytes / (0.8 bandwidth)",
 }
+_fastest_token_s = lru_cache(maxsize=256)(fastest_token_s)
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
 ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
 
@@ -34,7 +37,7 @@ def serving_estimate(
     palette = c.palette
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
     gpu = palette.accelerators[c.accelerator[0]]
-    least_s = fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
+    least_s = _fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
     tpot = time_bounds(solution.model, "tpot").stopping_at(serving.tpot_s, least_s)
     ttft = time_bounds(solution.model, "ttft")
     grade = Grade(int(grades(solution.model)[0])).label
