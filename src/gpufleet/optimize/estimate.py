@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.errors import DataMissing, Infeasible
 from gpufleet.memory.fit import MemoryBudget
-from gpufleet.optimize.replicas import MemoryModel, budget_of
+from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.foreseen import ForeseenSteps
 from gpufleet.performance.serving import (
     HIGHEST_LOAD_RATIO,
@@ -59,24 +59,32 @@ class EstimateQuestion:
 
 @dataclass(frozen=True)
 class EstimateSolution:
-    """What the candidate delivers, and the memory that it does it in."""
+    """What the candidate delivers, and the memory that it does it in.
+
+    `budgets` has two rows: with the whole context of a sequence reserved, and with what one holds on average.
+    """
 
     model: StepModel
-    budget: MemoryBudget
+    budgets: MemoryBudget
     largest_batch: float
     limited_by_engine: bool
     serving: Serving | None
     load_ratio: float | None
 
-    @cached_property
+    @property
     def fits(self) -> bool:
-        """Whether weights and one sequence fit."""
-        return bool(np.all(self.budget.fits))
+        """Whether weights and one whole sequence fit."""
+        return bool(self.budgets.fits[0])
+
+    @property
+    def verdict(self) -> str:
+        """'fits', 'tight' or 'does not fit', for one whole sequence."""
+        return str(self.budgets.verdict[0])
 
     @property
     def short_by_gib(self) -> float:
         """GiB per GPU that are missing."""
-        return float(np.max(np.asarray(self.budget.short_by_bytes))) / GIB
+        return float(np.max(np.asarray(self.budgets.short_by_bytes))) / GIB
 
     def decode_terms(self, lengths: Lengths) -> dict[str, FloatArray]:
         """Kernel seconds of a decode step by operator."""
@@ -98,10 +106,9 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
     reserved = q.lengths.input_tokens + q.lengths.output_tokens
     context = q.lengths.mean_decode_context_tokens if q.load.scenario == "closed_loop" else reserved
     rooms = memory.room(q.lengths, np.array([reserved, context], dtype=np.float64))
-    steps, budget = ForeseenSteps.of(model), budget_of(rooms, 0)
-    largest = np.maximum(rooms.largest_batch[1:], 1.0)
+    steps, largest = ForeseenSteps.of(model), np.maximum(rooms.largest_batch[1:], 1.0)
     solution = EstimateSolution(
-        steps, budget, float(largest[0]), bool(rooms.limited_by_engine[1]), serving=None, load_ratio=None
+        steps, rooms.budget, float(largest[0]), bool(rooms.limited_by_engine[1]), serving=None, load_ratio=None
     )
     if not solution.fits:
         return solution

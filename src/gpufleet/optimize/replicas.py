@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Any, NamedTuple
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
-from gpufleet.memory.band import Band
 from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import HeldWeights, MemoryBudget, budget_around, held_weights
 from gpufleet.memory.overhead import EngineMemory
@@ -199,18 +198,6 @@ class MemoryModel:
         admitted = np.asarray(self.engine.max_batch * c.attention_dp, dtype=np.float64)
         held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)
         return Room(budget, np.minimum(held, admitted), held > admitted)
-
-
-def budget_of(space: Room, row: int) -> MemoryBudget:
-    """The budget of one candidate, as arrays of one element."""
-    at = slice(row, row + 1)
-
-    def taken(figure: Any) -> Any:
-        if isinstance(figure, Band):
-            return figure.map(taken)
-        return figure[at] if np.ndim(figure) else figure
-
-    return MemoryBudget(**{f.name: taken(getattr(space.budget, f.name)) for f in fields(space.budget)})
 
 
 def room(arch: Architecture, candidates: Candidates, lengths: Lengths, context_tokens: Floats) -> Room:

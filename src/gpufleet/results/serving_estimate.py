@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-import numpy as np
-
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
@@ -54,7 +52,7 @@ def serving_estimate(
         weight_format=palette.weight_formats[0].name,
         kv_precision=palette.kv_precisions[0].name,
         inputs=inputs,
-        verdict=str(np.ravel(solution.budget.verdict)[0]),
+        verdict=solution.verdict,
         grade=grade,
         ttft_s=ttft_s,
         tpot_s=tpot_s,
