@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.load import load_catalog
-from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.calibration import Calibration, engine_index
 from gpufleet.performance.attention import attention_decode_s, attention_prefill_s
 from gpufleet.performance.collectives import all_reduce_s
 from gpufleet.performance.gemm import gemm_roofline_s, gemm_s
@@ -93,3 +93,29 @@ def test_many_candidates_at_once_equal_each_on_its_own(rows: list[tuple[int, int
     together = gemm_s(calibration().gemm(gpus, ["fp16"], np.zeros_like(gpus)), tokens, 4096, 4096)
     alone = [gemm_s(calibration().gemm(one(g), ["fp16"], one(0)), t, 4096, 4096)[0] for g, t in rows]
     np.testing.assert_allclose(together, alone, rtol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    accelerator_indices,
+    st.sampled_from(["", "vllm", "sglang", "tensorrt-llm"]),
+    st.floats(16, 8192),
+    st.floats(128, 131072),
+    st.sampled_from([128.0, 1024.0, np.inf]),
+)
+def test_one_percent_more_changes_seconds_by_little_and_never_down(
+    gpu: int, name: str, tokens: float, context: float, window: float
+) -> None:
+    """No step down beyond the springs of the fit, no jump up, at any engine and in any cell."""
+    engine = engine_index([name])
+    attention = calibration().attention(one(gpu), ["fp16"], one(0), engine)
+    experts = calibration().experts(one(gpu), ["fp16"], one(0), engine)
+    product = calibration().gemm(one(gpu), ["fp16"], one(0))
+    for rise in (
+        lambda x: gemm_s(product, tokens * x, 4096, 4096),
+        lambda x: experts_s(experts, tokens * x, 128, 8, 4096, 1536, 1.0, 1.0),
+        lambda x: attention_decode_s(attention, 32, 32, 8, 128, context * x, window),
+        lambda x: attention_decode_s(attention, tokens * x, 32, 8, 128, 1000, window),
+    ):
+        before, after = (float(rise(x)[0]) for x in (1.0, 1.01))
+        assert 0.995 * before <= after <= 1.04 * before or not np.isfinite(before)

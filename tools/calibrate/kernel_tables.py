@@ -35,6 +35,9 @@ EXPERT_PRECISIONS = {
     "w4a8_mxfp4_mxfp8": "mxfp4",
 }
 KV_PRECISIONS = {"bfloat16": "bf16", "fp8": "fp8"}
+PROXY_KERNELS = "situ_as_silu|w4a4mxfp4moe_marlin"  # a stand-in for the model's activation, or for its arithmetic
+UNTUNED_KERNELS = "trtllm_mxfp4_bf16"  # vLLM's default for gpt-oss on Blackwell; published runs switch to MXFP8
+MADE_FOR_BLACKWELL, GENERAL_KERNEL = "flashinfer_trtllm|min_latency", "moe_torch_flow_cutlass"
 SLOW_INT4_VERSIONS = ["0.19.0"]  # vLLM: Marlin on Blackwell, three to seven times slower than later
 PLAIN_TOP_K = 22  # Nemotron Super and Ultra: experts without a gate, which not every table says
 PLAIN_SHAPE = (2688, 1856)  # Nemotron Nano
@@ -85,11 +88,23 @@ def gemm_rows(gpu: Path) -> pd.DataFrame:
 
 def attention_rows(gpu: Path, phase: str) -> pd.DataFrame:
     """batch, heads, kv_heads, head_dim, isl, step without a window; phase is 'context' or 'generation'."""
+    rows = every_attention_row(gpu, phase)
+    return rows[rows.window_size == 0]
+
+
+def windowed_rows(gpu: Path) -> pd.DataFrame:
+    """Decode over more tokens than a sliding window shows: the shape of `attention_rows` and window_size."""
+    rows = every_attention_row(gpu, "generation")
+    return rows[(rows.window_size > 0) & (rows.isl + rows.step > rows.window_size)]
+
+
+def every_attention_row(gpu: Path, phase: str) -> pd.DataFrame:
+    """With or without a window (0 for none)."""
     shape = ["batch_size", "num_heads", "num_key_value_heads", "head_dim", "window_size", "isl", "step", "attn_dtype"]
     rows = newest_rows(gpu, "attention", f"{phase}_attention_perf", shape, "kv_cache_dtype")
-    rows = rows[rows.window_size.fillna(0) == 0]
     kv_heads = rows.num_key_value_heads.where(rows.num_key_value_heads > 0, rows.num_heads)
-    return labelled(rows.assign(kv_heads=kv_heads), "kv_cache_dtype", KV_PRECISIONS)
+    rows = rows.assign(kv_heads=kv_heads, window_size=rows.window_size.fillna(0))
+    return labelled(rows, "kv_cache_dtype", KV_PRECISIONS)
 
 
 def latent_rows(gpu: Path, phase: str) -> pd.DataFrame:
@@ -119,8 +134,21 @@ def expert_rows(gpu: Path) -> pd.DataFrame:
     rows = newest_rows(gpu, "moe", "moe_perf", [*shape, "distribution"], "moe_dtype")
     rows = labelled(rows[rows.distribution.str.startswith("power_law")], "moe_dtype", EXPERT_PRECISIONS)
     rows = rows[~((rows.precision == "int4") & rows.version.isin(SLOW_INT4_VERSIONS))]
+    rows = rows[~rows.kernel_source.str.contains(f"{PROXY_KERNELS}|{UNTUNED_KERNELS}")]
+    rows = without_superseded(rows)
     plain = (rows.topk == PLAIN_TOP_K) | ((rows.hidden_size == PLAIN_SHAPE[0]) & (rows.inter_size == PLAIN_SHAPE[1]))
     return current_versions(rows.assign(products=np.where(plain, 2, 3)))
+
+
+def without_superseded(rows: pd.DataFrame) -> pd.DataFrame:
+    """Without NVFP4 experts on TensorRT-LLM's general path where there are kernels made for it (Blackwell with HBM)."""
+    nvfp4 = rows[rows.precision == "nvfp4"]
+    made_for_it = nvfp4[nvfp4.kernel_source.str.contains(MADE_FOR_BLACKWELL)]
+    if made_for_it.empty:
+        return rows
+    superseded = nvfp4[nvfp4.kernel_source == GENERAL_KERNEL]
+    lacking = nvfp4[~nvfp4.engine.isin(made_for_it.engine)]
+    return rows.drop(superseded.index.union(lacking.index))
 
 
 def current_versions(rows: pd.DataFrame) -> pd.DataFrame:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import sys
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -14,7 +16,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import (
+    ENGINES_WITH_KERNELS,
+    EVERY_ENGINE,
     UNSUPPORTED,
     Axis,
     Calibration,
@@ -32,13 +37,15 @@ else:
     import tomli as tomllib
 
 DATA = Path(__file__).parent.parent / "data" / "calibration"
-MILLI = 1e-3
-OPERATORS = ("gemm", "decode", "prefill", "latent_decode", "latent_prefill", "latent_absorb", "experts")
+OPERATORS = ("gemm", "decode", "window", "prefill", "latent_decode", "latent_prefill", "latent_absorb", "experts")
+SAME_SILICON, OTHER_GENERATION = "same silicon", "other generation"
 FORMAT_FREE = "latent_absorb"
+TABLES_OF_A_LINK = 4
 RULES_OF = {
     "gemm": "gemm",
     "experts": "experts",
     "decode": "attention",
+    "window": "attention",
     "prefill": "attention",
     "latent_decode": "latent",
     "latent_prefill": "latent",
@@ -48,23 +55,27 @@ RULES_OF = {
 
 @dataclass(frozen=True)
 class TableFile:
-    """The grids of one operator and the row of each (accelerator, precision or link)."""
+    """The grids of one operator and the row of each (accelerator, precision or link, engine)."""
 
     grids: Grids
-    rows: Mapping[tuple[str, str], int]
-    arithmetic: Mapping[tuple[str, str], str]
+    rows: Mapping[tuple[str, str, str], int]
+    arithmetic: Mapping[tuple[str, str, str], str]
     low_ratio: tuple[float, ...]
     high_ratio: tuple[float, ...]
 
 
 @dataclass(frozen=True)
 class Loan:
-    """Whose curves an accelerator uses, how much slower it is taken to be, and how far that can be trusted."""
+    """Whose curves an accelerator uses, how much slower it is taken to be, and how far that can be trusted.
+
+    `kin` says how near the two are: what lending costs was measured for both kinds.
+    """
 
     donor: str
     grade: Grade
     slowdown: float
     why: str
+    kin: str = OTHER_GENERATION
 
 
 class Choice(NamedTuple):
@@ -98,6 +109,7 @@ def load_calibration(accelerators: Sequence[Accelerator]) -> Calibration:
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in accelerators], dtype=np.float64),
         gemm_tables=tables["gemm"],
         decode_tables=tables["decode"],
+        window_tables=tables["window"],
         prefill_tables=tables["prefill"],
         latent_decode_tables=tables["latent_decode"],
         latent_prefill_tables=tables["latent_prefill"],
@@ -109,11 +121,15 @@ def load_calibration(accelerators: Sequence[Accelerator]) -> Calibration:
 
 def loan_for(accelerator: Accelerator) -> Loan:
     """Whose curves this accelerator uses: its own, a named donor's, or those of the first matching rule."""
-    if (accelerator.name, "bf16") in read_tables("gemm").rows:
+    if (accelerator.name, "bf16", EVERY_ENGINE) in read_tables("gemm").rows:
         return Loan(accelerator.name, Grade.MEASURED, 1.0, "measured")
     named = transfer_rules()["accelerator"].get(accelerator.name)
     entry = named or next(rule for rule in transfer_rules()["rule"] if _applies(rule, accelerator))
-    return Loan(entry["donor"], _grade_of(entry), entry.get("slowdown", 1.0), entry["why"])
+    return Loan(entry["donor"], _grade_of(entry), entry.get("slowdown", 1.0), entry["why"], _kin_of(entry))
+
+
+def _kin_of(entry: Mapping[str, Any]) -> str:
+    return str(entry.get("kin", SAME_SILICON if entry.get("shared") else OTHER_GENERATION))
 
 
 def _grade_of(entry: Mapping[str, Any]) -> Grade:
@@ -138,6 +154,13 @@ def transfer_rules() -> Mapping[str, Any]:
 
 
 @lru_cache(maxsize=1)
+def lending_spreads() -> Mapping[str, Any]:
+    """What borrowed curves miss, by nearness and kind of operator (lending.toml)."""
+    spreads: Mapping[str, Any] = tomllib.loads((DATA / "lending.toml").read_text(encoding="utf-8"))["spread"]
+    return spreads
+
+
+@lru_cache(maxsize=1)
 def kernel_provenance() -> tuple[Mapping[str, Any], ...]:
     """One record per table: engine versions, points, residuals, held-back error (kernels.toml)."""
     return tuple(tomllib.loads((DATA / "kernels.toml").read_text(encoding="utf-8"))["table"])
@@ -149,9 +172,9 @@ def read_tables(operator: str) -> TableFile:
     content = json.loads((DATA / f"{operator}.json").read_text(encoding="utf-8"))
     axes = tuple(Axis(*axis) for axis in content["axes"])
     records = content["tables"]
-    values = np.array([record["milli_ln"] for record in records], dtype=np.float64) * MILLI
+    values = np.stack([_knots(record["knots"]) for record in records]) * content["unit"]
     shape = (-1, *(axis.count for axis in axes))
-    keys = [(record["accelerator"], record["key"]) for record in records]
+    keys = [(record["accelerator"], record["key"], record.get("engine", EVERY_ENGINE)) for record in records]
     return TableFile(
         grids=Grids(axes, values.reshape(shape), content["fixed_s"]),
         rows={key: row for row, key in enumerate(keys)},
@@ -161,18 +184,26 @@ def read_tables(operator: str) -> TableFile:
     )
 
 
+def _knots(text: str) -> FloatArray:
+    """Whole multiples of the file's unit: 16-bit little-endian, deflated, in base 85."""
+    return np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype="<i2").astype(np.float64)
+
+
 def curve_names() -> Mapping[str, Sequence[str]]:
-    """Whose measurements each table is, by operator: 'H100-SXM bf16', 'L40S pcie'."""
-    names = {operator: [" ".join(key) for key in read_tables(operator).rows] for operator in OPERATORS}
-    return {**names, "collectives": [" ".join(key) for key in _collective_keys(read_tables("collectives"))]}
+    """Whose measurements each table is, by operator: 'H100-SXM bf16', 'B200 nvfp4 vllm', 'L40S pcie'."""
+    names = {operator: [" ".join(key).strip() for key in read_tables(operator).rows] for operator in OPERATORS}
+    return {**names, "collectives": [" ".join(key).strip() for key in _collective_keys(read_tables("collectives"))]}
 
 
 def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> OperatorTables:
     tables = read_tables(operator)
-    picks = [[_pick(operator, tables, a, loans[a.name], p) for p in PRECISIONS.values()] for a in accelerators]
+    picks = [
+        [[_pick(operator, tables, a, loans[a.name], p, engine) for p in PRECISIONS.values()] for a in accelerators]
+        for engine in ENGINES_WITH_KERNELS
+    ]
 
     def column(name: str, kind: type) -> Any:
-        return np.array([[getattr(pick, name) for pick in row] for row in picks], dtype=kind)
+        return np.array([[[getattr(pick, name) for pick in row] for row in rows] for rows in picks], dtype=kind)
 
     return OperatorTables(
         grids=tables.grids,
@@ -185,32 +216,42 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
     )
 
 
-def _pick(operator: str, tables: TableFile, accelerator: Accelerator, loan: Loan, precision: Precision) -> Pick:
-    for choice in _choices(operator, loan.donor, precision.name):
+def _pick(
+    operator: str, tables: TableFile, accelerator: Accelerator, loan: Loan, precision: Precision, engine: str
+) -> Pick:
+    for choice in _choices(operator, loan.donor, precision.name, engine):
         peak = _peak(accelerator, choice.arithmetic, precision)
         if peak is not None:
             borrowed_format = loan.grade is Grade.MEASURED and not choice.is_own
             grade = Grade.TRANSFERRED if borrowed_format else loan.grade
-            low, high = _spread(grade, tables.low_ratio[choice.row], tables.high_ratio[choice.row])
+            kin = OTHER_GENERATION if borrowed_format else loan.kin
+            low, high = _spread(
+                grade, kin, RULES_OF[operator], tables.low_ratio[choice.row], tables.high_ratio[choice.row]
+            )
             return Pick(choice.row, peak, loan.slowdown, grade, low, high)
     return NO_PICK
 
 
 @lru_cache(maxsize=2048)
-def _choices(operator: str, donor: str, precision: str) -> tuple[Choice, ...]:
-    """Tables that could serve a precision, best first: the donor's own, a lender's, then the donor's fallbacks."""
+def _choices(operator: str, donor: str, precision: str, engine: str) -> tuple[Choice, ...]:
+    """Tables that could serve a precision, best first: the donor's own, a lender's, then the donor's fallbacks.
+
+    Of each the engine's own table, else that of the fastest kernels.
+    """
     tables, group = read_tables(operator), RULES_OF[operator]
     lenders = transfer_rules()["lender"].get(group, {})
     keys = [precision, *transfer_rules()["fallback"][group].get(precision, ())]
-    places = [(owner, key) for key in keys for owner in (donor, lenders.get(key)) if (owner, key) in tables.rows]
+    owners = [(owner, key) for key in keys for owner in (donor, lenders.get(key, ""))]
+    places = [(*owner, kernels) for owner in owners for kernels in dict.fromkeys((engine, EVERY_ENGINE))]
     native = PRECISIONS[precision].arithmetic
     return tuple(
         Choice(
-            row=tables.rows[owner, key],
-            arithmetic=tables.arithmetic.get((owner, key), native),
+            row=tables.rows[owner, key, kernels],
+            arithmetic=tables.arithmetic.get((owner, key, kernels), native),
             is_own=owner == donor and (operator == FORMAT_FREE or _same_format(key, precision)),
         )
-        for owner, key in places
+        for owner, key, kernels in places
+        if (owner, key, kernels) in tables.rows
     )
 
 
@@ -227,44 +268,61 @@ def _peak(accelerator: Accelerator, arithmetic: str, precision: Precision) -> fl
 
 
 @lru_cache(maxsize=2048)
-def _spread(grade: Grade, low_ratio: float, high_ratio: float) -> tuple[float, float]:
+def _spread(grade: Grade, kin: str, kind: str, low_ratio: float, high_ratio: float) -> tuple[float, float]:
     """Residuals of the curve and, where it is borrowed, of lending, as independent log errors."""
-    lending = transfer_rules()["spread"][grade.label]
+    stated = transfer_rules()["spread"].get(grade.label)
+    lending = stated or lending_spreads()[kin][kind]
     if grade is Grade.MEASURED:
         return min(low_ratio, lending["low_ratio"]), max(high_ratio, lending["high_ratio"])
-    low = -math.hypot(math.log(low_ratio), math.log(lending["low_ratio"]))
-    return math.exp(low), math.exp(math.hypot(math.log(high_ratio), math.log(lending["high_ratio"])))
+    low = -math.hypot(math.log(min(low_ratio, 1.0)), math.log(min(lending["low_ratio"], 1.0)))
+    return math.exp(low), math.exp(
+        math.hypot(math.log(max(high_ratio, 1.0)), math.log(max(lending["high_ratio"], 1.0)))
+    )
 
 
 def _collective_tables(accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> CollectiveTables:
     tables = read_tables("collectives")
     owners = {key: row for row, key in enumerate(_collective_keys(tables))}
-    table = np.array([[_link_row(owners, a, loans[a.name], pcie) for pcie in (False, True)] for a in accelerators])
-    own = np.array([[_measures(owners, loans[a.name], link) for link in ("switched", "pcie")] for a in accelerators])
-    foreign = np.array([[loans[a.name].grade is Grade.ROOFLINE] * 2 for a in accelerators])
-    grade = np.where(own, int(Grade.MEASURED), np.where(foreign, int(Grade.ROOFLINE), int(Grade.TRANSFERRED)))
-    spreads = [
-        [_spread(Grade(int(g)), tables.low_ratio[r * 4], tables.high_ratio[r * 4]) for g, r in zip(gs, rs, strict=True)]
-        for gs, rs in zip(grade, table, strict=True)
+    links = [
+        [_links(tables, owners, a, loans[a.name], engine) for a in accelerators] for engine in ENGINES_WITH_KERNELS
     ]
-    bounds = np.array(spreads, dtype=np.float64).reshape(len(accelerators), 2, 2)
-    return CollectiveTables(tables.grids, table.astype(np.int64), grade, bounds[..., 0], bounds[..., 1])
+
+    def column(position: int, kind: type) -> Any:
+        return np.array([[[link[position] for link in row] for row in rows] for rows in links], dtype=kind)
+
+    return CollectiveTables(
+        tables.grids, column(0, np.int64), column(1, np.int64), column(2, np.float64), column(3, np.float64)
+    )
 
 
-def _collective_keys(tables: TableFile) -> list[tuple[str, str]]:
-    """Owner and link of each group of four tables (one per collective)."""
-    return [(owner, key.split(" ")[0]) for owner, key in tables.rows if key.endswith(" all_reduce")]
+def _links(
+    tables: TableFile, owners: Mapping[tuple[str, str, str], int], accelerator: Accelerator, loan: Loan, engine: str
+) -> list[tuple[int, int, float, float]]:
+    """Table, grade and spread over its own links and over PCIe."""
+    picked = []
+    for link in ("switched", "pcie"):
+        row = _link_row(owners, accelerator, loan, link, engine)
+        is_own = loan.grade is Grade.MEASURED and (loan.donor, link, EVERY_ENGINE) in owners
+        is_foreign = loan.grade is Grade.ROOFLINE
+        grade = Grade.MEASURED if is_own else Grade.ROOFLINE if is_foreign else Grade.TRANSFERRED
+        first = row * TABLES_OF_A_LINK
+        spread = _spread(grade, loan.kin, "collectives", tables.low_ratio[first], tables.high_ratio[first])
+        picked.append((row, int(grade), *spread))
+    return picked
 
 
-def _measures(owners: Mapping[tuple[str, str], int], loan: Loan, link: str) -> bool:
-    return loan.grade is Grade.MEASURED and (loan.donor, link) in owners
+def _collective_keys(tables: TableFile) -> list[tuple[str, str, str]]:
+    """Owner, link and engine of each group of four tables (one per collective)."""
+    return [(owner, key.split(" ")[0], engine) for owner, key, engine in tables.rows if key.endswith(" all_reduce")]
 
 
-def _link_row(owners: Mapping[tuple[str, str], int], accelerator: Accelerator, loan: Loan, pcie: bool) -> int:
-    """The nearest measured table of the same kind of link."""
-    kind = "pcie" if pcie else "switched"
-    spare = _pcie_lender(accelerator) if pcie else "H100-SXM"
-    return next(owners[name, kind] for name in (accelerator.name, loan.donor, spare) if (name, kind) in owners)
+def _link_row(
+    owners: Mapping[tuple[str, str, str], int], accelerator: Accelerator, loan: Loan, link: str, engine: str
+) -> int:
+    """The nearest measured table of the same kind of link, the engine's own where there is one."""
+    spare = _pcie_lender(accelerator) if link == "pcie" else "H100-SXM"
+    names = (accelerator.name, loan.donor, spare)
+    return next(owners[n, link, e] for n in names for e in (engine, EVERY_ENGINE) if (n, link, e) in owners)
 
 
 def _pcie_lender(accelerator: Accelerator) -> str:

@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName
 
 PRECISION_INDEX: Mapping[str, int] = {name: index for index, name in enumerate(PRECISIONS)}
 UNSUPPORTED = -1
+EVERY_ENGINE = ""
+ENGINES_WITH_KERNELS = (EVERY_ENGINE, "vllm", "sglang", "tensorrt-llm")
 
 
 @dataclass(frozen=True)
@@ -101,10 +103,14 @@ class ExpertCurves(Curves):
 
 @dataclass(frozen=True, eq=False)
 class AttentionCurves:
-    """Attention over the KV cache and over prompts; `bytes_per_element` of the KV cache."""
+    """Attention over the KV cache and over prompts; `bytes_per_element` of the KV cache.
+
+    `window`: what a sliding window costs beyond decode over as many tokens.
+    """
 
     decode: Curves
     prefill: Curves
+    window: Curves
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,7 +141,10 @@ class CollectiveCurves:
 
 @dataclass(frozen=True, eq=False)
 class OperatorTables:
-    """Which table every accelerator uses for one operator: arrays [accelerator, precision]."""
+    """Which table every accelerator uses for one operator: arrays [engine, accelerator, precision].
+
+    Engine 0 is the fastest kernel of all; the others follow `ENGINES_WITH_KERNELS`.
+    """
 
     grids: Grids
     table: IntArray
@@ -155,7 +164,7 @@ class OperatorTables:
 
 @dataclass(frozen=True, eq=False)
 class CollectiveTables:
-    """Which table every accelerator uses over its own links (column 0) and over PCIe (column 1)."""
+    """Which tables every accelerator uses: arrays [engine, accelerator, link], over its own links (0) and PCIe (1)."""
 
     grids: Grids
     table: IntArray
@@ -172,6 +181,7 @@ class Calibration:
     bandwidth_bytes_per_s: FloatArray
     gemm_tables: OperatorTables
     decode_tables: OperatorTables
+    window_tables: OperatorTables
     prefill_tables: OperatorTables
     latent_decode_tables: OperatorTables
     latent_prefill_tables: OperatorTables
@@ -185,55 +195,77 @@ class Calibration:
         activation = np.array([ACTIVATION_BYTES.get(name, 2.0) for name in precisions])[index]
         return GemmCurves(**fields, activation_bytes_per_element=activation)
 
-    def experts(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray) -> ExpertCurves:
-        """Curves of routed experts with weights in `precisions[index]`."""
-        return ExpertCurves(**self._gather(self.expert_tables, accelerator, precisions, index))
+    def experts(
+        self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
+    ) -> ExpertCurves:
+        """Curves of routed experts with weights in `precisions[index]`; `engine` as `engine_index` gives it."""
+        return ExpertCurves(**self._gather(self.expert_tables, accelerator, precisions, index, engine))
 
-    def attention(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray) -> AttentionCurves:
+    def attention(
+        self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
+    ) -> AttentionCurves:
         """Curves of attention with the KV cache in `precisions[index]`."""
         return AttentionCurves(
-            decode=Curves(**self._gather(self.decode_tables, accelerator, precisions, index)),
-            prefill=Curves(**self._gather(self.prefill_tables, accelerator, precisions, index)),
+            decode=Curves(**self._gather(self.decode_tables, accelerator, precisions, index, engine)),
+            prefill=Curves(**self._gather(self.prefill_tables, accelerator, precisions, index, engine)),
+            window=Curves(**self._gather(self.window_tables, accelerator, precisions, index, engine)),
         )
 
     def latent_attention(
-        self, accelerator: IntArray, precisions: Sequence[str], index: IntArray
+        self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
     ) -> LatentAttentionCurves:
         """Curves of latent attention with the compressed cache in `precisions[index]`."""
         return LatentAttentionCurves(
-            decode=Curves(**self._gather(self.latent_decode_tables, accelerator, precisions, index)),
-            prefill=Curves(**self._gather(self.latent_prefill_tables, accelerator, precisions, index)),
-            absorb=Curves(**self._gather(self.latent_absorb_tables, accelerator, precisions, index)),
+            decode=Curves(**self._gather(self.latent_decode_tables, accelerator, precisions, index, engine)),
+            prefill=Curves(**self._gather(self.latent_prefill_tables, accelerator, precisions, index, engine)),
+            absorb=Curves(**self._gather(self.latent_absorb_tables, accelerator, precisions, index, engine)),
         )
 
-    def collectives(self, accelerator: IntArray, link_is_pcie: BoolArray, link_bytes_per_s: Floats) -> CollectiveCurves:
+    def collectives(
+        self, accelerator: IntArray, link_is_pcie: BoolArray, link_bytes_per_s: Floats, engine: Ints = 0
+    ) -> CollectiveCurves:
         """Curves of collectives over each candidate's link; `link_bytes_per_s` per GPU and direction."""
-        tables, column = self.collective_tables, np.asarray(link_is_pcie).astype(np.int64)
+        tables, place = self.collective_tables, (engine, accelerator, np.asarray(link_is_pcie).astype(np.int64))
         return CollectiveCurves(
             grids=tables.grids,
-            table=tables.table[accelerator, column],
+            table=tables.table[place],
             link_bytes_per_s=np.asarray(link_bytes_per_s, dtype=np.float64),
-            grade=tables.grade[accelerator, column],
-            low_ratio=tables.low_ratio[accelerator, column],
-            high_ratio=tables.high_ratio[accelerator, column],
+            grade=tables.grade[place],
+            low_ratio=tables.low_ratio[place],
+            high_ratio=tables.high_ratio[place],
         )
 
     def _gather(
-        self, tables: OperatorTables, accelerator: IntArray, precisions: Sequence[str], index: IntArray
+        self,
+        tables: OperatorTables,
+        accelerator: IntArray,
+        precisions: Sequence[str],
+        index: IntArray,
+        engine: Ints = 0,
     ) -> dict[str, Any]:
-        column = np.array([precision_index(name) for name in precisions])[index]
+        place = engine, accelerator, np.array([precision_index(name) for name in precisions])[index]
         bytes_per_element = np.array([PRECISIONS[name].bytes_per_element for name in precisions])[index]
         return {
             "grids": tables.grids,
-            "table": tables.table[accelerator, column],
-            "peak_flop_per_s": tables.peak_flop_per_s[accelerator, column],
+            "table": tables.table[place],
+            "peak_flop_per_s": tables.peak_flop_per_s[place],
             "bandwidth_bytes_per_s": self.bandwidth_bytes_per_s[accelerator],
             "bytes_per_element": bytes_per_element,
-            "log_slowdown": tables.log_slowdown[accelerator, column],
-            "grade": tables.grade[accelerator, column],
-            "low_ratio": tables.low_ratio[accelerator, column],
-            "high_ratio": tables.high_ratio[accelerator, column],
+            "log_slowdown": tables.log_slowdown[place],
+            "grade": tables.grade[place],
+            "low_ratio": tables.low_ratio[place],
+            "high_ratio": tables.high_ratio[place],
         }
+
+
+def engine_index(names: Sequence[str]) -> IntArray:
+    """Which kernels each engine runs: a position in `ENGINES_WITH_KERNELS`, 0 where its own were not measured.
+
+    >>> [int(i) for i in engine_index(["sglang", "llama.cpp"])]
+    [2, 0]
+    """
+    measured = ENGINES_WITH_KERNELS
+    return np.array([measured.index(name) if name in measured else 0 for name in names], dtype=np.int64)
 
 
 ACTIVATION_BYTES: Mapping[str, float] = {

@@ -6,10 +6,11 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import AttentionCurves, Curves
-from gpufleet.performance.interpolation import curve_s, log2
+from gpufleet.performance.interpolation import curve_s, interpolate, log2
 from gpufleet.performance.roofline import roofline_s
 
 ACTIVATION_BYTES = 2.0
+FULL_PRICE_DOUBLINGS = 0.5
 
 
 def decode_flop(batch: Floats, num_heads: Floats, head_dim: Floats, context_tokens: Floats) -> Floats:
@@ -90,6 +91,18 @@ def decode_coordinates(
     return log2(streams), log2(context_tokens), log2(num_heads / np.asarray(num_kv_heads)), log2(head_dim)
 
 
+def window_coordinates(
+    batch: Floats, num_kv_heads: Floats, head_dim: Floats, context_tokens: Floats, window_tokens: Floats
+) -> tuple[FloatArray, ...]:
+    """Where a windowed decode step stands in the grid of what windows cost: streams, tokens per window, both sizes.
+
+    >>> [float(c) for c in window_coordinates(8, 8, 64, 4096, 128)]
+    [6.0, 5.0, 7.0, 6.0]
+    """
+    per_window = context_tokens / np.asarray(window_tokens)
+    return log2(batch * np.asarray(num_kv_heads)), log2(per_window), log2(window_tokens), log2(head_dim)
+
+
 def prefill_coordinates(
     sequences: Floats, query_tokens: Floats, pairs: Floats, num_heads: Floats, num_kv_heads: Floats, head_dim: Floats
 ) -> tuple[FloatArray, ...]:
@@ -142,16 +155,41 @@ def attention_decode_s(
     num_kv_heads: Floats,
     head_dim: Floats,
     context_tokens: Floats,
+    window_tokens: Floats = np.inf,
 ) -> FloatArray:
     """Seconds of one layer's attention for one new token of each of `batch` sequences.
 
-    t = exp(grid) (max(flop / peak, bytes / bandwidth) + 5 us)   [s]
-    `context_tokens` = min(context, window), heads per device. Source: measured decode kernels,
-    `data/calibration/kernels.toml`. Valid: 1-2,048 sequences, 1-131,072 tokens, head size 64-256.
+    t = exp(grid) (max(flop / peak, bytes / bandwidth) + 5 us) w   [s]
+    over min(context, window) tokens, heads per device; w = exp(grid) where a window hides tokens: kernels skip them at
+    a price. Source: measured decode kernels, `data/calibration/kernels.toml`. Valid: 1-2,048 sequences, 1-131,072
+    tokens, head size 64-256, windows 128-8,192.
     """
-    roofline = decode_roofline_s(curves.decode, batch, num_heads, num_kv_heads, head_dim, context_tokens)
-    coordinates = decode_coordinates(batch, num_heads, num_kv_heads, head_dim, context_tokens)
-    return curve_s(curves.decode, roofline, coordinates)
+    seen_tokens = np.minimum(context_tokens, window_tokens)
+    roofline = decode_roofline_s(curves.decode, batch, num_heads, num_kv_heads, head_dim, seen_tokens)
+    coordinates = decode_coordinates(batch, num_heads, num_kv_heads, head_dim, seen_tokens)
+    seconds = curve_s(curves.decode, roofline, coordinates)
+    if not np.any(np.isfinite(window_tokens)):
+        return seconds
+    return seconds * window_factor(curves.window, batch, num_kv_heads, head_dim, context_tokens, window_tokens)
+
+
+def window_factor(
+    curves: Curves,
+    batch: Floats,
+    num_kv_heads: Floats,
+    head_dim: Floats,
+    context_tokens: Floats,
+    window_tokens: Floats,
+) -> FloatArray:
+    """How much longer a decode step over a window takes than one over as many tokens without; 1 without a window.
+
+    Kernels switch where the first token is hidden; a mix of sequences does so gradually, here over half a doubling.
+    """
+    is_hiding = np.isfinite(window_tokens) & (np.asarray(context_tokens) > window_tokens) & curves.is_supported
+    window = np.where(is_hiding, window_tokens, 1.0)
+    place = window_coordinates(batch, num_kv_heads, head_dim, context_tokens, window)
+    share = np.clip(place[1] / FULL_PRICE_DOUBLINGS, 0.0, 1.0)
+    return np.where(is_hiding, np.exp(share * interpolate(curves.grids, curves.table, place)), 1.0)
 
 
 def attention_prefill_s(

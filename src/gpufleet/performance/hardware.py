@@ -14,6 +14,7 @@ from gpufleet.domain.calibration import (
     ExpertCurves,
     GemmCurves,
     LatentAttentionCurves,
+    engine_index,
 )
 from gpufleet.domain.candidates import Candidates
 
@@ -37,7 +38,8 @@ def gather_hardware(calibration: Calibration, candidates: Candidates) -> Hardwar
     """The curves of each candidate's accelerator at the precision of each part of its weight format."""
     c, palette = candidates, candidates.palette
     gpu = c.accelerator
-    formats = palette.weight_formats
+    formats, kv = palette.weight_formats, [p.name for p in palette.kv_precisions]
+    engine = engine_index([e.name for e in palette.engines])[c.engine]
 
     def precision_of(part: str) -> list[str]:
         return [getattr(f, part).name for f in formats]
@@ -47,9 +49,9 @@ def gather_hardware(calibration: Calibration, candidates: Candidates) -> Hardwar
         mlp_gemm=calibration.gemm(gpu, precision_of("mlp"), c.weight_format),
         head_gemm=calibration.gemm(gpu, precision_of("head"), c.weight_format),
         router_gemm=calibration.gemm(gpu, precision_of("base"), c.weight_format),
-        experts=calibration.experts(gpu, precision_of("experts"), c.weight_format),
-        attention=calibration.attention(gpu, [p.name for p in palette.kv_precisions], c.kv_precision),
-        latent_attention=calibration.latent_attention(gpu, [p.name for p in palette.kv_precisions], c.kv_precision),
-        collectives=calibration.collectives(gpu, c.link_is_pcie, c.link_bytes_per_s),
+        experts=calibration.experts(gpu, precision_of("experts"), c.weight_format, engine),
+        attention=calibration.attention(gpu, kv, c.kv_precision, engine),
+        latent_attention=calibration.latent_attention(gpu, kv, c.kv_precision, engine),
+        collectives=calibration.collectives(gpu, c.link_is_pcie, c.link_bytes_per_s, engine),
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in palette.accelerators])[gpu],
     )

@@ -270,7 +270,13 @@ class DecodeAttention(KernelGroup):
         """Seconds of each layer's attention; 0 where nothing decodes."""
         h = self.heads
         seconds = attention_decode_s(
-            self.at_heads, at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, self._context(at)
+            self.at_heads,
+            at.decoding,
+            h.num_heads,
+            h.num_kv_heads,
+            h.head_dim,
+            at.decode_context_tokens,
+            h.window_tokens,
         )
         return np.where(self.is_executed(at), seconds, 0.0)
 
@@ -459,7 +465,7 @@ class RoutedExperts(KernelGroup):
         """The curves for matrices of this size, on this many ranks."""
         one = np.ones(1)
         place = experts_coordinates(RankLoad(one, one), self.hidden_size, self.moe.expert_width / self.moe_tp, self.ep)
-        return narrowed(self.curves, place, ("log2 hidden * width", "log2 ep"))
+        return narrowed(self.curves, place, ("log2 hidden", "log2 width", "log2 ep"))
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's routed experts."""

@@ -64,12 +64,12 @@ def busiest_rank(tokens: Floats, num_experts: Floats, top_k: Floats, ep: Floats)
 
 
 def experts_coordinates(load: RankLoad, hidden_size: Floats, width: Floats, ep: Floats) -> tuple[FloatArray, ...]:
-    """Where a grouped product stands in the grid: rows per active expert, active experts, matrix size, EP.
+    """Where a grouped product stands in the grid: rows per active expert, active experts, hidden, width, EP.
 
     >>> [float(c) for c in experts_coordinates(RankLoad(np.array(256.0), np.array(32.0)), 4096, 1024, 8)]
-    [3.0, 5.0, 22.0, 3.0]
+    [3.0, 5.0, 12.0, 10.0, 3.0]
     """
-    return log2(load.rows / load.experts), log2(load.experts), log2(hidden_size * width), log2(ep)
+    return log2(load.rows / load.experts), log2(load.experts), log2(hidden_size), log2(width), log2(ep)
 
 
 def experts_roofline_s(

@@ -83,7 +83,7 @@ def test_one_gpu_has_no_exchange_in_its_step() -> None:
 
 def test_curves_name_whose_kernels_they_are() -> None:
     own = {o.curve for o in reasons().decode.operations}
-    assert own == {"H100-SXM bf16", "H100-SXM switched", "formula"}
+    assert own == {"H100-SXM bf16", "H100-SXM bf16 vllm", "H100-SXM switched vllm", "formula"}
     lent = reasons("llama-3.1-8b", "A10G:1").decode.operations
     assert {o.grade for o in lent if o.curve != "formula"} == {"transferred"}
     assert not any(o.curve.startswith("A10G") for o in lent)

@@ -5,9 +5,25 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpufleet.catalog.calibration import OPERATORS, kernel_provenance, load_calibration, loan_for, read_tables
+from gpufleet.catalog.calibration import (
+    OPERATORS,
+    kernel_provenance,
+    lending_spreads,
+    load_calibration,
+    loan_for,
+    read_tables,
+)
 from gpufleet.catalog.load import load_catalog
-from gpufleet.domain.calibration import AttentionCurves, Axis, Calibration, CollectiveCurves, GemmCurves, Grids
+from gpufleet.domain.calibration import (
+    EVERY_ENGINE,
+    AttentionCurves,
+    Axis,
+    Calibration,
+    CollectiveCurves,
+    GemmCurves,
+    Grids,
+    engine_index,
+)
 from gpufleet.errors import UnknownName
 from gpufleet.performance.attention import attention_decode_s, attention_prefill_s, causal_pairs
 from gpufleet.performance.collectives import all_gather_s, all_reduce_s, all_to_all_s, reduce_scatter_s
@@ -93,7 +109,7 @@ def test_ranges_widen_from_measured_to_lent_to_foreign(calibration: Calibration)
         for curves in (gemm_on(calibration, name, "bf16") for name in ("H100-SXM", "H100-NVL", "MI300X"))
     ]
     assert widths == sorted(widths)
-    assert widths[0] < 1.3 < widths[1] < 2.5 < widths[2]
+    assert widths[0] < 1.2 < widths[1] < 1.5 < 2.5 < widths[2]
 
 
 def test_an_unknown_precision_names_the_nearest(calibration: Calibration) -> None:
@@ -230,11 +246,11 @@ def test_a_grid_of_the_wrong_shape_is_refused() -> None:
 
 
 def test_every_grid_says_where_it_comes_from_and_how_well_it_holds() -> None:
-    described = {(row["operator"], row["accelerator"], row["key"]): row for row in kernel_provenance()}
+    described = {(row["operator"], row["accelerator"], row["key"], row["engine"]): row for row in kernel_provenance()}
     shipped = {
-        (operator, owner, key.split(" ")[-1])
+        (operator, owner, key.split(" ")[-1], engine)
         for operator in (*OPERATORS, "collectives")
-        for owner, key in read_tables(operator).rows
+        for owner, key, engine in read_tables(operator).rows
     }
     assert shipped == set(described)
     assert all(row["points"] >= 40 and row["engines"] and row["source"] for row in described.values())
@@ -242,15 +258,83 @@ def test_every_grid_says_where_it_comes_from_and_how_well_it_holds() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "highest_median", "highest_mean"),
-    [("gemm", 0.06, 0.09), ("decode", 0.07, 0.14), ("prefill", 0.05, 0.10), ("experts", 0.15, 0.23)],
+    [("gemm", 0.06, 0.09), ("decode", 0.075, 0.14), ("prefill", 0.06, 0.10), ("experts", 0.12, 0.20)],
 )
 def test_no_grid_misses_unseen_shapes_by_more_than_stated(
     operator: str, highest_median: float, highest_mean: float
 ) -> None:
     """The bounds of docs/calibration.md: errors on shapes that the fit had not seen."""
-    rows = [row for row in kernel_provenance() if row["operator"] == operator]
+    rows = [row for row in kernel_provenance() if row["operator"] == operator and row["engine"] == EVERY_ENGINE]
     assert max(row["held_back_median"] for row in rows) < highest_median
     assert max(row["held_back_mean"] for row in rows) < highest_mean
+
+
+def test_engines_run_the_experts_of_gpt_oss_at_different_speeds(calibration: Calibration) -> None:
+    """64 tokens on one H100 took SGLang 1.66-1.69 ms and vLLM 0.53 ms: only one has kernels made for MXFP4."""
+
+    def seconds(engine: str) -> float:
+        curves = calibration.experts(index("H100-SXM"), ["mxfp4"], np.array([0]), engine_index([engine]))
+        return float(experts_s(curves, 64.0, 128, 4, 2880, 2880, 1.0, 1.0)[0])
+
+    assert seconds("sglang") == pytest.approx(1.67e-3, rel=0.1)
+    assert seconds("vllm") == pytest.approx(0.53e-3, rel=0.1)
+    assert seconds("gpt-fast") == seconds("") < seconds("sglang")
+
+
+def test_an_engine_borrows_the_kernels_that_it_has_on_the_lenders_card(calibration: Calibration) -> None:
+    lent, own = (
+        calibration.experts(index(name), ["fp8_block"], np.array([0]), engine_index(["vllm"])).table[0]
+        for name in ("H100-NVL", "H100-SXM")
+    )
+    of_all = calibration.experts(index("H100-SXM"), ["fp8_block"], np.array([0])).table[0]
+    assert lent == own != of_all
+
+
+def test_hopper_pays_for_a_window_and_blackwell_does_not(calibration: Calibration) -> None:
+    """gpt-oss: 64 heads of 64 over 8 KV heads, every other layer sees 128 tokens."""
+
+    def price(name: str) -> float:
+        curves = calibration.attention(index(name), ["bf16"], np.array([0]), engine_index(["vllm"]))
+        seen, windowed = (attention_decode_s(curves, 32, 64, 8, 64, *context)[0] for context in ((128,), (8192, 128)))
+        return float(windowed / seen)
+
+    assert 1.1 < price("H100-SXM") < 1.6
+    assert 0.9 < price("B200") < 1.15
+
+
+def test_a_window_that_hides_nothing_costs_nothing(calibration: Calibration) -> None:
+    curves = attention_on(calibration, "H100-SXM")
+    assert attention_decode_s(curves, 8, 64, 8, 64, 100, 128)[0] == attention_decode_s(curves, 8, 64, 8, 64, 100)[0]
+
+
+def test_borrowing_from_the_same_silicon_is_surer_than_from_another_generation() -> None:
+    near, far = (lending_spreads()[kin] for kin in ("same silicon", "other generation"))
+    for kind in near:
+        assert near[kind]["high_ratio"] / near[kind]["low_ratio"] < far[kind]["high_ratio"] / far[kind]["low_ratio"]
+        assert near[kind]["pairs"] > 10
+        assert far[kind]["pairs"] > 10
+
+
+@pytest.mark.parametrize(
+    ("name", "grade"),
+    [
+        *((n, Grade.TRANSFERRED) for n in ("T4", "V100-SXM2-32GB", "A10G", "L4", "A30", "A100-PCIe-80GB", "H100-PCIe")),
+        *((n, Grade.TRANSFERRED) for n in ("H100-NVL", "H20", "RTX-3090", "RTX-4090", "RTX-5090")),
+        *((n, Grade.ROOFLINE) for n in ("MI300X", "MI325X", "Gaudi2", "Gaudi3", "TPU-v5e", "Trainium1", "Trainium2")),
+    ],
+)
+def test_what_nobody_measured_answers_with_a_lower_grade_and_a_wider_range(name: str, grade: Grade) -> None:
+    """A projection and a decode step of an 8B model in 16 bit."""
+    here = load_calibration([load_catalog().accelerators[name]])
+    zero = np.array([0])
+    products = [here.gemm(zero, [weights], zero) for weights in ("bf16", "fp16")]
+    product = next(curves for curves in products if curves.is_supported[0])
+    attention = here.attention(zero, ["fp16"], zero).decode
+    assert np.isfinite(gemm_s(product, 16, 6144, 4096)[0])
+    assert np.isfinite(attention_decode_s(here.attention(zero, ["fp16"], zero), 16, 32, 8, 128, 1000)[0])
+    for curves in (product, attention):
+        assert Grade(int(curves.grade[0])) is grade
+        assert curves.high_ratio[0] / curves.low_ratio[0] > 1.2
 
 
 def test_a_card_with_gddr_does_not_borrow_from_one_with_hbm() -> None:

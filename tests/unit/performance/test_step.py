@@ -163,10 +163,13 @@ def test_no_decoding_and_no_prompt_leave_attention_idle() -> None:
 
 
 def test_a_sliding_window_caps_what_a_decode_step_reads() -> None:
-    """Mistral-7B v0.1 sees 4,096 tokens in every layer; Llama-3.1-8B has the same heads and sees all."""
+    """Mistral-7B v0.1 sees 4,096 tokens in every layer; Llama-3.1-8B has the same heads and sees all.
+
+    Skipping the hidden tokens costs a few percent.
+    """
     windowed, full = (model(n, "H100-SXM", Layout()) for n in ("mistral-7b-v0.1", "llama-3.1-8b"))
     near, far = (windowed.terms(decode(32.0, c))["attention over the KV cache"] for c in (4096.0, 32768.0))
-    np.testing.assert_allclose(near, far)
+    np.testing.assert_allclose(near, far, rtol=0.1)
     grown = [full.terms(decode(32.0, c))["attention over the KV cache"] for c in (4096.0, 32768.0)]
     assert grown[1] > 5 * grown[0]
     np.testing.assert_allclose(near, grown[0])

@@ -1,0 +1,356 @@
+"""What is measured and how it is placed: one `Operator` per family of kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+from numpy.typing import NDArray
+from tools.calibrate import kernel_tables
+from tools.calibrate.grid_fit import SlopeLimits
+
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.calibration import ACTIVATION_BYTES, Axis, Curves, GemmCurves, Grids
+from gpufleet.domain.precision import PRECISIONS
+from gpufleet.performance import attention, collectives, gemm, latent_attention, moe
+from gpufleet.units import GIGA, MICROSECOND
+
+Floats = NDArray[np.float64]
+SLICES = 4
+PCIE_BYTES_PER_S = {"L40S": 32 * GIGA, "RTX-PRO-6000-Server": 64 * GIGA}
+
+
+@dataclass(frozen=True)
+class Located:
+    """Shapes of one GPU and precision: their roofline and their place in the grid."""
+
+    roofline_s: Floats
+    coordinates: tuple[Floats, ...]
+
+
+@dataclass(frozen=True)
+class Operator:
+    """One family of kernels: how to read it, where its points lie, and the grid that holds it."""
+
+    name: str
+    fixed_s: float
+    axes: tuple[Axis, ...]
+    shape: tuple[str, ...]
+    read: Callable[[Path], pd.DataFrame]
+    locate: Callable[[pd.DataFrame, Accelerator, str], Located]
+    roofline_at: Callable[[Sequence[Floats], Accelerator, str], Floats]
+    rising: tuple[int, ...] = ()
+    proportional: tuple[int, ...] = ()
+    drops_slow_engines: bool = False
+    engines_cover_alike: bool = True
+    streams_memory: bool = False
+    tables_per_engine: bool = False
+
+    def slope_limits(self, accelerator: Accelerator, precision: str) -> list[SlopeLimits]:
+        """Seconds must not fall along the axes `rising`, nor outgrow those of `proportional`.
+
+        The roofline bends inside a cell where the grid is straight: what counts is its least and greatest slope there.
+        """
+        return [self._limit(axis, accelerator, precision) for axis in sorted({*self.rising, *self.proportional})]
+
+    def _limit(self, which: int, accelerator: Accelerator, precision: str) -> SlopeLimits:
+        axis = self.axes[which]
+        places = [a.low + a.step * np.arange(a.count) for a in self.axes]
+        places[which] = axis.low + axis.step / SLICES * np.arange((axis.count - 1) * SLICES + 1)
+        mesh = np.meshgrid(*places, indexing="ij")
+        base = np.log(self.roofline_at([m.ravel() for m in mesh], accelerator, precision) + self.fixed_s)
+        slopes = np.moveaxis(np.diff(base.reshape(mesh[0].shape), axis=which), which, -1)
+        by_cell = SLICES * slopes.reshape(*slopes.shape[:-1], axis.count - 1, SLICES)
+        low, high = (np.moveaxis(edge, -1, which) for edge in (by_cell.min(-1), by_cell.max(-1)))
+        return SlopeLimits(
+            which,
+            low=-low if which in self.rising else np.full_like(low, -np.inf),
+            high=axis.step * np.log(2) - high if which in self.proportional else np.full_like(high, np.inf),
+        )
+
+
+def bare(kind: type[Curves], accelerator: Accelerator, arithmetic: str, precision: str) -> Curves:
+    """Curves that know the hardware but no table: for the roofline that the product uses too."""
+    one = np.ones(1)
+    fields = {
+        "grids": Grids((Axis("none", 0, 1, 2),), np.zeros((1, 2)), 0.0),
+        "table": np.zeros(1, dtype=np.int64),
+        "peak_flop_per_s": one * accelerator.peak_flop_per_s[arithmetic],
+        "bandwidth_bytes_per_s": one * accelerator.bandwidth_bytes_per_s,
+        "bytes_per_element": one * PRECISIONS[precision].bytes_per_element,
+        "log_slowdown": 0 * one,
+        "grade": np.zeros(1, dtype=np.int64),
+        "low_ratio": one,
+        "high_ratio": one,
+    }
+    if kind is GemmCurves:
+        fields["activation_bytes_per_element"] = one * ACTIVATION_BYTES.get(precision, 2.0)
+    return kind(**fields)
+
+
+def columns(frame: pd.DataFrame, *names: str) -> list[Floats]:
+    return [frame[name].to_numpy(dtype=np.float64) for name in names]
+
+
+def locate_gemm(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    m, n, k = columns(frame, "m", "n", "k")
+    curves = bare(GemmCurves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    return Located(gemm.gemm_roofline_s(curves, m, n, k), gemm.gemm_coordinates(m, n, k))
+
+
+def locate_decode(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    names = ("batch_size", "num_heads", "kv_heads", "head_dim", "isl", "step")
+    batch, heads, kv_heads, head_dim, isl, step = columns(frame, *names)
+    shape = (batch, heads, kv_heads, head_dim, isl + step)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    return Located(attention.decode_roofline_s(curves, *shape), attention.decode_coordinates(*shape))
+
+
+def locate_window(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    names = ("batch_size", "kv_heads", "head_dim", "isl", "step", "window_size")
+    batch, kv_heads, head_dim, isl, step, window = columns(frame, *names)
+    return Located(np.ones(len(frame)), attention.window_coordinates(batch, kv_heads, head_dim, isl + step, window))
+
+
+def locate_prefill(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    names = ("batch_size", "isl", "num_heads", "kv_heads", "head_dim")
+    batch, tokens, heads, kv_heads, head_dim = columns(frame, *names)
+    pairs = attention.causal_pairs(tokens, tokens)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    roofline = attention.prefill_roofline_s(curves, batch, tokens, tokens, pairs, heads, kv_heads, head_dim)
+    return Located(roofline, attention.prefill_coordinates(batch, tokens, pairs, heads, kv_heads, head_dim))
+
+
+def locate_latent_decode(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, heads, isl, step = columns(frame, "batch_size", "num_heads", "isl", "step")
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    shape = (batch, heads, isl + step)
+    roofline = latent_attention.latent_decode_roofline_s(curves, *shape)
+    return Located(roofline, latent_attention.latent_decode_coordinates(*shape))
+
+
+def locate_latent_prefill(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, heads, tokens = columns(frame, "batch_size", "num_heads", "isl")
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    shape = (batch, tokens, attention.causal_pairs(tokens, tokens), heads)
+    roofline = latent_attention.latent_prefill_roofline_s(curves, *shape)
+    return Located(roofline, latent_attention.latent_prefill_coordinates(*shape))
+
+
+def locate_absorb(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    tokens, heads = columns(frame, "num_tokens", "num_heads")
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    roofline = latent_attention.absorb_roofline_s(curves, tokens, heads)
+    return Located(roofline, latent_attention.absorb_coordinates(tokens, heads))
+
+
+def locate_experts(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    names = ("num_tokens", "num_experts", "topk", "hidden_size", "inter_size", "moe_ep_size", "moe_tp_size")
+    tokens, num_experts, top_k, hidden, inter, ep, moe_tp = columns(frame, *names)
+    arithmetic = expert_arithmetic(accelerator, precision) or PRECISIONS[precision].arithmetic
+    curves = bare(Curves, accelerator, arithmetic, precision)
+    load = moe.busiest_rank(tokens, num_experts, top_k, ep)
+    roofline = moe.experts_roofline_s(curves, load, hidden, inter / moe_tp, frame.products.to_numpy(dtype=np.float64))
+    return Located(roofline, moe.experts_coordinates(load, hidden, inter / moe_tp, ep))
+
+
+def expert_arithmetic(accelerator: Accelerator, precision: str) -> str | None:
+    """MXFP4 experts multiply in fp8 where fp4 units exist (activations in MXFP8), else in 16 bit."""
+    return "fp8" if precision == "mxfp4" and accelerator.computes("fp4") else None
+
+
+def locate_collective(frame: pd.DataFrame, accelerator: Accelerator, collective: str) -> Located:
+    size_bytes, ranks = columns(frame, "size_bytes", "num_gpus")
+    link_bytes = collectives.exchanged_bytes(size_bytes, ranks) * (2 if collective == "all_reduce" else 1)
+    link = PCIE_BYTES_PER_S.get(accelerator.name) or accelerator.nvlink_bytes_per_s
+    return Located(link_bytes / link, collectives.collective_coordinates(size_bytes, ranks))
+
+
+def powers(names: Sequence[str], coordinates: Sequence[Floats], **fixed: float) -> pd.DataFrame:
+    """Shapes at these places of a grid whose axes are log2 of `names`."""
+    return pd.DataFrame({name: 2.0**c for name, c in zip(names, coordinates, strict=True)}).assign(**fixed)
+
+
+def gemm_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    return locate_gemm(powers(("m", "n", "k"), coordinates), accelerator, precision).roofline_s
+
+
+def decode_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("batch_size", "isl", "num_heads", "head_dim"), coordinates, kv_heads=1, step=0)
+    return locate_decode(frame, accelerator, precision).roofline_s
+
+
+def prefill_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("rows", "mean_keys", "head_dim", "num_heads"), coordinates, kv_heads=1)
+    tokens = 2 * frame.mean_keys - 1
+    frame = frame.assign(isl=tokens, batch_size=frame.rows / (tokens * frame.num_heads))
+    return locate_prefill(frame, accelerator, precision).roofline_s
+
+
+def latent_decode_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("batch_size", "num_heads", "isl"), coordinates, step=0)
+    return locate_latent_decode(frame, accelerator, precision).roofline_s
+
+
+def latent_prefill_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("rows", "mean_keys"), coordinates, num_heads=1)
+    tokens = 2 * frame.mean_keys - 1
+    return locate_latent_prefill(
+        frame.assign(isl=tokens, batch_size=frame.rows / tokens), accelerator, precision
+    ).roofline_s
+
+
+def absorb_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    return locate_absorb(powers(("num_tokens", "num_heads"), coordinates), accelerator, precision).roofline_s
+
+
+def experts_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    rows_per_expert, experts, hidden, width, _ = (2.0**c for c in coordinates)
+    arithmetic = expert_arithmetic(accelerator, precision) or PRECISIONS[precision].arithmetic
+    curves = bare(Curves, accelerator, arithmetic, precision)
+    load = moe.RankLoad(rows=rows_per_expert * experts, experts=experts)
+    return moe.experts_roofline_s(curves, load, hidden, width, 3)
+
+
+def collective_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, collective: str) -> Floats:
+    return locate_collective(powers(("size_bytes", "num_gpus"), coordinates), accelerator, collective).roofline_s
+
+
+DECODE = Operator(
+    "decode",
+    5 * MICROSECOND,
+    (
+        Axis("log2 batch * kv heads", 0, 1.5, 12),
+        Axis("log2 context", 1, 1.5, 12),
+        Axis("log2 heads / kv heads", 0, 1.5, 4),
+        Axis("log2 head_dim", 6, 1, 4),
+    ),
+    ("batch_size", "num_heads", "kv_heads", "head_dim", "isl", "step"),
+    lambda gpu: kernel_tables.attention_rows(gpu, "generation"),
+    locate_decode,
+    decode_roofline_at,
+    rising=(0, 1),
+    proportional=(0,),
+    tables_per_engine=True,
+    drops_slow_engines=True,
+    streams_memory=True,
+)
+WINDOW = Operator(
+    "window",
+    0.0,
+    (
+        Axis("log2 batch * kv heads", 0, 3, 6),
+        Axis("log2 context / window", 0, 2, 6),
+        Axis("log2 window", 7, 3, 3),
+        Axis("log2 head_dim", 6, 1, 3),
+    ),
+    ("batch_size", "num_heads", "kv_heads", "head_dim", "isl", "step", "window_size"),
+    kernel_tables.windowed_rows,
+    locate_window,
+    lambda coordinates, accelerator, precision: np.ones_like(coordinates[0]),
+    rising=(1,),
+)
+OPERATORS = (
+    Operator(
+        "gemm",
+        2 * MICROSECOND,
+        (Axis("log2 m", 0, 1, 15), Axis("log2 n", 5, 1, 12), Axis("log2 k", 5, 1, 12)),
+        ("m", "n", "k"),
+        kernel_tables.gemm_rows,
+        locate_gemm,
+        gemm_roofline_at,
+        rising=(0,),
+        proportional=(1, 2),
+        streams_memory=True,
+    ),
+    DECODE,
+    Operator(
+        "prefill",
+        8 * MICROSECOND,
+        (
+            Axis("log2 query rows", 2, 2, 11),
+            Axis("log2 mean keys", 0, 1.4, 11),
+            Axis("log2 head_dim", 6, 1, 4),
+            Axis("log2 heads / kv heads", 0, 2.5, 3),
+        ),
+        ("batch_size", "isl", "num_heads", "kv_heads", "head_dim"),
+        lambda gpu: kernel_tables.attention_rows(gpu, "context"),
+        locate_prefill,
+        prefill_roofline_at,
+        rising=(0,),
+        proportional=(0,),
+        tables_per_engine=True,
+    ),
+    Operator(
+        "latent_decode",
+        8 * MICROSECOND,
+        (Axis("log2 batch", 0, 1, 11), Axis("log2 heads", 0, 1, 8), Axis("log2 context", 1, 2, 9)),
+        ("num_heads", "batch_size", "isl", "step"),
+        lambda gpu: kernel_tables.latent_rows(gpu, "generation"),
+        locate_latent_decode,
+        latent_decode_roofline_at,
+        rising=(0, 1, 2),
+        proportional=(1,),
+        tables_per_engine=True,
+        drops_slow_engines=True,
+        streams_memory=True,
+    ),
+    Operator(
+        "latent_prefill",
+        8 * MICROSECOND,
+        (Axis("log2 query rows", 0, 2, 13), Axis("log2 mean keys", 0, 1.4, 11)),
+        ("num_heads", "batch_size", "isl"),
+        lambda gpu: kernel_tables.latent_rows(gpu, "context"),
+        locate_latent_prefill,
+        latent_prefill_roofline_at,
+        rising=(0,),
+        proportional=(0,),
+        tables_per_engine=True,
+        drops_slow_engines=True,
+    ),
+    Operator(
+        "latent_absorb",
+        4 * MICROSECOND,
+        (Axis("log2 tokens", 0, 1, 14), Axis("log2 heads", 0, 1, 8)),
+        ("num_tokens", "num_heads"),
+        kernel_tables.absorb_rows,
+        locate_absorb,
+        absorb_roofline_at,
+        rising=(0, 1),
+        proportional=(1,),
+    ),
+    Operator(
+        "experts",
+        15 * MICROSECOND,
+        (
+            Axis("log2 rows per active expert", 0, 1.5, 9),
+            Axis("log2 active experts", -3, 1.75, 8),
+            Axis("log2 hidden", 11, 1, 3),
+            Axis("log2 width", 5, 1.8, 6),
+            Axis("log2 ep", 0, 3, 3),
+        ),
+        ("num_tokens", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "products"),
+        kernel_tables.expert_rows,
+        locate_experts,
+        experts_roofline_at,
+        rising=(0, 1),
+        proportional=(1, 3),
+        tables_per_engine=True,
+        engines_cover_alike=False,
+        streams_memory=True,
+    ),
+    Operator(
+        "collectives",
+        4 * MICROSECOND,
+        (Axis("log2 bytes", 8, 1, 23), Axis("log2 ranks", 1, 1, 3)),
+        ("size_bytes", "num_gpus"),
+        kernel_tables.collective_rows,
+        locate_collective,
+        collective_roofline_at,
+        rising=(0,),
+        tables_per_engine=True,
+    ),
+)
