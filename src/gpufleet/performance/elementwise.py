@@ -6,19 +6,28 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 
-FIXED_S = 2e-6
-STREAM_RATIO = 0.8
+FIXED_S = 1.9e-6
+STREAM_RATIO = 0.88
 
 
 def elementwise_s(bandwidth_bytes_per_s: Floats, size_bytes: Floats) -> FloatArray:
     """Seconds of a kernel that reads and writes `size_bytes` in all.
 
-    t = 2 us + bytes / (0.8 bandwidth)   [s]   Source: decode kernels that stream over 256 MB reach 0.8 of the
-    bandwidth on H100, H200 and B200; the launch floor of the smallest measured kernel is 1.7-2.5 us.
+    t = 1.9 us + bytes / (0.88 bandwidth)   [s]   Source: medians of measured fp8 quantisation kernels on six GPUs,
+    `docs/calibration.md`: floor 1.4-2.7 us, 0.76-0.93 of the bandwidth over 800 MB.
 
     Normalising 8,192 tokens of width 8,192 in bf16 (read and write, 268 MB) on an H100:
 
     >>> round(float(elementwise_s(3.35e12, 2 * 8192 * 8192 * 2)) * 1e6)
-    102
+    93
     """
     return np.asarray(FIXED_S + size_bytes / (STREAM_RATIO * np.asarray(bandwidth_bytes_per_s)))
+
+
+def quantisation_bytes(tokens: Floats, width: Floats) -> Floats:
+    """Bytes of quantising activations to 8 bit before a product: 2 read and 1 written per element.
+
+    >>> quantisation_bytes(8192, 4096) / 2**20
+    96.0
+    """
+    return 3 * tokens * width
