@@ -86,9 +86,9 @@ def grid_record(fit: Fit) -> dict[str, object]:
 
 
 def packed(knots: Floats) -> str:
-    """Whole multiples of `UNIT`: 16-bit little-endian, deflated, in base 85."""
+    """Whole multiples of `UNIT`: 16-bit little-endian, deflated, in base 64."""
     whole = np.rint(knots / UNIT).astype("<i2")
-    return base64.b85encode(zlib.compress(whole.tobytes(), 9)).decode("ascii")
+    return base64.b64encode(zlib.compress(whole.tobytes(), 9)).decode("ascii")
 
 
 def write_provenance(fits: list[Fit], directory: Path) -> None:

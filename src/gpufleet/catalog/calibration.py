@@ -185,8 +185,8 @@ def read_tables(operator: str) -> TableFile:
 
 
 def _knots(text: str) -> FloatArray:
-    """Whole multiples of the file's unit: 16-bit little-endian, deflated, in base 85."""
-    return np.frombuffer(zlib.decompress(base64.b85decode(text)), dtype="<i2").astype(np.float64)
+    """Whole multiples of the file's unit: 16-bit little-endian, deflated, in base 64."""
+    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<i2").astype(np.float64)
 
 
 def curve_names() -> Mapping[str, Sequence[str]]:
@@ -197,10 +197,12 @@ def curve_names() -> Mapping[str, Sequence[str]]:
 
 def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> OperatorTables:
     tables = read_tables(operator)
+    alike = not any(engine for _, _, engine in tables.rows)
     picks = [
         [[_pick(operator, tables, a, loans[a.name], p, engine) for p in PRECISIONS.values()] for a in accelerators]
-        for engine in ENGINES_WITH_KERNELS
+        for engine in ([EVERY_ENGINE] if alike else ENGINES_WITH_KERNELS)
     ]
+    picks *= len(ENGINES_WITH_KERNELS) // len(picks)
 
     def column(name: str, kind: type) -> Any:
         return np.array([[[getattr(pick, name) for pick in row] for row in rows] for rows in picks], dtype=kind)
