@@ -37,7 +37,8 @@ EXPERT_PRECISIONS = {
 KV_PRECISIONS = {"bfloat16": "bf16", "fp8": "fp8"}
 PROXY_KERNELS = "situ_as_silu|w4a4mxfp4moe_marlin"  # a stand-in for the model's activation, or for its arithmetic
 UNTUNED_KERNELS = "trtllm_mxfp4_bf16"  # vLLM's default for gpt-oss on Blackwell; published runs switch to MXFP8
-MADE_FOR_BLACKWELL, GENERAL_KERNEL = "flashinfer_trtllm|min_latency", "moe_torch_flow_cutlass"
+MADE_FOR_BLACKWELL = "flashinfer_trtllm|min_latency"
+GENERAL_KERNELS = ["moe_torch_flow_cutlass", "moe_torch_flow_nongated"]
 SLOW_INT4_VERSIONS = ["0.19.0"]  # vLLM: Marlin on Blackwell, three to seven times slower than later
 PLAIN_TOP_K = 22  # Nemotron Super and Ultra: experts without a gate, which not every table says
 PLAIN_SHAPE = (2688, 1856)  # Nemotron Nano
@@ -146,7 +147,7 @@ def without_superseded(rows: pd.DataFrame) -> pd.DataFrame:
     made_for_it = nvfp4[nvfp4.kernel_source.str.contains(MADE_FOR_BLACKWELL)]
     if made_for_it.empty:
         return rows
-    superseded = nvfp4[nvfp4.kernel_source == GENERAL_KERNEL]
+    superseded = nvfp4[nvfp4.kernel_source.isin(GENERAL_KERNELS)]
     lacking = nvfp4[~nvfp4.engine.isin(made_for_it.engine)]
     return rows.drop(superseded.index.union(lacking.index))
 
