@@ -36,7 +36,7 @@ EXPERT_PRECISIONS = {
 }
 KV_PRECISIONS = {"bfloat16": "bf16", "fp8": "fp8"}
 PROXY_KERNELS = "situ_as_silu|w4a4mxfp4moe_marlin"  # a stand-in for the model's activation, or for its arithmetic
-UNTUNED_KERNELS = "trtllm_mxfp4_bf16"  # vLLM's default for gpt-oss on Blackwell; published runs switch to MXFP8
+UNTUNED_KERNELS = "trtllm_mxfp4_bf16"  # slower than published gpt-oss runs of vLLM on B200: taken to be MXFP8 there
 MADE_FOR_BLACKWELL = "flashinfer_trtllm|min_latency"
 GENERAL_KERNELS = ["moe_torch_flow_cutlass", "moe_torch_flow_nongated"]
 SLOW_INT4_VERSIONS = ["0.19.0"]  # vLLM: Marlin on Blackwell, three to seven times slower than later
