@@ -6,6 +6,7 @@ Defaults are those of the family's configuration class in Hugging Face transform
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.layers import (
@@ -20,7 +21,14 @@ from gpufleet.architecture.layers import (
     uniform,
 )
 from gpufleet.architecture.reach import chunked, layer_reaches, sliding
-from gpufleet.domain.architecture import Architecture, Attention, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.domain.architecture import (
+    Architecture,
+    Attention,
+    DenseMlp,
+    LatentAttention,
+    MixtureOfExperts,
+    QueryKeyNorm,
+)
 
 
 def mixtral(fields: ConfigFields, family: str) -> Architecture:
@@ -75,11 +83,16 @@ def qwen3_moe(fields: ConfigFields, family: str) -> Architecture:
     return decoder(fields, family, _sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
 
 
+def normed_over_all_heads(plain: Attention) -> Attention:
+    """Attention whose queries and keys are normalised over the width of all heads."""
+    vectors = (plain.num_heads + plain.num_kv_heads) * plain.head_dim
+    return replace(plain, vector_params=plain.vector_params + vectors, query_key_norm=QueryKeyNorm.ALL_HEADS)
+
+
 def minimax_m2(fields: ConfigFields, family: str) -> Architecture:
     """MiniMax M2: norms over the whole width of q and k; the multi-token modules are left out."""
     plain = attention(fields, Biases())
-    normed = (plain.num_heads + plain.num_kv_heads) * plain.head_dim * fields.flag("use_qk_norm", default=True)
-    mixer = Attention(plain.num_heads, plain.num_kv_heads, plain.head_dim, vector_params=normed)
+    mixer = normed_over_all_heads(plain) if fields.flag("use_qk_norm", default=True) else plain
     shared = fields.optional_count("shared_intermediate_size") or 0
     experts = gated_experts(fields, "intermediate_size", shared_width=shared)
     return decoder(fields, family, uniform(fields, mixer, experts), tied=False, default_context=196608)

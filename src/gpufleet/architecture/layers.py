@@ -8,7 +8,15 @@ from dataclasses import dataclass
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.reach import EVERYTHING, Reach, layer_reaches, sliding
-from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.domain.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    DenseMlp,
+    LatentAttention,
+    MixtureOfExperts,
+    QueryKeyNorm,
+)
 from gpufleet.errors import UsageError
 
 
@@ -74,7 +82,8 @@ def attention_of(
         + biases.norms_per_head * head_width
         + biases.sinks * heads
     )
-    return Attention(heads, kv_heads, head_width, reach.tokens, vectors, reach.chunked)
+    norm = QueryKeyNorm.PER_HEAD if biases.norms_per_head else QueryKeyNorm.NONE
+    return Attention(heads, kv_heads, head_width, reach.tokens, vectors, reach.chunked, norm)
 
 
 def gated_mlp(fields: ConfigFields, *keys: str, biased: bool = False) -> DenseMlp:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from enum import Enum
 
 from gpufleet.domain.precision import BF16, WeightFormat
 
@@ -16,6 +17,17 @@ def require_positive(owner: str, **dimensions: int) -> None:
     for name, value in dimensions.items():
         if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_DIMENSION:
             raise ValueError(f"{owner}: {name} must be a whole number from 1 to {MAX_DIMENSION}, found {value!r}")
+
+
+class QueryKeyNorm(Enum):
+    """Whether queries and keys are normalised before attention: not at all, head by head, or over all heads at once.
+
+    A norm over all heads makes tensor-parallel ranks exchange its sum of squares.
+    """
+
+    NONE = "none"
+    PER_HEAD = "per head"
+    ALL_HEADS = "all heads"
 
 
 @dataclass(frozen=True)
@@ -32,6 +44,7 @@ class Attention:
     window_tokens: float = math.inf
     vector_params: int = 0
     chunked: bool = False
+    query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
 
     def __post_init__(self) -> None:
         require_positive("attention", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, head_dim=self.head_dim)

@@ -22,12 +22,3 @@ def elementwise_s(bandwidth_bytes_per_s: Floats, size_bytes: Floats) -> FloatArr
     93
     """
     return np.asarray(FIXED_S + size_bytes / (STREAM_RATIO * np.asarray(bandwidth_bytes_per_s)))
-
-
-def quantisation_bytes(tokens: Floats, width: Floats) -> Floats:
-    """Bytes of quantising activations to 8 bit before a product: 2 read and 1 written per element.
-
-    >>> quantisation_bytes(8192, 4096) / 2**20
-    96.0
-    """
-    return 3 * tokens * width

@@ -151,6 +151,11 @@ class KernelGroup(ABC):
         total: FloatArray = np.add.reduce(seconds * self.counts, axis=-2)
         return total
 
+    @property
+    def num_kernels(self) -> FloatArray | float:
+        """Kernels that a decode step launches for all parts, per candidate."""
+        return float(sum(part.count for part in self.parts))
+
     def operations(self, at: StepTokens) -> list[Operation]:
         """The parts one by one."""
         seconds, work, shape = self.seconds(at), self.work(at), self._shape(at)
@@ -511,6 +516,12 @@ class Exchanges(KernelGroup):
         return narrowed(of_kind(self.curves, self.kind), collective_coordinates(1.0, self.num_ranks), ("log2 ranks",))
 
     @property
+    def num_kernels(self) -> FloatArray:
+        """Ranks that are alone launch nothing."""
+        counts = np.array([[part.count] for part in self.parts], dtype=np.float64)
+        return np.asarray(np.where(self.num_ranks > 1, counts, 0.0).sum(axis=0))
+
+    @property
     def is_supported(self) -> BoolArray:
         """Candidates with one rank, or whose link is known."""
         is_known = self.curves.is_supported & (self.curves.link_bytes_per_s > 0)
@@ -543,14 +554,29 @@ class Exchanges(KernelGroup):
 
 @dataclass(frozen=True)
 class Streams(KernelGroup):
-    """Element-wise kernels, which only move memory."""
+    """Element-wise kernels, which only move memory; candidates without bytes do not launch them."""
 
     bandwidth_bytes_per_s: FloatArray
     bytes_per_token: FloatArray
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each kernel."""
-        return elementwise_s(self.bandwidth_bytes_per_s, self._size_bytes(at))
+        seconds = elementwise_s(self.bandwidth_bytes_per_s, self._size_bytes(at))
+        return seconds if self._all_run else np.where(self.bytes_per_token > 0, seconds, 0.0)
+
+    @cached_property
+    def _all_run(self) -> bool:
+        return bool(np.all(self.bytes_per_token > 0))
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where there is anything to move."""
+        return np.asarray(self.bytes_per_token > 0)
+
+    @property
+    def num_kernels(self) -> FloatArray:
+        """Those that move anything."""
+        counts = np.array([[part.count] for part in self.parts], dtype=np.float64)
+        return np.asarray(np.where(self.bytes_per_token > 0, counts, 0.0).sum(axis=0))
 
     def work(self, at: StepTokens) -> Work:
         """What is read and written."""

@@ -5,12 +5,21 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import inf
 from typing import TypeVar
 
 import numpy as np
 
-from gpufleet.domain.architecture import Architecture, Attention, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.domain.architecture import (
+    Architecture,
+    Attention,
+    DenseMlp,
+    LatentAttention,
+    MixtureOfExperts,
+    QueryKeyNorm,
+)
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
@@ -38,8 +47,10 @@ from gpufleet.performance.kernel_groups import (
 )
 
 ACTIVATION_BYTES = 2.0
+SUM_BYTES = 4.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
+POSITIONS, HEAD_NORMS, QUANTISATION = "rotary and KV write", "query and key norms", "activation quantisation"
 
 
 def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[KernelGroup, ...]:
@@ -98,12 +109,24 @@ class _Operators:
         return Part(name, kernel, count, self.num_parts)
 
     def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int) -> None:
+        self.add_quantisation(curves.activation_bytes_per_element, k, count)
         self.products.append(_Product(self.part(name, "gemm", count), curves, TOKENS, n, k))
+
+    def add_quantisation(self, bytes_per_element: FloatArray, width: Floats, count: int) -> None:
+        """The input of a product in fewer than 16 bits: read, and written in its format."""
+        moved = np.where(bytes_per_element < ACTIVATION_BYTES, ACTIVATION_BYTES + bytes_per_element, 0.0) * width
+        if np.any(moved):
+            self.streams.append(_Stream(self.part(QUANTISATION, "elementwise", count), moved))
 
     def add_exchange(self, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int) -> None:
         width = self.arch.vocab_size if seen == HEAD_ROWS else self.arch.hidden_size
+        self._add_exchange_of(width * ACTIVATION_BYTES, name, kind, seen, num_ranks, count)
+
+    def _add_exchange_of(
+        self, bytes_per_token: float, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int
+    ) -> None:
         part = self.part(name, kernel_of(kind), count)
-        self.exchanges.append(_Exchange(part, kind, seen, width * ACTIVATION_BYTES, num_ranks))
+        self.exchanges.append(_Exchange(part, kind, seen, bytes_per_token, num_ranks))
 
     def add_stream(self, name: str, elements_per_token: Floats, count: int) -> None:
         part = self.part(name, "elementwise", count)
@@ -112,10 +135,10 @@ class _Operators:
     def add_mixers(self) -> None:
         mixers = _counted((replace(b.mixer, vector_params=0), b.count) for b in self.arch.blocks)
         plain = {m: count for m, count in mixers.items() if isinstance(m, Attention)}
-        for (num_heads, num_kv_heads, head_dim), count in _counted(
-            ((m.num_heads, m.num_kv_heads, m.head_dim), count) for m, count in plain.items()
-        ).items():
-            self._projections(num_heads, num_kv_heads, head_dim, count)
+        endless = ((replace(m, window_tokens=inf, chunked=False), n) for m, n in plain.items())
+        for shape, count in _counted(endless).items():
+            self._projections(shape, count)
+            self._positions(shape, count)
         if plain:
             self._attention(plain)
         for mixer, count in mixers.items():
@@ -124,11 +147,27 @@ class _Operators:
                 self._latent_attention(mixer, count)
         self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, self.arch.num_layers)
 
-    def _projections(self, num_heads: int, num_kv_heads: int, head_dim: int, count: int) -> None:
+    def _widths(self, mixer: Attention) -> tuple[FloatArray, FloatArray]:
+        """Elements of a token's query, and of its key, on one device."""
+        kv_heads = np.maximum(mixer.num_kv_heads / self.tp, 1.0)
+        return mixer.num_heads / self.tp * mixer.head_dim, kv_heads * mixer.head_dim
+
+    def _projections(self, mixer: Attention, count: int) -> None:
         hidden, curves = self.arch.hidden_size, self.hardware.attention_gemm
-        heads, kv_heads = num_heads / self.tp, np.maximum(num_kv_heads / self.tp, 1.0)
-        self.add_product(PROJECTIONS, curves, (heads + 2 * kv_heads) * head_dim, hidden, count)
-        self.add_product(PROJECTIONS, curves, hidden, heads * head_dim, count)
+        query, key = self._widths(mixer)
+        self.add_product(PROJECTIONS, curves, query + 2 * key, hidden, count)
+        self.add_product(PROJECTIONS, curves, hidden, query, count)
+
+    def _positions(self, mixer: Attention, count: int) -> None:
+        """Queries and keys normed where the model does so, rotated, and keys and values put into the cache."""
+        query, key = self._widths(mixer)
+        if mixer.query_key_norm is not QueryKeyNorm.NONE:
+            self.add_stream(HEAD_NORMS, 2 * query, count)
+            self.add_stream(HEAD_NORMS, 2 * key, count)
+        if mixer.query_key_norm is QueryKeyNorm.ALL_HEADS:
+            self._add_exchange_of(SUM_BYTES, HEAD_NORMS, ALL_REDUCE, TOKENS, self.tp, 2 * count)
+        self.add_stream(POSITIONS, 2 * (query + key), count)
+        self.add_stream(POSITIONS, 4 * key, count)
 
     def _attention(self, mixers: Mapping[Attention, int]) -> None:
         heads = Heads(
@@ -151,6 +190,10 @@ class _Operators:
             products = [(query + latent, hidden)]
         else:
             products = [(mixer.q_lora_rank + latent, hidden), (query, mixer.q_lora_rank)]
+            self.add_stream(HEAD_NORMS, 2 * mixer.q_lora_rank, count)
+        self.add_stream(HEAD_NORMS, 2 * mixer.kv_lora_rank, count)
+        self.add_stream(POSITIONS, 2 * (heads + 1) * mixer.qk_rope_head_dim, count)
+        self.add_stream(POSITIONS, 2 * latent, count)
         for n, k in [*products, (hidden, heads * mixer.v_head_dim)]:
             self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
 
@@ -186,11 +229,14 @@ class _Operators:
     def _experts(self, moe: MixtureOfExperts, count: int) -> None:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
+        self.add_stream("router", 2 * moe.num_experts, 2 * count)
+        self.add_quantisation(activation_bytes_of_experts(c), hidden, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, hidden, ep, moe_tp))
         if moe.shared_width:
             self._gated_mlp("shared experts", moe.shared_width / self.tp, moe.gated, count)
+            self.add_stream("shared experts", 3 * hidden, count)
         self._exchange_with_experts(count)
 
     def _exchange_with_experts(self, count: int) -> None:
@@ -204,7 +250,7 @@ class _Operators:
 
     def add_ends_of_layers(self) -> None:
         """Two norms with residual: 4 passes each."""
-        self.add_stream("norms and residuals", 8 * self.arch.hidden_size, self.arch.num_layers)
+        self.add_stream("norms and residuals", 4 * self.arch.hidden_size, 2 * self.arch.num_layers)
 
     def add_head(self) -> None:
         part = self.part("output head", "gemm", 1)
@@ -243,6 +289,12 @@ class _Operators:
         rows = self.streams
         bytes_per_token = np.stack([row.bytes_per_token + 0 * self.tp for row in rows])
         return Streams(tuple(row.part for row in rows), self.hardware.bandwidth_bytes_per_s, bytes_per_token)
+
+
+def activation_bytes_of_experts(candidates: Candidates) -> FloatArray:
+    """Bytes per element that routed experts take their input in."""
+    formats = candidates.palette.weight_formats
+    return np.array([QUANTISED_BYTES.get(f.experts.name, ACTIVATION_BYTES) for f in formats])[candidates.weight_format]
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:

@@ -97,6 +97,13 @@ class StepModel:
             supported &= group.is_supported
         return supported
 
+    @cached_property
+    def num_kernels(self) -> FloatArray:
+        """Kernels that a decode step launches."""
+        nothing_to_prefill = step_tokens(StepLoad(np.ones(len(self.candidates)), 1.0), self.candidates)
+        counts = [group.num_kernels for group in _run(self.groups, nothing_to_prefill)]
+        return np.asarray(sum(counts) + np.zeros(len(self.candidates)))
+
     def seconds(self, load: StepLoad) -> FloatArray:
         """Seconds of the whole step."""
         return total_s(self.evaluated(load))
