@@ -26,11 +26,12 @@ from tools.calibrate.operators import (
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import EVERY_ENGINE, Axis
 from gpufleet.domain.precision import PRECISIONS
-from gpufleet.units import MICROSECOND
+from gpufleet.units import MIB, MICROSECOND
 
 ABOVE_CEILING = 1.02
 SLOW_PATH_SHARE = 0.3
 SLOW_PATH_LAG = np.log(2)
+LEAST_LAG = 0.1
 LARGE_ROOFLINE_S = 300 * MICROSECOND
 HELD_BACK_SHARE = 0.2
 SEED = 20
@@ -39,6 +40,7 @@ FEWEST_SHARED = 0.02
 CACHES = 4
 CLEARLY = 4
 FEWEST_OF_ENGINE = 150
+LARGEST_CUSTOM_BYTES = 8 * MIB
 ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
 USUAL_SHARE = 0.85
 
@@ -111,7 +113,7 @@ def engine_fits(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator
     for name, engine in ENGINES.items():
         if operator.name == "collectives":
             yield collective_of_engine(operator, rows, accelerator, whole, name)
-        elif is_sane(operator, rows, name):
+        elif is_worth_a_table(operator, rows, name):
             own = rows[rows.engine == name]
             yield replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=engine)
 
@@ -119,19 +121,22 @@ def engine_fits(operator: Operator, rows: pd.DataFrame, accelerator: Accelerator
 def collective_of_engine(
     operator: Operator, rows: pd.DataFrame, accelerator: Accelerator, whole: Fit, name: str
 ) -> Fit:
-    """An engine's all-reduce is its own kernel or NCCL; the other collectives are NCCL's in every engine."""
+    """An engine's all-reduce is its own kernel, NCCL's for large tensors; the other collectives are NCCL's."""
     if whole.key != "all_reduce":
         return replace(whole, engine=ENGINES[name])
-    own = rows[rows.engine.isin([name, "nccl"])]
+    is_large = rows.size_bytes > LARGEST_CUSTOM_BYTES
+    own = rows[(rows.engine == name) | ((rows.engine == "nccl") & is_large)]
     return replace(fit_one(operator, own, accelerator, whole.key, whole.knots), engine=ENGINES[name])
 
 
-def is_sane(operator: Operator, rows: pd.DataFrame, name: str) -> bool:
-    """Whether an engine, one of several, measured enough and is not on a slow path that nobody would serve with."""
+def is_worth_a_table(operator: Operator, rows: pd.DataFrame, name: str) -> bool:
+    """Whether an engine, one of several, measured enough, differs, and is not on a slow path that nobody would serve."""
     best = rows.groupby(list(operator.shape)).latency_s.min()
     own = rows[rows.engine == name].groupby(list(operator.shape)).latency_s.min()
-    lag = np.log(own / best).median()
-    return bool(rows.engine.nunique() > 1 and len(own) >= FEWEST_OF_ENGINE and lag < SLOW_PATH_LAG)
+    lag = np.log(own / best).dropna()
+    if rows.engine.nunique() < 2 or len(own) < FEWEST_OF_ENGINE:
+        return False
+    return bool(lag.quantile(0.9) > LEAST_LAG and lag.median() < SLOW_PATH_LAG)
 
 
 def without_slow_engines(

@@ -15,6 +15,7 @@ import pandas as pd
 
 from gpufleet.units import MILLISECOND
 
+GRAPH_STEP, LARGEST_GRAPH = 8, 512  # tokens: capture sizes of vLLM and SGLang
 SLOW_GEMM = {("vllm", "fp8_block"): "DeepGemm|FlashInfer"}
 GEMM_PRECISIONS = {
     "bfloat16": "bf16",
@@ -84,7 +85,15 @@ def gemm_rows(gpu: Path) -> pd.DataFrame:
     for (engine, dtype), kernels in SLOW_GEMM.items():
         slow = (rows.engine == engine) & (rows.gemm_dtype == dtype) & ~rows.kernel_source.str.contains(kernels)
         rows = rows[~slow]
-    return labelled(rows, "gemm_dtype", GEMM_PRECISIONS)
+    return labelled(rows[is_served(rows.m)], "gemm_dtype", GEMM_PRECISIONS)
+
+
+def is_served(m: pd.Series) -> pd.Series:
+    """Whether engines multiply so many tokens: decode batches are padded to the sizes of captured graphs.
+
+    Kernels tile by 8 and more tokens: 257 tokens take twice as long as 256 in fp8, and no engine decodes 257.
+    """
+    return (m <= GRAPH_STEP) | (m > LARGEST_GRAPH) | (m % GRAPH_STEP == 0)
 
 
 def attention_rows(gpu: Path, phase: str) -> pd.DataFrame:

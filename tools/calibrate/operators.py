@@ -264,6 +264,7 @@ OPERATORS = (
         gemm_roofline_at,
         rising=(0,),
         proportional=(1, 2),
+        tables_per_engine=True,
         streams_memory=True,
     ),
     DECODE,

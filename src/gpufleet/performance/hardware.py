@@ -45,10 +45,10 @@ def gather_hardware(calibration: Calibration, candidates: Candidates) -> Hardwar
         return [getattr(f, part).name for f in formats]
 
     return Hardware(
-        attention_gemm=calibration.gemm(gpu, precision_of("attention"), c.weight_format),
-        mlp_gemm=calibration.gemm(gpu, precision_of("mlp"), c.weight_format),
-        head_gemm=calibration.gemm(gpu, precision_of("head"), c.weight_format),
-        router_gemm=calibration.gemm(gpu, precision_of("base"), c.weight_format),
+        attention_gemm=calibration.gemm(gpu, precision_of("attention"), c.weight_format, engine),
+        mlp_gemm=calibration.gemm(gpu, precision_of("mlp"), c.weight_format, engine),
+        head_gemm=calibration.gemm(gpu, precision_of("head"), c.weight_format, engine),
+        router_gemm=calibration.gemm(gpu, precision_of("base"), c.weight_format, engine),
         experts=calibration.experts(gpu, precision_of("experts"), c.weight_format, engine),
         attention=calibration.attention(gpu, kv, c.kv_precision, engine),
         latent_attention=calibration.latent_attention(gpu, kv, c.kv_precision, engine),
