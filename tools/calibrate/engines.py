@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,28 +16,68 @@ from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
-from tools.calibrate.serving_rows import CLOSED_LOOP, Point, PointBatch, batches, read_points, with_constants
+from tools.calibrate.serving_rows import (
+    CLOSED_LOOP,
+    QUANTITIES,
+    Point,
+    PointBatch,
+    batches,
+    read_points,
+    with_constants,
+)
 
+from gpufleet.catalog.calibration import loan_for
 from gpufleet.catalog.engine_eras import version_key
+from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.performance.uncertainty import LOADS
+from gpufleet.provenance import Grade
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src" / "gpufleet" / "data" / "calibration"
 SOURCE = "measurements-serving"
 NARROWEST = 0.05
-GROUPINGS: dict[str, Callable[[Point], str]] = {
-    "model": lambda p: p.model_id,
-    "gpu": lambda p: p.gpu,
-    "source": lambda p: p.source,
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """What is left out together: the groups by which rows are predicted, and the rows that a fit may not see then."""
+
+    group: Callable[[Point], str]
+    touches: Callable[[Point, str], bool]
+
+
+def alike(group: Callable[[Point], str]) -> Grouping:
+    """Rows are predicted by a fit that saw no row of their group."""
+    return Grouping(group, lambda point, name: group(point) == name)
+
+
+def source_or_model(points: Sequence[Point]) -> Grouping:
+    """The source where another one shares its engine era and GPU, else the model."""
+    sources: dict[tuple[Era, str], set[str]] = defaultdict(set)
+    for p in points:
+        sources[era_name(p), p.gpu].add(p.source)
+    return Grouping(
+        lambda p: p.source if len(sources[era_name(p), p.gpu]) > 1 else p.model_id,
+        lambda p, name: name in (p.source, p.model_id),
+    )
+
+
+GROUPINGS: dict[str, Callable[[Sequence[Point]], Grouping]] = {
+    "model": lambda points: alike(lambda p: p.model_id),
+    "gpu": lambda points: alike(lambda p: p.gpu),
+    "source": lambda points: alike(lambda p: p.source),
+    "source-or-model": source_or_model,
 }
 FILES = ("serving_points.csv", "inference_throughput.csv")
-QUANTITIES = ("tpot", "ttft", "rate", "latency")
 LOSS_SCALE = 0.15
 PRIOR_WEIGHT = 1.0
 CHILD_WEIGHT = 2.0
 EDGE = 1e-6
 FEW_MODELS = 3
+MODEL_POWER = 0.25
+ROOM_SEQUENCES = 16
 
 
 class Stage(NamedTuple):
@@ -50,7 +90,6 @@ class Stage(NamedTuple):
 FIRST_TOKEN = Stage(
     (
         "prefill_scale_ratio",
-        "prefill_layer_s",
         "request_overhead_s",
         "token_overhead_s",
         "first_token_steps",
@@ -61,7 +100,8 @@ FIRST_TOKEN = Stage(
     ("ttft",),
 )
 STEP = Stage(
-    ("decode_scale_ratio", "step_overhead_s", "layer_overhead_s", "prefill_mixing_ratio"), ("tpot", "rate", "latency")
+    ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s", "prefill_mixing_ratio"),
+    ("tpot", "rate", "latency"),
 )
 
 
@@ -78,15 +118,15 @@ class Constant:
 
 
 CONSTANTS = (
-    Constant("decode_scale_ratio", "ratio", 1.05, 0.15, 0.7, 2.0),
+    Constant("decode_scale_ratio", "ratio", 1.0, 0.1, 0.7, 2.0),
     Constant("step_overhead_s", "s", 0.5e-3, 1.5e-3, 0.0, 20e-3),
-    Constant("layer_overhead_s", "s", 10e-6, 40e-6, -60e-6, 1e-3),
+    Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
+    Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
-    Constant("prefill_scale_ratio", "ratio", 1.3, 0.3, 0.5, 3.0),
-    Constant("prefill_layer_s", "s", 2e-4, 3e-4, 0.0, 5e-3),
-    Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
+    Constant("prefill_scale_ratio", "ratio", 1.2, 0.3, 0.5, 3.0),
+    Constant("request_overhead_s", "s", 20e-3, 40e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 5e-6, 5e-6, 0.0, 5e-5),
-    Constant("first_token_steps", "count", 1.5, 0.5, 0.5, 3.5),
+    Constant("first_token_steps", "count", 2.0, 2.0, 0.5, 20.0),
     Constant("dp_gather_steps", "count", 2.0, 10.0, 0.0, 100.0),
     Constant("first_flush_ratio", "ratio", 0.7, 0.3, 0.0, 1.2),
     Constant("synchrony_ratio", "ratio", 0.3, 0.3, 0.0, 1.0),
@@ -194,18 +234,12 @@ def weighted(data: Sequence[PointBatch], engine: EngineProfile, quantities: Sequ
     """Log ratios in units of their scale, each group of (model, GPU, precision) counting by the root of its size."""
     parts = []
     for batch in data:
-        sizes = group_sizes(batch.points)
+        serving = batch.predict(engine)
         for quantity in quantities:
-            ratios = batch.log_ratios(engine, quantity)
-            use = np.isfinite(ratios) & batch.is_possible()
-            parts.append(ratios[use] / LOSS_SCALE / sizes[use] ** 0.25)
+            ratios = batch.log_ratios(serving, quantity)
+            use = np.isfinite(ratios) & batch.is_possible
+            parts.append(ratios[use] / LOSS_SCALE / batch.group_sizes[use] ** 0.25)
     return parts
-
-
-def group_sizes(points: Sequence[Point]) -> FloatArray:
-    """How many points share each point's group."""
-    keys = [(p.model_id, p.gpu, p.precision) for p in points]
-    return np.array([keys.count(key) for key in keys], dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -217,15 +251,16 @@ class Residual:
     point: Point
     log_ratio: float
     is_possible: bool
-    kind: str
+    load: str
+    has_room: bool
 
 
-def left_out_residuals(points: Sequence[Point], key: Callable[[Point], str]) -> list[Residual]:
+def left_out_residuals(points: Sequence[Point], grouping: Grouping) -> list[Residual]:
     """Refit everything without each group in turn and predict it."""
     found = []
-    for group in sorted({key(p) for p in points}):
-        constants = fit_family(by_era([p for p in points if key(p) != group]))
-        for era, held in by_era([p for p in points if key(p) == group]).items():
+    for name in sorted({grouping.group(p) for p in points}):
+        constants = fit_family(by_era([p for p in points if not grouping.touches(p, name)]))
+        for era, held in by_era([p for p in points if grouping.group(p) == name]).items():
             found += residuals_of(held, constants[era], era)
     return found
 
@@ -235,17 +270,41 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     found = []
     for batch in data:
         engine = with_constants(batch.model.candidates.palette.engines[0], constants)
-        possible, kind = batch.is_possible(), "moe" if batch.model.arch.is_moe else "dense"
+        possible, loads = batch.is_possible, [LOADS[i] for i in batch.load]
+        roomy = batch.largest_batch >= ROOM_SEQUENCES
+        serving = batch.predict(engine)
         for quantity in QUANTITIES:
-            for point, ratio, use in zip(batch.points, batch.log_ratios(engine, quantity), possible, strict=True):
-                if np.isfinite(ratio):
-                    found.append(Residual(era, quantity, point, float(ratio), bool(use), kind))
+            ratios = batch.log_ratios(serving, quantity)
+            for i, point in enumerate(batch.points):
+                if np.isfinite(ratios[i]):
+                    ratio, use = float(ratios[i]), bool(possible[i])
+                    found.append(Residual(era, quantity, point, ratio, use, loads[i], bool(roomy[i])))
     return found
 
 
 def error_percent(residuals: Iterable[Residual]) -> FloatArray:
     """|predicted / measured - 1| in percent."""
     return np.abs(np.exp([-r.log_ratio for r in residuals]) - 1) * 100
+
+
+def _throughput(residual: Residual) -> bool:
+    engines = ("tensorrt-llm", "vllm", "gpt-fast")
+    return residual.quantity == "rate" and residual.era.engine in engines
+
+
+def _is_measured(residual: Residual) -> bool:
+    return loan_for(load_catalog().accelerators[residual.point.gpu]).grade is Grade.MEASURED
+
+
+HEADLINES: dict[str, Callable[[Residual], bool]] = {
+    "serving TPOT": lambda r: r.quantity == "tpot" and r.point.scenario == CLOSED_LOOP,
+    "serving TPOT, without what no device could run": lambda r: HEADLINES["serving TPOT"](r) and r.is_possible,
+    "serving TTFT": lambda r: r.quantity == "ttft" and r.point.scenario == CLOSED_LOOP,
+    "throughput, measured GPUs, room for 16": lambda r: _throughput(r) and _is_measured(r) and r.has_room,
+    "throughput, measured GPUs, starved": lambda r: _throughput(r) and _is_measured(r) and not r.has_room,
+    "throughput, one sequence": lambda r: _throughput(r) and _is_measured(r) and r.point.concurrency == 1,
+    "throughput, transferred GPUs": lambda r: _throughput(r) and not _is_measured(r),
+}
 
 
 def by_era(points: Sequence[Point]) -> dict[Era, list[PointBatch]]:
@@ -269,26 +328,23 @@ def time_log_ratio(residual: Residual) -> float:
 
 
 def ranges(outside: Sequence[Residual], relatives: Sequence[Residual] = ()) -> dict[str, float]:
-    """10th and 90th percentile of what was left out: `tpot_dense_log_low` and so on, by quantity and kind of model.
+    """10th and 90th percentile of what was left out: `tpot_log_low`, `ttft_few_log_low` and so on.
 
-    Rows that no device could have run as stated teach nothing. A kind with fewer than three models takes those of
-    `relatives` (other engines of today) too, and all models where there are none.
+    Rows that no device could have run as stated teach nothing. Engines of today learn together (`relatives`): what
+    separates predictions from measurements is the model and the source, hardly the engine.
     """
-    found = {}
-    for name in ("tpot", "ttft"):
-        for kind in ("dense", "moe"):
-            alike = of_kind(outside, name, kind)
-            if len(models_of(alike)) < FEW_MODELS:
-                alike = of_kind(relatives, name, kind) or [r for r in outside if r.is_possible]
-            low, high = percentile_ends(alike)
-            found |= {f"{name}_{kind}_log_low": low, f"{name}_{kind}_log_high": high}
+    pool = [r for r in relatives or outside if r.is_possible]
+    found = _ends("tpot", [r for r in pool if r.quantity != "ttft"] or pool)
+    first = [r for r in pool if r.quantity == "ttft"] or pool
+    for load in LOADS:
+        alike = [r for r in first if r.load == load]
+        found |= _ends(f"ttft_{load}", alike if len(models_of(alike)) >= FEW_MODELS else first)
     return found
 
 
-def of_kind(residuals: Sequence[Residual], name: str, kind: str) -> list[Residual]:
-    """Residuals of one kind of model: of the first token, or of all else (all, where that was not measured)."""
-    alike = [r for r in residuals if r.is_possible and r.kind == kind]
-    return [r for r in alike if (r.quantity == "ttft") == (name == "ttft")] or alike
+def _ends(name: str, group: Sequence[Residual]) -> dict[str, float]:
+    low, high = percentile_ends(group)
+    return {f"{name}_log_low": low, f"{name}_log_high": high}
 
 
 def models_of(residuals: Sequence[Residual]) -> set[tuple[str, str]]:
@@ -299,12 +355,13 @@ def models_of(residuals: Sequence[Residual]) -> set[tuple[str, str]]:
 def percentile_ends(group: Sequence[Residual]) -> tuple[float, float]:
     """10th and 90th percentile as times, never narrower than +-5 %.
 
-    A model counts by the root of its rows, and few models say little: the ends move out by 1 + 1 / models.
+    A model counts by a root of its rows, and few models say little: the ends move out by sqrt(1 + 1 / models).
     """
     models = [(r.era.engine, r.point.model_id) for r in group]
-    weights = np.array([models.count(model) ** -0.5 for model in models])
+    counts = Counter(models)
+    weights = np.array([counts[model] ** -MODEL_POWER for model in models])
     low, high = np.quantile([time_log_ratio(r) for r in group], [0.1, 0.9], weights=weights, method="inverted_cdf")
-    wider = 1 + 1 / len(set(models))
+    wider = (1 + 1 / len(counts)) ** 0.5
     return float(min(low * wider, -NARROWEST)), float(max(high * wider, NARROWEST))
 
 
@@ -314,17 +371,19 @@ class Scored:
 
     residual: Residual
     held: bool
+    half_width_ratio: float
 
 
-def scored(outside: Sequence[Residual], relatives: Sequence[Residual], key: Callable[[Point], str]) -> list[Scored]:
+def scored(outside: Sequence[Residual], relatives: Sequence[Residual], grouping: Grouping) -> list[Scored]:
     """Residuals of each group against the range that the other groups give."""
     found = []
-    for group in sorted({key(r.point) for r in outside}):
-        others = [r for r in outside if key(r.point) != group]
-        bounds = ranges(others or outside, [r for r in relatives if key(r.point) != group])
-        for r in (r for r in outside if key(r.point) == group):
-            name = f"{'ttft' if r.quantity == 'ttft' else 'tpot'}_{r.kind}"
-            found.append(Scored(r, bounds[f"{name}_log_low"] <= time_log_ratio(r) <= bounds[f"{name}_log_high"]))
+    for group in sorted({grouping.group(r.point) for r in outside}):
+        others = [r for r in outside if not grouping.touches(r.point, group)]
+        bounds = ranges(others or outside, [r for r in relatives if not grouping.touches(r.point, group)])
+        for r in (r for r in outside if grouping.group(r.point) == group):
+            name = f"ttft_{r.load}" if r.quantity == "ttft" else "tpot"
+            low, high = bounds[f"{name}_log_low"], bounds[f"{name}_log_high"]
+            found.append(Scored(r, low <= time_log_ratio(r) <= high, float(np.expm1((high - low) / 2))))
     return found
 
 
@@ -347,6 +406,7 @@ def _left_out_row(key: tuple[str, str, str, str], group: list[Scored]) -> dict[s
         "mean_error_percent": round(float(errors.mean()), 1),
         "bias_percent": round(float(np.expm1(np.median([-s.residual.log_ratio for s in group])) * 100), 1),
         "in_range_percent": round(float(np.mean([s.held for s in group]) * 100), 1),
+        "half_width_percent": round(float(np.median([s.half_width_ratio for s in group]) * 100), 1),
     }
 
 
@@ -380,15 +440,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> None:
     """Fit every era, learn its ranges from what was left out, write constants and the left-out table."""
     points = read_points([arguments.measurements / name for name in FILES])
-    key = GROUPINGS[arguments.leave_out]
-    outside = left_out_residuals(points, key)
+    grouping = GROUPINGS[arguments.leave_out](points)
+    outside = left_out_residuals(points, grouping)
     by = {era: [r for r in outside if same_family(r.era, era)] for era in ERAS}
     today = [r for r in outside if r.era.parent]
     relatives = {era: today if era.parent else [] for era in ERAS}
-    everything = [s for era in ERAS for s in scored(by[era], relatives[era], key) if s.residual.era == era]
+    everything = [s for era in ERAS for s in scored(by[era], relatives[era], grouping) if s.residual.era == era]
     rows = left_out_rows(everything)
     print_summary(rows)
-    write_rows(DATA / f"left_out_{arguments.leave_out}.csv", rows)
+    print_headlines(everything)
+    write_rows(DATA / f"left_out_{arguments.leave_out.replace('-', '_')}.csv", rows)
     if not arguments.report_only:
         data = by_era(points)
         tables = [era_toml(e, c | ranges(by[e], relatives[e]), data[e]) for e, c in fit_family(data).items()]
@@ -399,6 +460,20 @@ def print_summary(rows: Sequence[dict[str, object]]) -> None:
     """Every group, the largest median error first."""
     for row in sorted(rows, key=lambda r: -float(str(r["median_error_percent"]))):
         print("  ".join(str(value) for value in row.values()))
+
+
+def print_headlines(everything: Sequence[Scored]) -> None:
+    """The figures that the project is judged by, on what was left out."""
+    for name, belongs in HEADLINES.items():
+        group = [s for s in everything if belongs(s.residual)]
+        if not group:
+            continue
+        errors, held = error_percent(s.residual for s in group), np.mean([s.held for s in group])
+        width = np.median([s.half_width_ratio for s in group])
+        print(
+            f"{name}: {len(group)} rows, median {np.median(errors):.1f} %, mean {errors.mean():.1f} %, "
+            f"held {held:.0%}, half-width {width:.0%}"
+        )
 
 
 def write_rows(path: Path, rows: Sequence[dict[str, object]]) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,7 @@ from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
@@ -29,12 +30,14 @@ from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import room
 from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, phases, static_batch
 from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.performance.uncertainty import load_of
 from gpufleet.provenance import Sourced
 from gpufleet.units import MILLISECOND
 
 CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
 SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
 KV_PRECISIONS = (PRECISIONS["bf16"], PRECISIONS["fp8"])
+QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
 SHORT_PROMPT_TOKENS, USUAL_OUTPUT_TOKENS = 5.0, 200.0
 
@@ -131,6 +134,13 @@ class RecordedSteps(StepModel):
             self.recorded[key] = super().seconds(load)
         return self.recorded[key]
 
+    @property
+    def num_kernels(self) -> FloatArray:
+        """Kernels of a decode step, counted once."""
+        if b"kernels" not in self.recorded:
+            self.recorded[b"kernels"] = StepModel(self.arch, self.candidates, self.hardware).num_kernels
+        return self.recorded[b"kernels"]
+
     def with_engine(self, engine: EngineProfile) -> RecordedSteps:
         """The same kernels under other engine constants."""
         palette = replace(self.candidates.palette, engines=(engine,))
@@ -157,6 +167,7 @@ class PointBatch:
             return static_batch(model, self.concurrency, self.lengths)
         return full_queue(model, np.maximum(self.largest_batch, 1.0), self.lengths)
 
+    @cached_property
     def is_possible(self) -> BoolArray:
         """Points whose prompts our kernel curves can process in the time that was measured, with half as much again.
 
@@ -166,23 +177,38 @@ class PointBatch:
         """
         if self.points[0].scenario != CLOSED_LOOP:
             return np.ones(len(self.points), dtype=np.bool_)
-        tpot, ttft = (np.array([p.measured.get(q, np.nan) for p in self.points]) for q in ("tpot", "ttft"))
+        tpot, ttft = self.measured["tpot"], self.measured["ttft"]
         model = self.model.with_engine(neutral(self.model.candidates.palette.engines[0]))
         at = phases(model, np.minimum(self.concurrency, self.largest_batch), self.lengths)
         rate = self.concurrency / (ttft + tpot * self.lengths.output_tokens) / model.candidates.attention_dp
         return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
 
-    def log_ratios(self, engine: EngineProfile, quantity: str) -> FloatArray:
+    @cached_property
+    def load(self) -> IntArray:
+        """Which load each point puts on its replica, as an index of `uncertainty.LOADS`."""
+        return load_of(np.minimum(self.concurrency, self.largest_batch), self.model.candidates.attention_dp)
+
+    @cached_property
+    def group_sizes(self) -> FloatArray:
+        """How many points share each point's model, GPU and precision."""
+        keys = [(p.model_id, p.gpu, p.precision) for p in self.points]
+        counts = Counter(keys)
+        return np.array([counts[key] for key in keys], dtype=np.float64)
+
+    @cached_property
+    def measured(self) -> dict[str, FloatArray]:
+        """Every quantity of every point; NaN where it was not measured."""
+        return {q: np.array([p.measured.get(q, np.nan) for p in self.points]) for q in QUANTITIES}
+
+    def log_ratios(self, serving: Serving, quantity: str) -> FloatArray:
         """ln(measured / predicted) of one quantity; NaN where it was not measured."""
-        serving = self.predict(engine)
         predicted = {
             "tpot": serving.tpot_s,
             "ttft": serving.ttft_s,
             "rate": serving.output_tokens_per_s(self.lengths),
             "latency": serving.ttft_s + (self.lengths.output_tokens - 1) * serving.tpot_s,
         }[quantity]
-        measured = np.array([p.measured.get(quantity, np.nan) for p in self.points])
-        return np.log(measured / predicted)
+        return np.asarray(np.log(self.measured[quantity] / predicted))
 
 
 def batches(points: Sequence[Point]) -> list[PointBatch]:
@@ -202,7 +228,7 @@ def _batch(points: tuple[Point, ...]) -> PointBatch:
     candidates = _candidates(points, palette, list(formats))
     lengths = Lengths(*np.array([p.lengths for p in points]).T)
     concurrency = np.array([p.concurrency for p in points])
-    space = room(arch, candidates, lengths, lengths.mean_decode_context_tokens)
+    space = room(arch, candidates, lengths, reserved_tokens(lengths, points[0].scenario))
     model = StepModel.build(arch, candidates, load_calibration(accelerators))
     client = Client(
         np.array([p.client.waves for p in points]),
@@ -217,6 +243,14 @@ def _batch(points: tuple[Point, ...]) -> PointBatch:
         np.maximum(space.largest_batch, 1.0),
         client,
     )
+
+
+def reserved_tokens(lengths: Lengths, scenario: str) -> FloatArray:
+    """KV tokens that the product sets aside for a request: those that it holds on average where clients come and go,
+    and all that it will ever need where the queue is full.
+    """
+    whole = lengths.input_tokens + lengths.output_tokens
+    return np.asarray(lengths.mean_decode_context_tokens if scenario == CLOSED_LOOP else whole)
 
 
 def kv_index(point: Point, weights: WeightFormat) -> int:
@@ -248,12 +282,12 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
 NEUTRAL = {
     "decode_scale_ratio": 1.0,
     "step_overhead_s": 0.0,
-    "layer_overhead_s": 0.0,
+    "kernel_overhead_s": 0.0,
+    "sequence_overhead_s": 0.0,
     "prefill_mixing_ratio": 1.0,
     "prefill_scale_ratio": 1.0,
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
-    "prefill_layer_s": 0.0,
     "first_token_steps": 0.5,
     "dp_gather_steps": 0.0,
     "first_flush_ratio": 1.0,

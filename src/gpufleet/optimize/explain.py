@@ -42,17 +42,17 @@ class TimeAccount:
 def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
     """TPOT: one decode step of the solved batch, the prompts of neighbours, and what streaming holds back.
 
-    TPOT = (k kernels + o_step + o_layer layers + prompts per step x what one adds) (1 - held back)   [s]
+    TPOT = (k kernels + o_step + o_kernel N + o_sequence B + prompts per step x what one adds) (1 - held back)   [s]
     """
     q, model, serving = question, solution.model, served(solution)
     load = StepLoad(serving.batch, q.lengths.mean_decode_context_tokens)
     kernels = model.seconds(load)
-    step_s = float(engine_step_s(model, kernels)[0])
+    step_s = float(engine_step_s(model, kernels, serving.batch)[0])
     total_s = float(serving.tpot_s[0])
     per_token_s = total_s / _streamed_ratio(q, model)
     parts = [
         TimePart("kernels", float(kernels[0]), "the operations above"),
-        *_engine_parts(model, float(kernels[0]), step_s),
+        *_engine_parts(model, float(kernels[0]), step_s, serving.batch),
         *_neighbour_parts(q, model, serving.batch, per_token_s - step_s),
         TimePart("tokens that come with the first", total_s - per_token_s, "streamed before the clock starts"),
     ]
@@ -74,16 +74,17 @@ def _streamed_ratio(question: EstimateQuestion, model: StepModel) -> float:
     return max(later - flushed, 0.0) / later or 1.0
 
 
-def _engine_parts(model: StepModel, kernels_s: float, step_s: float) -> list[TimePart]:
+def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: FloatArray) -> list[TimePart]:
     """The engine around the kernels of a decode step."""
-    c, layers = model.candidates, model.arch.num_layers
-    scale, step, layer = (
-        float(c.engine_constant(f"{name}")[0]) for name in ("decode_scale_ratio", "step_overhead_s", "layer_overhead_s")
-    )
+    c, launched = model.candidates, float(model.num_kernels[0])
+    names = ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s")
+    scale, step, kernel, sequence = (float(c.engine_constant(name)[0]) for name in names)
+    sequences = float((batch / c.attention_dp)[0])
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
         TimePart("between steps", step, "scheduling, sampling, launch"),
-        TimePart("between layers", layer * layers, f"{layers} layers x {layer / MICROSECOND:.3g} µs"),
+        TimePart("between kernels", kernel * launched, f"{launched:,.0f} kernels x {kernel / MICROSECOND:.3g} µs"),
+        TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
     ]
     rest_s = step_s - kernels_s - sum(part.seconds for part in parts)
     return [*parts, TimePart("no less than half of the kernels", rest_s, "the least that a step takes")]
@@ -107,7 +108,7 @@ def _that_count(parts: list[TimePart], total_s: float) -> tuple[TimePart, ...]:
 def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
     """TTFT: the prefill of a prompt (of all prompts of a static batch), the engine, running steps, and waiting.
 
-    TTFT = k_p kernels + h layers + a + b input_tokens + running steps + wait   [s]
+    TTFT = k_p kernels + a + b input_tokens + running steps + wait   [s]
     """
     q, model, serving = question, solution.model, served(solution)
     prompts = serving.batch if q.load.scenario == "static_batch" else np.ones(1)
@@ -126,15 +127,14 @@ def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
 
 def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: float) -> list[TimePart]:
     """The engine around a prefill."""
-    layers, tokens = model.arch.num_layers, float(question.lengths.input_tokens)
+    tokens = float(question.lengths.input_tokens)
 
     def constant(name: str) -> float:
         return float(model.candidates.engine_constant(name)[0])
 
-    scale, layer, token = (constant(n) for n in ("prefill_scale_ratio", "prefill_layer_s", "token_overhead_s"))
+    scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
     return [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
-        TimePart("launching layers", layer * layers, f"{layers} layers x {layer / MICROSECOND:.3g} µs"),
         TimePart("taking the request", constant("request_overhead_s"), "arrival, scheduling, first answer"),
         TimePart("tokenising", token * tokens, f"{tokens:,.0f} tokens x {token / MICROSECOND:.3g} µs"),
     ]

@@ -1,9 +1,10 @@
 """What an engine delivers: TTFT, TPOT and throughput of continuous and static batching, in closed form.
 
 Constants of an engine (`data/calibration/engines.toml`), by name:
-decode_scale_ratio, step_overhead_s, layer_overhead_s   one decode step = scale * kernels + step + layer * layers
+decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
+kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
-prefill_scale_ratio, prefill_layer_s                    one prefill = scale * kernels + layer * layers
+prefill_scale_ratio                                     one prefill = scale * kernels
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
 dp_gather_steps                                         steps that attention-DP groups wait to prefill together
 first_flush_ratio                                       share of the streaming interval that delays the first token
@@ -76,17 +77,19 @@ class Serving:
         return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
 
 
-def engine_step_s(model: StepModel, kernels_s: FloatArray) -> FloatArray:
-    """One decode step as the engine runs it.
+def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> FloatArray:
+    """One decode step of `batch` sequences as the engine runs it.
 
-    t = max(k t_kernels + o_step + o_layer layers, t_kernels / 2)   [s]
-    A negative o_layer is programmatic launch, which hides part of every kernel's fixed time.
+    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, t_kernels / 2)   [s]
+    N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
+    o_sequence: sampling and bookkeeping of the host for each sequence.
     """
     c = model.candidates
     step_s = (
         c.engine_constant("decode_scale_ratio") * kernels_s
         + c.engine_constant("step_overhead_s")
-        + c.engine_constant("layer_overhead_s") * model.arch.num_layers
+        + c.engine_constant("kernel_overhead_s") * model.num_kernels
+        + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
     )
     return np.asarray(np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s), dtype=np.float64)
 
@@ -102,7 +105,7 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     prompts = np.maximum(batch / lengths.output_tokens, 1.0)
     mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
     extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode), extra)
+    return Phases(engine_step_s(model, decode, batch), extra)
 
 
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -114,8 +117,8 @@ def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
     """Time to first token of `prompts` requests that find the engine idle and are prefilled together.
 
-    TTFT = a + b input_tokens + k_p t_kernels + h layers   [s]
-    a: request handling, b: tokenising, k_p: engine over kernels, h: launching the kernels of a layer one by one
+    TTFT = a + b input_tokens + k_p t_kernels   [s]
+    a: request handling, b: tokenising, k_p: engine over kernels
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
@@ -123,8 +126,7 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     return np.asarray(
         c.engine_constant("request_overhead_s")
         + c.engine_constant("token_overhead_s") * lengths.input_tokens
-        + c.engine_constant("prefill_scale_ratio") * prefill
-        + c.engine_constant("prefill_layer_s") * model.arch.num_layers,
+        + c.engine_constant("prefill_scale_ratio") * prefill,
         dtype=np.float64,
     )
 
@@ -245,7 +247,7 @@ def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Servi
 
     latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B)   [s]
     """
-    step_s = engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)))
+    step_s = engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)), batch)
     first_s = lone_ttft_s(model, lengths, batch)
     latency_s = first_s + (lengths.output_tokens - 1) * step_s
     return Serving(batch, step_s, first_s, batch / latency_s)

@@ -15,7 +15,10 @@ from gpufleet.memory.weights import weights_read_bytes_per_device
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 
-NORMAL_P90 = 1.2816
+LOADS = ("few", "many", "dp")
+MANY_SEQUENCES = 40.0
+MOST_MEASURED_SEQUENCES = 512.0
+LOG_PER_DOUBLING = 0.1
 
 
 @dataclass(frozen=True)
@@ -44,21 +47,52 @@ def fastest_token_s(arch: Architecture, weights: WeightFormat, layout: Layout, b
     return layout.pp * read_bytes / bandwidth_bytes_per_s
 
 
-def time_bounds(model: StepModel, quantity: str) -> Bounds:
-    """Bounds of `tpot` or `ttft`: the engine's left-out residuals, widened where kernels were not measured.
+def time_bounds(model: StepModel, batch: FloatArray) -> dict[str, Bounds]:
+    """Bounds of `tpot` and `ttft` at `batch` sequences: left-out residuals, widened where kernels were not measured.
 
-    ln factor = +- sqrt(engine^2 + kernels^2), centred on the engine's median residual   [1]
-    engine: p10 and p90 of ln(measured / predicted) on dense or MoE models left out of the fit; kernels: the same of
-    curves lent by another accelerator, 0 where they were measured on this one.
+    ln factor = +- sqrt(engine^2 + kernels^2 + distance^2), around the expected value   [1]
+    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT by load; kernels: the same
+    of curves lent by another accelerator, 0 where they were measured on this one; distance: `beyond_measured_log`.
     """
+    lent_low, lent_high = _borrowed_log_ratios(model)
+    beyond = beyond_measured_log(batch / model.candidates.attention_dp)
+    bounds = {}
+    for quantity in ("tpot", "ttft"):
+        low, high = _engine_log_ratios(model, quantity, batch)
+        bounds[quantity] = Bounds(
+            low_ratio=np.exp(-np.sqrt(np.minimum(low, 0.0) ** 2 + lent_low**2 + beyond**2)),
+            high_ratio=np.exp(np.sqrt(np.maximum(high, 0.0) ** 2 + lent_high**2 + beyond**2)),
+        )
+    return bounds
+
+
+def load_of(batch: Floats, attention_dp: IntArray) -> IntArray:
+    """Which of LOADS a batch is: few sequences, many, or spread over groups of attention-DP.
+
+    >>> [LOADS[i] for i in load_of(np.array([8, 256, 256]), np.array([1, 1, 8]))]
+    ['few', 'many', 'dp']
+    """
+    return np.where(attention_dp > 1, 2, np.asarray(batch) >= MANY_SEQUENCES).astype(np.int64)
+
+
+def beyond_measured_log(batch: Floats) -> FloatArray:
+    """ln by which a range grows beyond the batches that were measured: 0.1 for each doubling over 512, a judgement.
+
+    >>> float(beyond_measured_log(2048.0))
+    0.2
+    """
+    return np.asarray(LOG_PER_DOUBLING * np.maximum(np.log2(np.maximum(batch, 1.0) / MOST_MEASURED_SEQUENCES), 0.0))
+
+
+def _engine_log_ratios(model: StepModel, quantity: str, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
     c = model.candidates
-    kind = "moe" if model.arch.is_moe else "dense"
-    low, high = (c.engine_constant(f"{quantity}_{kind}_log_{end}") for end in ("low", "high"))
-    borrowed_low, borrowed_high = _borrowed_log_ratios(model)
-    return Bounds(
-        low_ratio=np.exp(-np.sqrt(np.minimum(low, 0.0) ** 2 + borrowed_low**2)),
-        high_ratio=np.exp(np.sqrt(np.maximum(high, 0.0) ** 2 + borrowed_high**2)),
+    if quantity != "ttft":
+        return c.engine_constant(f"{quantity}_log_low"), c.engine_constant(f"{quantity}_log_high")
+    load = load_of(batch, c.attention_dp)
+    low, high = (
+        np.choose(load, [c.engine_constant(f"ttft_{name}_log_{end}") for name in LOADS]) for end in ("low", "high")
     )
+    return low, high
 
 
 def _borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:

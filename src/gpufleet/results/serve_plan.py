@@ -6,6 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
@@ -50,8 +52,9 @@ class Context:
     @classmethod
     def of(cls, question: ServeQuestion, solution: ServeSolution) -> Context:
         """Ranges and grades of all candidates of a solution."""
-        model = solution.model
-        return cls(question, solution, time_bounds(model, "tpot"), time_bounds(model, "ttft"), list(grades(model)))
+        model, found = solution.model, solution.found
+        batch = found.curves.batch[np.maximum(found.best, 0)]
+        return cls(question, solution, **time_bounds(model, batch), grades=list(grades(model)))
 
 
 def serve_plan(

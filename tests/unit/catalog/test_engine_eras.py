@@ -70,7 +70,7 @@ def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine
             assert constant.source
             assert math.isfinite(constant.value), name
         assert 0.5 <= era.constants["decode_scale_ratio"].value <= 2
-        for group in ("tpot_dense", "tpot_moe", "ttft_dense", "ttft_moe"):
+        for group in ("tpot", "ttft_few", "ttft_many", "ttft_dp"):
             assert era.constants[f"{group}_log_low"].value < 0 < era.constants[f"{group}_log_high"].value
 
 

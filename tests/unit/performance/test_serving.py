@@ -41,12 +41,12 @@ LENGTHS = Lengths(1000.0, 200.0)
 IDEAL = {
     "decode_scale_ratio": 1.0,
     "step_overhead_s": 0.0,
-    "layer_overhead_s": 0.0,
+    "kernel_overhead_s": 0.0,
+    "sequence_overhead_s": 0.0,
     "prefill_mixing_ratio": 1.0,
     "prefill_scale_ratio": 1.0,
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
-    "prefill_layer_s": 0.0,
     "first_token_steps": 0.5,
     "dp_gather_steps": 0.0,
     "first_flush_ratio": 1.0,
@@ -94,13 +94,19 @@ def test_an_ideal_engine_takes_as_long_as_its_kernels() -> None:
     np.testing.assert_allclose(phases(ideal, batch(8), LENGTHS).decode_step_s, kernels)
 
 
-def test_overheads_of_steps_and_layers_add_to_scaled_kernels() -> None:
-    busy = model(decode_scale_ratio=1.2, step_overhead_s=1e-3, layer_overhead_s=10e-6)
-    assert engine_step_s(busy, np.array([5e-3]))[0] == pytest.approx(1.2 * 5e-3 + 1e-3 + 32 * 10e-6)
+def test_overheads_of_steps_kernels_and_sequences_add_to_scaled_kernels() -> None:
+    busy = model(decode_scale_ratio=1.2, step_overhead_s=1e-3, kernel_overhead_s=1e-6, sequence_overhead_s=20e-6)
+    overhead_s = 1e-3 + busy.num_kernels[0] * 1e-6 + 8 * 20e-6
+    assert engine_step_s(busy, np.array([5e-3]), batch(8))[0] == pytest.approx(1.2 * 5e-3 + overhead_s)
 
 
 def test_hidden_launches_never_hide_more_than_half_of_the_kernels() -> None:
-    assert engine_step_s(model(layer_overhead_s=-1.0), np.array([5e-3]))[0] == pytest.approx(2.5e-3)
+    assert engine_step_s(model(kernel_overhead_s=-1.0), np.array([5e-3]), batch(8))[0] == pytest.approx(2.5e-3)
+
+
+def test_a_step_launches_a_kernel_for_each_operator_of_each_layer() -> None:
+    """A Llama layer: four products, attention, activation, two norms, rotary embedding, cache write; one head."""
+    assert model().num_kernels[0] == 32 * 10 + 1
 
 
 def test_a_decode_step_sees_the_prompt_and_half_of_the_answer() -> None:
@@ -235,8 +241,3 @@ def test_groups_of_attention_dp_may_hold_a_prompt_back_until_others_have_one() -
         waits = model("qwen3-30b-a3b", attention_dp=groups, first_token_steps=0.0, dp_gather_steps=8.0)
         at, lone = phases(waits, batch(8), LENGTHS), lone_ttft_s(waits, LENGTHS)
         np.testing.assert_allclose(idle_ttft_s(waits, at, lone), lone + held * at.decode_step_s)
-
-
-def test_launching_a_prompt_layer_by_layer_delays_its_first_token() -> None:
-    slow = lone_ttft_s(model(prefill_layer_s=100e-6), LENGTHS) - lone_ttft_s(model(), LENGTHS)
-    assert slow[0] == pytest.approx(32 * 100e-6)

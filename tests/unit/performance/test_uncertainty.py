@@ -15,8 +15,10 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import Bounds, grades, time_bounds, weighty_curves
+from gpufleet.performance.uncertainty import LOADS, Bounds, grades, load_of, time_bounds, weighty_curves
 from gpufleet.provenance import Grade
+
+FEW = np.array([16.0])
 
 
 def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), precision=None) -> StepModel:  # noqa: B008
@@ -36,15 +38,17 @@ def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), 
 
 def test_measured_kernels_add_nothing_to_the_range_of_the_engine() -> None:
     constants = load_engine("vllm").constants
-    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM"), "tpot")
-    assert bounds.low_ratio[0] == pytest.approx(math.exp(min(constants["tpot_dense_log_low"].value, 0)))
-    assert bounds.high_ratio[0] == pytest.approx(math.exp(max(constants["tpot_dense_log_high"].value, 0)))
+    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM"), FEW)["tpot"]
+    assert bounds.low_ratio[0] == pytest.approx(math.exp(min(constants["tpot_log_low"].value, 0)))
+    assert bounds.high_ratio[0] == pytest.approx(math.exp(max(constants["tpot_log_high"].value, 0)))
 
 
 @pytest.mark.parametrize("quantity", ["tpot", "ttft"])
 @pytest.mark.parametrize("gpu", ["MI300X", "T4", "L4"])
 def test_borrowed_kernels_widen_both_ends(gpu: str, quantity: str) -> None:
-    own, lent = (time_bounds(model("llama-3.1-8b", name, precision="fp16"), quantity) for name in ("H100-SXM", gpu))
+    own, lent = (
+        time_bounds(model("llama-3.1-8b", name, precision="fp16"), FEW)[quantity] for name in ("H100-SXM", gpu)
+    )
     assert lent.low_ratio[0] < own.low_ratio[0]
     assert lent.high_ratio[0] > own.high_ratio[0]
 
@@ -52,8 +56,22 @@ def test_borrowed_kernels_widen_both_ends(gpu: str, quantity: str) -> None:
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "gpt-fast", "transformers", "llama.cpp"])
 @pytest.mark.parametrize("quantity", ["tpot", "ttft"])
 def test_the_expected_value_lies_within_every_range(engine: str, quantity: str) -> None:
-    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM", engine), quantity)
+    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM", engine), FEW)[quantity]
     assert bounds.low_ratio[0] < 1 < bounds.high_ratio[0]
+
+
+def test_ranges_widen_beyond_the_batches_that_were_measured() -> None:
+    at = model("llama-3.1-8b", "H100-SXM")
+    measured, beyond = (time_bounds(at, np.array([float(batch)]))["tpot"] for batch in (512, 2048))
+    assert beyond.low_ratio[0] < measured.low_ratio[0]
+    assert beyond.high_ratio[0] > measured.high_ratio[0]
+    assert time_bounds(at, FEW)["tpot"].high_ratio[0] == measured.high_ratio[0]
+
+
+def test_the_first_token_is_known_worst_where_groups_wait_for_each_other() -> None:
+    """A load is few sequences, many, or attention-DP, and each has its own range of the first token."""
+    loads = load_of(np.array([8, 256, 256]), np.array([1, 1, 8]))
+    assert [LOADS[i] for i in loads] == ["few", "many", "dp"]
 
 
 def test_bounds_surround_what_they_are_put_around() -> None:
