@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
@@ -11,6 +13,7 @@ from gpufleet.performance.roofline import roofline_s
 
 ACTIVATION_BYTES = 2.0
 FULL_PRICE_DOUBLINGS = 0.5
+TOKENS_PER_WINDOW = "log2 context / window"
 
 
 def decode_flop(batch: Floats, num_heads: Floats, head_dim: Floats, context_tokens: Floats) -> Floats:
@@ -171,6 +174,13 @@ def attention_decode_s(
     if not np.any(np.isfinite(window_tokens)):
         return seconds
     return seconds * window_factor(curves.window, batch, num_kv_heads, head_dim, context_tokens, window_tokens)
+
+
+def rising_window(curves: Curves) -> Curves:
+    """What windows cost, rising over the context from nothing: what it hides never makes a step faster."""
+    over_context = 1 + [axis.name for axis in curves.grids.axes].index(TOKENS_PER_WINDOW)
+    values = np.maximum.accumulate(np.maximum(curves.grids.values, 0.0), axis=over_context)
+    return replace(curves, grids=replace(curves.grids, values=values))
 
 
 def window_factor(

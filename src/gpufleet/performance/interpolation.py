@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import TypeVar
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -13,7 +13,11 @@ from gpufleet.domain.arrays import FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import UNSUPPORTED, Axis, CollectiveCurves, Curves, Grids
 
 SMALLEST = 2.0**-20
+JUST_BELOW = 2.0**-6  # of a doubling
+ROUNDS = 3
 AnyCurves = TypeVar("AnyCurves", bound=Curves | CollectiveCurves)
+DeviceCurves = TypeVar("DeviceCurves", bound=Curves)
+Roofline: TypeAlias = Callable[[Sequence[FloatArray]], FloatArray]
 
 
 def log2(quantity: Floats) -> FloatArray:
@@ -47,6 +51,86 @@ def narrowed(curves: AnyCurves, coordinates: Sequence[FloatArray], names: Collec
     table = np.arange(len(values.reshape(-1, *sizes))).reshape(values.shape[:-1])
     smaller = replace(grids, axes=left, values=values.reshape(-1, *sizes), reads=free)
     return replace(curves, grids=smaller, table=np.where(curves.table > UNSUPPORTED, table, UNSUPPORTED))
+
+
+@dataclass(frozen=True)
+class Distinct(Generic[DeviceCurves]):
+    """The curves that differ among many candidates, each with its sizes; `place` says which one a candidate has."""
+
+    curves: DeviceCurves
+    sizes: tuple[FloatArray, ...]
+    place: IntArray
+
+    @classmethod
+    def of(cls, curves: DeviceCurves, *sizes: Floats) -> Distinct[DeviceCurves]:
+        """Candidates are alike where table, device, format and sizes are."""
+        columns = {f.name: getattr(curves, f.name) for f in fields(curves) if f.name != "grids"}
+        shape = np.broadcast_shapes(*(np.shape(column) for column in (*columns.values(), *sizes)))
+        rows = [np.broadcast_to(column, shape).reshape(-1) for column in (*columns.values(), *sizes)]
+        order = np.lexsort(rows)
+        is_new = np.zeros(len(order), dtype=np.bool_)
+        for row in rows:
+            is_new[1:] |= np.diff(row[order]) != 0
+        place = np.empty(len(order), dtype=np.int64)
+        place[order] = np.cumsum(is_new)
+        is_new[:1] = True
+        firsts = [row[order[is_new]] for row in rows]
+        chosen: dict[str, Any] = dict(zip(columns, firsts, strict=False))
+        return cls(replace(curves, **chosen), tuple(firsts[len(columns) :]), place.reshape(shape))
+
+    def spread(self, like: DeviceCurves, found: DeviceCurves) -> DeviceCurves:
+        """`like`, the curves of all candidates, over the grids found for the distinct ones."""
+        return replace(like, grids=found.grids, table=found.table[self.place])
+
+
+def rising(curves: DeviceCurves, roofline_s: Roofline) -> DeviceCurves:
+    """Narrowed curves of a row of candidates whose seconds never fall along any axis, as near as can be to these.
+
+    ln t = grid + ln(roofline + fixed): the second part rises ever more steeply over the logarithm of each quantity, so
+    what counts in a cell is its slope at the lower knots. `roofline_s` takes quantities, one array for each axis.
+    Tables are fitted to the device that was measured, with springs; another has its ridge at another place.
+    Where a knot lies too low against one before it, both give way by half.
+    """
+    grids = curves.grids
+    least = [_least_climb(curves, roofline_s, i) for i in range(len(grids.axes))]
+    values = np.moveaxis(grids.values, 0, -1)
+    turned = [-np.flip(climb, axis=i) for i, climb in enumerate(least)]
+    every = tuple(range(len(least)))
+    flipped = [np.flip(climb, axis=tuple(set(every) - {i})) for i, climb in enumerate(turned)]
+    lowered = -np.flip(_raised(-np.flip(values, axis=every), flipped), axis=every)
+    middle = (_raised(values, least) + lowered) / 2
+    return replace(curves, grids=replace(grids, values=np.ascontiguousarray(np.moveaxis(middle, -1, 0))))
+
+
+def _raised(values: FloatArray, least: Sequence[FloatArray]) -> FloatArray:
+    """Values raised, and no more than it takes, until they climb from knot to knot as much as `least` does."""
+    for _ in range(ROUNDS if len(least) > 1 else 1):
+        for i, climb in enumerate(least):
+            values = np.maximum.accumulate(values - climb, axis=i) + climb
+    return values
+
+
+def _least_climb(curves: Curves, roofline_s: Roofline, along: int) -> FloatArray:
+    """What the grid must have climbed up to each knot of an axis, mostly less than nothing, if seconds do not fall.
+
+    Between two knots of another axis the grid is straight and the roofline's slope is not: it lies below by at most
+    an eighth of their distance squared.
+    """
+    axes = curves.grids.axes
+    knots = [axis.low + axis.step * np.arange(axis.count, dtype=np.float64) for axis in axes]
+    below = [knot - JUST_BELOW * (i == along) for i, knot in enumerate(knots)]
+    slope = (_log_s(curves, roofline_s, knots) - _log_s(curves, roofline_s, below)) / (JUST_BELOW * np.log(2))
+    sag = sum((axis.step * np.log(2)) ** 2 / 8 for i, axis in enumerate(axes) if i != along)
+    rise = (slope - sag * slope * np.maximum(1 - slope, 0.0)) * axes[along].step * np.log(2)
+    climbed = np.roll(-np.cumsum(rise, axis=along), 1, axis=along)
+    climbed[(slice(None),) * along + (0,)] = 0.0
+    return np.asarray(climbed)
+
+
+def _log_s(curves: Curves, roofline_s: Roofline, knots: Sequence[FloatArray]) -> FloatArray:
+    """ln(roofline + fixed) where knots of all axes meet, for each candidate: [knot, ..., candidate]."""
+    quantities = [met[..., None] for met in np.meshgrid(*(np.exp2(knot) for knot in knots), indexing="ij")]
+    return np.asarray(np.log(roofline_s(quantities) + curves.grids.fixed_s))
 
 
 def _interpolate(

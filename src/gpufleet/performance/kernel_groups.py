@@ -27,23 +27,27 @@ from gpufleet.performance.attention import (
     decode_bytes,
     decode_coordinates,
     decode_flop,
+    decode_roofline_s,
     prefill_bytes,
     prefill_coordinates,
     prefill_flop,
+    rising_window,
 )
 from gpufleet.performance.collectives import COLLECTIVES, collective_coordinates, exchange_s, link_bytes, of_kind
 from gpufleet.performance.elementwise import FIXED_S, elementwise_s
-from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_s
-from gpufleet.performance.interpolation import narrowed
+from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_s
+from gpufleet.performance.interpolation import Distinct, narrowed, rising
 from gpufleet.performance.latent_attention import (
     absorb_bytes,
     absorb_coordinates,
     absorb_flop,
+    absorb_roofline_s,
     absorb_s,
     latent_core_s,
     latent_decode_bytes,
     latent_decode_coordinates,
     latent_decode_flop,
+    latent_decode_roofline_s,
     latent_prefill_bytes,
     latent_prefill_flop,
     latent_prefill_s,
@@ -54,6 +58,7 @@ from gpufleet.performance.moe import (
     experts_bytes,
     experts_coordinates,
     experts_flop,
+    experts_roofline_s,
     experts_s,
 )
 from gpufleet.performance.operations import Operation
@@ -208,8 +213,11 @@ class Products(KernelGroup):
 
     @cached_property
     def at_widths(self) -> GemmCurves:
-        """The curves at the n and k of each product."""
-        return narrowed(self.stack, gemm_coordinates(1.0, self.n, self.k), ("log2 n", "log2 k"))
+        """The curves at the n and k of each product, rising over tokens."""
+        rows = Distinct.of(self.stack, self.n, self.k)
+        n, k = rows.sizes
+        curves = narrowed(rows.curves, gemm_coordinates(1.0, n, k), ("log2 n", "log2 k"))
+        return rows.spread(self.stack, rising(curves, lambda at: gemm_roofline_s(curves, at[0], n, k)))
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product."""
@@ -266,10 +274,13 @@ class DecodeAttention(KernelGroup):
 
     @cached_property
     def at_heads(self) -> AttentionCurves:
-        """The curves for these heads."""
-        h = self.heads
-        place = decode_coordinates(1.0, h.num_heads, h.num_kv_heads, h.head_dim, 1.0)
-        return replace(self.curves, decode=narrowed(self.curves.decode, place, HEAD_SHAPE))
+        """The curves for these heads, rising over sequences and context."""
+        h, decode = self.heads, self.curves.decode
+        rows = Distinct.of(decode, h.num_heads, h.num_kv_heads, h.head_dim)
+        heads, kv_heads, size = rows.sizes
+        curves = narrowed(rows.curves, decode_coordinates(1.0, heads, kv_heads, size, 1.0), HEAD_SHAPE)
+        raised = rising(curves, lambda at: decode_roofline_s(curves, at[0] / kv_heads, heads, kv_heads, size, at[1]))
+        return replace(self.curves, decode=rows.spread(decode, raised), window=rising_window(self.curves.window))
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention; 0 where nothing decodes."""
@@ -374,9 +385,12 @@ class LatentDecode(LatentGroup):
 
     @cached_property
     def at_heads(self) -> LatentAttentionCurves:
-        """The curves for these heads."""
-        place = latent_decode_coordinates(1.0, self.num_heads, 1.0)
-        return replace(self.curves, decode=narrowed(self.curves.decode, place, ("log2 heads",)))
+        """The curves for these heads, rising over sequences and context."""
+        rows = Distinct.of(self.curves.decode, self.num_heads)
+        (heads,) = rows.sizes
+        curves = narrowed(rows.curves, latent_decode_coordinates(1.0, heads, 1.0), ("log2 heads",))
+        raised = rising(curves, lambda at: latent_decode_roofline_s(curves, at[0], heads, at[1]))
+        return replace(self.curves, decode=rows.spread(self.curves.decode, raised))
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention; 0 where nothing decodes."""
@@ -404,9 +418,12 @@ class LatentAbsorb(LatentGroup):
 
     @cached_property
     def at_heads(self) -> LatentAttentionCurves:
-        """The curves for these heads."""
-        place = absorb_coordinates(1.0, self.num_heads)
-        return replace(self.curves, absorb=narrowed(self.curves.absorb, place, ("log2 heads",)))
+        """The curves for these heads, rising over tokens."""
+        rows = Distinct.of(self.curves.absorb, self.num_heads)
+        (heads,) = rows.sizes
+        curves = narrowed(rows.curves, absorb_coordinates(1.0, heads), ("log2 heads",))
+        raised = rising(curves, lambda at: absorb_roofline_s(curves, at[0], heads))
+        return replace(self.curves, absorb=rows.spread(self.curves.absorb, raised))
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of both products of each layer; 0 where nothing decodes."""
@@ -467,10 +484,21 @@ class RoutedExperts(KernelGroup):
 
     @cached_property
     def at_widths(self) -> ExpertCurves:
-        """The curves for matrices of this size, on this many ranks."""
-        one = np.ones(1)
-        place = experts_coordinates(RankLoad(one, one), self.hidden_size, self.moe.expert_width / self.moe_tp, self.ep)
-        return narrowed(self.curves, place, ("log2 hidden", "log2 width", "log2 ep"))
+        """The curves for matrices of this size on this many ranks, rising over rows per expert and experts."""
+        hidden, products, one = self.hidden_size, self._num_products, RankLoad(np.ones(1), np.ones(1))
+        rows = Distinct.of(self.curves, self.moe.expert_width / self.moe_tp, self.ep)
+        width, ep = rows.sizes
+        place = experts_coordinates(one, hidden, width, ep)
+        curves = narrowed(rows.curves, place, ("log2 hidden", "log2 width", "log2 ep"))
+
+        def roofline_s(at: Sequence[FloatArray]) -> FloatArray:
+            return experts_roofline_s(curves, RankLoad(at[0] * at[1], at[1]), hidden, width, products)
+
+        return rows.spread(self.curves, rising(curves, roofline_s))
+
+    @property
+    def _num_products(self) -> int:
+        return 3 if self.moe.gated else 2
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's routed experts."""
@@ -483,7 +511,7 @@ class RoutedExperts(KernelGroup):
     def work(self, at: StepTokens) -> Work:
         """The weights of every active expert once, and the rows that they work on."""
         moe, width = self.moe, self.moe.expert_width / self.moe_tp
-        products, kernel_bytes = 3 if moe.gated else 2, self.curves.bytes_per_element
+        products, kernel_bytes = self._num_products, self.curves.bytes_per_element
         load = busiest_rank(self._tokens(at), moe.num_experts, moe.top_k, self.ep)
         return Work.on_device(
             self.curves,
