@@ -52,7 +52,13 @@ PAGE, PICTURE = "accuracy.md", "accuracy.svg"
 TABLE_SUFFIXES = (".csv", ".json", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
 KIND_ORDER = ("serving_points", "inference_throughput", "inference_memory", "param_counts")
-LEFT_OUT_NAMES = {"model": "model", "gpu": "GPU", "source": "source"}
+LEFT_OUT_NAMES = {
+    "model": "model",
+    "gpu": "GPU",
+    "gpu_and_kernels": "GPU and its kernel curves",
+    "source": "source",
+    "source_or_model": "source, else model",
+}
 ALL_ENGINES = "all engines"
 FEWEST_ROWS, NUM_MISSES, NAME_WIDTH, FULL_WIDTH = 10, 10, 40, 200
 QUANTITY_NAMES = {
@@ -88,8 +94,9 @@ its 10th to 90th percentile when the sources (for serving points: client x engin
 median half-width of ranges, sqrt(high / low) - 1, of those that ship where the table of what was left out states none.
 *Worst group* has ten rows or more.
 
-**What flatters these figures.** The form of the equations, the eras, the weight of the priors and the rule for ranges
-were chosen while looking at these very errors. Rows that our curves call impossible (more prompt work than the time
+**What flatters these figures.** The form of the equations (which small kernels count, overhead by kernel and by
+sequence), which measured kernels make a curve, the eras, the weight of the priors and the rule for ranges were chosen
+while looking at these very errors. Rows that our curves call impossible (more prompt work than the time
 allows) take no part in fits and ranges, though they are scored below like all others; throughput rows of an engine with
 several eras that state no version are only in the second part. Kernel curves stay those of the device: their errors on
 held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left out one at a time, so that
@@ -194,7 +201,7 @@ def measurement_files(folder: Path) -> list[Path]:
 
 
 def read_left_out(folder: Path) -> list[LeftOut]:
-    """The tables of what was left out: model, GPU, source."""
+    """The tables of what was left out, in the order of the page."""
     paths = [folder / f"left_out_{key}.csv" for key in LEFT_OUT_NAMES]
     return [LeftOut.read(path) for path in paths if path.is_file()]
 

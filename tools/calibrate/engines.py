@@ -9,15 +9,17 @@ from __future__ import annotations
 import argparse
 import csv
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 from scipy.optimize import least_squares
+from tools.calibrate.lending import NEAREST
 from tools.calibrate.serving_rows import (
     CLOSED_LOOP,
+    NO_LOANS,
     QUANTITIES,
     Point,
     PointBatch,
@@ -26,7 +28,7 @@ from tools.calibrate.serving_rows import (
     with_constants,
 )
 
-from gpufleet.catalog.calibration import loan_for
+from gpufleet.catalog.calibration import Loan, loan_for
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
@@ -255,13 +257,19 @@ class Residual:
     has_room: bool
 
 
-def left_out_residuals(points: Sequence[Point], grouping: Grouping) -> list[Residual]:
-    """Refit everything without each group in turn and predict it."""
+def nearest_loan(gpu: str) -> Loan:
+    """The curves that a measured GPU would borrow if nobody had measured it."""
+    return Loan(NEAREST[gpu], Grade.TRANSFERRED, 1.0, "left out")
+
+
+def left_out_residuals(points: Sequence[Point], grouping: Grouping, lends_kernels: bool = False) -> list[Residual]:
+    """Refit everything without each group in turn and predict it, with its GPU's kernels or the nearest GPU's."""
     found = []
     for name in sorted({grouping.group(p) for p in points}):
         constants = fit_family(by_era([p for p in points if not grouping.touches(p, name)]))
-        for era, held in by_era([p for p in points if grouping.group(p) == name]).items():
-            found += residuals_of(held, constants[era], era)
+        held = [p for p in points if grouping.group(p) == name]
+        for era, batched in by_era(held, {name: nearest_loan(name)} if lends_kernels else {}).items():
+            found += residuals_of(batched, constants[era], era)
     return found
 
 
@@ -307,14 +315,14 @@ HEADLINES: dict[str, Callable[[Residual], bool]] = {
 }
 
 
-def by_era(points: Sequence[Point]) -> dict[Era, list[PointBatch]]:
+def by_era(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> dict[Era, list[PointBatch]]:
     """Batches of each era; single measurements of an engine with several eras must say their version."""
     grouped: dict[Era, list[Point]] = defaultdict(list)
     several = {era.engine for era in ERAS if era.until is not None}
     for p in points:
         if p.version is not None or p.engine not in several or p.scenario == CLOSED_LOOP:
             grouped[era_name(p)].append(p)
-    return {era: batches(grouped[era]) for era in ERAS}
+    return {era: batches(grouped[era], instead) for era in ERAS}
 
 
 def same_family(one: Era, other: Era) -> bool:
@@ -434,6 +442,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of this command."""
     parser.add_argument("--measurements", type=Path, default=ROOT / "measurements")
     parser.add_argument("--leave-out", choices=sorted(GROUPINGS), default="model")
+    parser.add_argument("--lend-kernels", action="store_true", help="a GPU left out borrows kernel curves too")
     parser.add_argument("--report-only", action="store_true", help="write no constants, only the left-out table")
 
 
@@ -441,7 +450,9 @@ def run(arguments: argparse.Namespace) -> None:
     """Fit every era, learn its ranges from what was left out, write constants and the left-out table."""
     points = read_points([arguments.measurements / name for name in FILES])
     grouping = GROUPINGS[arguments.leave_out](points)
-    outside = left_out_residuals(points, grouping)
+    if arguments.lend_kernels:
+        points = [p for p in points if p.gpu in NEAREST]
+    outside = left_out_residuals(points, grouping, arguments.lend_kernels)
     by = {era: [r for r in outside if same_family(r.era, era)] for era in ERAS}
     today = [r for r in outside if r.era.parent]
     relatives = {era: today if era.parent else [] for era in ERAS}
@@ -449,7 +460,8 @@ def run(arguments: argparse.Namespace) -> None:
     rows = left_out_rows(everything)
     print_summary(rows)
     print_headlines(everything)
-    write_rows(DATA / f"left_out_{arguments.leave_out.replace('-', '_')}.csv", rows)
+    name = arguments.leave_out.replace("-", "_") + "_and_kernels" * arguments.lend_kernels
+    write_rows(DATA / f"left_out_{name}.csv", rows)
     if not arguments.report_only:
         data = by_era(points)
         tables = [era_toml(e, c | ranges(by[e], relatives[e]), data[e]) for e, c in fit_family(data).items()]

@@ -130,13 +130,13 @@ def collective_of_engine(
 
 
 def is_worth_a_table(operator: Operator, rows: pd.DataFrame, name: str) -> bool:
-    """Whether an engine, one of several, measured enough, differs, and is not on a slow path that nobody would serve."""
+    """Whether an engine, one of several, measured enough, differs, and is not on a slow path that nobody serves."""
     best = rows.groupby(list(operator.shape)).latency_s.min()
     own = rows[rows.engine == name].groupby(list(operator.shape)).latency_s.min()
     lag = np.log(own / best).dropna()
     if rows.engine.nunique() < 2 or len(own) < FEWEST_OF_ENGINE:
         return False
-    return bool(lag.quantile(0.9) > LEAST_LAG and lag.median() < SLOW_PATH_LAG)
+    return bool(lag.quantile(0.97) > LEAST_LAG and lag.median() < SLOW_PATH_LAG)
 
 
 def without_slow_engines(

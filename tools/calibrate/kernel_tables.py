@@ -15,7 +15,8 @@ import pandas as pd
 
 from gpufleet.units import MILLISECOND
 
-GRAPH_STEP, LARGEST_GRAPH = 8, 512  # tokens: capture sizes of vLLM and SGLang
+TILE_STEP, LARGEST_DECODE = 8, 256
+WEIGHT_ONLY = ("int8_wo", "int4_wo")
 SLOW_GEMM = {("vllm", "fp8_block"): "DeepGemm|FlashInfer"}
 GEMM_PRECISIONS = {
     "bfloat16": "bf16",
@@ -85,15 +86,18 @@ def gemm_rows(gpu: Path) -> pd.DataFrame:
     for (engine, dtype), kernels in SLOW_GEMM.items():
         slow = (rows.engine == engine) & (rows.gemm_dtype == dtype) & ~rows.kernel_source.str.contains(kernels)
         rows = rows[~slow]
-    return labelled(rows[is_served(rows.m)], "gemm_dtype", GEMM_PRECISIONS)
+    return labelled(rows[is_served(rows.m, rows.gemm_dtype)], "gemm_dtype", GEMM_PRECISIONS)
 
 
-def is_served(m: pd.Series) -> pd.Series:
-    """Whether engines multiply so many tokens: decode batches are padded to the sizes of captured graphs.
+def is_served(m: pd.Series, dtype: pd.Series) -> pd.Series:
+    """Whether engines multiply so many tokens in this format.
 
-    Kernels tile by 8 and more tokens: 257 tokens take twice as long as 256 in fp8, and no engine decodes 257.
+    Decode batches are padded to captured sizes: in fp8, 257 tokens take twice as long as 256, and nobody decodes 257.
+    Prompts have any length: counts that fill the last tile and counts that just begin one stand for those between.
+    Weight-only products end at 256 tokens: beyond, engines unpack the weights and multiply in 16 bits.
     """
-    return (m <= GRAPH_STEP) | (m > LARGEST_GRAPH) | (m % GRAPH_STEP == 0)
+    is_decode = m <= LARGEST_DECODE
+    return (m <= TILE_STEP) | np.where(is_decode, m % TILE_STEP == 0, ~dtype.isin(WEIGHT_ONLY))
 
 
 def attention_rows(gpu: Path, phase: str) -> pd.DataFrame:

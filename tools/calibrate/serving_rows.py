@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from gpufleet.accuracy.conditions import conditions_of, engine_of_row, layout_of
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
-from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.calibration import Loan, load_calibration
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
@@ -37,6 +38,7 @@ from gpufleet.units import MILLISECOND
 CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
 SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
 KV_PRECISIONS = (PRECISIONS["bf16"], PRECISIONS["fp8"])
+NO_LOANS: Mapping[str, Loan] = MappingProxyType({})
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
 SHORT_PROMPT_TOKENS, USUAL_OUTPUT_TOKENS = 5.0, 200.0
@@ -211,15 +213,15 @@ class PointBatch:
         return np.asarray(np.log(self.measured[quantity] / predicted))
 
 
-def batches(points: Sequence[Point]) -> list[PointBatch]:
+def batches(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> list[PointBatch]:
     """The points grouped by model, engine and scenario."""
     groups: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
     for p in points:
         groups[p.model_id, p.engine, p.scenario].append(p)
-    return [_batch(tuple(group)) for group in groups.values()]
+    return [_batch(tuple(group), instead) for group in groups.values()]
 
 
-def _batch(points: tuple[Point, ...]) -> PointBatch:
+def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch:
     model_id, engine = points[0].model_id, find_engine(points[0].engine)
     arch = parse_architecture(load_model_config(model_id), model_id)
     accelerators = tuple(load_catalog().accelerators.values())
@@ -229,7 +231,7 @@ def _batch(points: tuple[Point, ...]) -> PointBatch:
     lengths = Lengths(*np.array([p.lengths for p in points]).T)
     concurrency = np.array([p.concurrency for p in points])
     space = room(arch, candidates, lengths, reserved_tokens(lengths, points[0].scenario))
-    model = StepModel.build(arch, candidates, load_calibration(accelerators))
+    model = StepModel.build(arch, candidates, load_calibration(accelerators, instead))
     client = Client(
         np.array([p.client.waves for p in points]),
         np.array([p.client.stream_interval_tokens for p in points]),
@@ -263,7 +265,7 @@ def _candidates(points: Sequence[Point], palette: Palette, formats: list[str | N
     names = [a.name for a in palette.accelerators]
     gpus = [palette.accelerators[names.index(p.gpu)] for p in points]
     zeros = np.zeros(len(points), dtype=np.int64)
-    links = [usual_link(gpu, p.layout.num_devices) for gpu, p in zip(gpus, points, strict=True)]
+    links = [usual_link(gpu, p.layout.devices_per_stage) for gpu, p in zip(gpus, points, strict=True)]
     return Candidates(
         palette,
         accelerator=np.array([names.index(p.gpu) for p in points]),

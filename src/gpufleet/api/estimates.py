@@ -29,10 +29,10 @@ from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightF
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
-from gpufleet.layout.feasible import refusal
+from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
-from gpufleet.optimize.links import usual_link
+from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client, Lengths
 from gpufleet.results.base import Input
@@ -128,7 +128,8 @@ def configured(
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
     layout = checked_layout(arch, weights, *parts)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
-    return Configured(candidates, tuple(filter(None, [gpu.note])))
+    machine = usual_machine(gpu.accelerator)
+    return Configured(candidates, tuple(filter(None, [gpu.note, beyond_one_machine(layout, machine)])))
 
 
 @lru_cache(maxsize=64)
@@ -235,6 +236,16 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
     ]
 
 
+def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
+    """What a figure leaves out where a replica spans machines."""
+    spans = stage_beyond_one_machine(layout, gpus_per_machine)
+    if spans:
+        return f"{spans}: no network is modelled, the exchange in every layer is taken over PCIe."
+    if layout.num_devices > gpus_per_machine:
+        return "Stages on several machines: what they hand to each other is not counted; nothing so large was measured."
+    return None
+
+
 def checked_load(concurrency: float | None, rate: float | None, batch: float | None, full_queue: bool) -> Load:
     """Exactly one kind of load."""
     given = {"closed_loop": concurrency, "open_loop": rate, "static_batch": batch}
@@ -248,10 +259,10 @@ def checked_load(concurrency: float | None, rate: float | None, batch: float | N
 
 
 def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tuple[bool, float]:
-    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as the layout needs."""
-    if machine.accelerator != gpu.name or machine.gpu_count < layout.num_devices:
+    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as a stage of the layout needs."""
+    if machine.accelerator != gpu.name or machine.gpu_count < layout.devices_per_stage:
         raise UsageError(
-            f"{machine.cloud} {machine.name} does not hold {layout.num_devices}x {gpu.name}",
+            f"{machine.cloud} {machine.name} does not hold {layout.devices_per_stage}x {gpu.name}",
             found=f"{machine.gpu_count:g}x {machine.accelerator}",
         )
     return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
@@ -268,7 +279,7 @@ def one_candidate(
 ) -> Candidates:
     """One configuration as arrays of one element, on the link of the named instance or of the device."""
     if instance is None:
-        is_pcie, link = usual_link(gpu, layout.num_devices)
+        is_pcie, link = usual_link(gpu, layout.devices_per_stage)
     else:
         is_pcie, link = link_of_instance(resolve_instance(tables, instance), gpu, layout)
     accelerators = tuple(tables.accelerators.values())

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -100,9 +101,11 @@ class Pick(NamedTuple):
 NO_PICK = Pick(UNSUPPORTED, 1.0, 1.0, Grade.ROOFLINE, 1.0, 1.0)
 
 
-def load_calibration(accelerators: Sequence[Accelerator]) -> Calibration:
-    """The kernel curves of these accelerators, stacked in their order."""
-    loans = {a.name: loan_for(a) for a in accelerators}
+def load_calibration(
+    accelerators: Sequence[Accelerator], instead: Mapping[str, Loan] = MappingProxyType({})
+) -> Calibration:
+    """The kernel curves of these accelerators, stacked in their order; `instead` lends to some as if unmeasured."""
+    loans = {a.name: instead.get(a.name) or loan_for(a) for a in accelerators}
     tables = {name: _operator_tables(name, accelerators, loans) for name in OPERATORS}
     return Calibration(
         accelerators=tuple(a.name for a in accelerators),
@@ -323,8 +326,9 @@ def _link_row(
 ) -> int:
     """The nearest measured table of the same kind of link, the engine's own where there is one."""
     spare = _pcie_lender(accelerator) if link == "pcie" else "H100-SXM"
-    names = (accelerator.name, loan.donor, spare)
-    return next(owners[n, link, e] for n in names for e in (engine, EVERY_ENGINE) if (n, link, e) in owners)
+    return next(
+        owners[n, link, e] for n in (loan.donor, spare) for e in (engine, EVERY_ENGINE) if (n, link, e) in owners
+    )
 
 
 def _pcie_lender(accelerator: Accelerator) -> str:

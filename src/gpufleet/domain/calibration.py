@@ -189,9 +189,7 @@ class Calibration:
     expert_tables: OperatorTables
     collective_tables: CollectiveTables
 
-    def gemm(
-        self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
-    ) -> GemmCurves:
+    def gemm(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0) -> GemmCurves:
         """Curves of dense products with weights in `precisions[index]`; `engine` as `engine_index` gives it."""
         fields = self._gather(self.gemm_tables, accelerator, precisions, index, engine)
         activation = np.array([ACTIVATION_BYTES.get(name, 2.0) for name in precisions])[index]

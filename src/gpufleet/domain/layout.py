@@ -29,7 +29,12 @@ class Layout:
     @property
     def num_devices(self) -> int:
         """GPUs of one replica."""
-        return self.tp * self.attention_dp * self.pp
+        return self.devices_per_stage * self.pp
+
+    @property
+    def devices_per_stage(self) -> int:
+        """GPUs that exchange data in every layer: those of one pipeline stage."""
+        return self.tp * self.attention_dp
 
     @property
     def moe_tp(self) -> int:

@@ -113,7 +113,10 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
     if not solution.fits:
         return solution
     if not model.is_supported.all():
-        raise DataMissing("no kernel curve for this format on this device")
+        raise DataMissing(
+            "no kernel curve for this format on this device",
+            hint="Another --precision or --kv-precision may have one: 'gpufleet catalog gpus' lists them.",
+        )
     serving, load_ratio = served(steps, q, largest)
     return replace(solution, serving=serving, load_ratio=load_ratio)
 

@@ -83,7 +83,11 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
     parts = [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
         TimePart("between steps", step, "scheduling, sampling, launch"),
-        TimePart("between kernels", kernel * launched, f"{launched:,.0f} kernels x {kernel / MICROSECOND:.3g} µs"),
+        TimePart(
+            "launches that overlap" if kernel < 0 else "between kernels",
+            kernel * launched,
+            f"{launched:,.0f} kernels x {kernel / MICROSECOND:.3g} µs",
+        ),
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
     ]
     rest_s = step_s - kernels_s - sum(part.seconds for part in parts)

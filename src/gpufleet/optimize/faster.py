@@ -20,7 +20,7 @@ from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, solve_estimate
-from gpufleet.optimize.links import usual_link
+from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Serving
 from gpufleet.units import GB
@@ -29,7 +29,6 @@ LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 MOST_CHANGES, MOST_OF_A_KIND, GPUS_TRIED = 4, 2, 3
 FEWER_BYTES_RATIO, MORE_BANDWIDTH_RATIO = 0.9, 1.1
 LEAST_GAIN_RATIO, MORE_PER_GPU_RATIO = 1.02, 1.05
-GPUS_OF_A_MACHINE = 8
 
 
 @dataclass(frozen=True)
@@ -110,22 +109,24 @@ class Present:
 
     def with_layout(self, layout: Layout) -> EstimateQuestion:
         """The same in another layout, over the same link where there is one."""
-        linked = self.layout.num_devices > 1 and layout.num_devices > 1
-        link = None if linked else usual_link(self.gpu, layout.num_devices)
+        linked = min(self.layout.devices_per_stage, layout.devices_per_stage) > 1
+        link = None if linked else usual_link(self.gpu, layout.devices_per_stage)
         return replace(self.question, candidates=_placed(self.question.candidates, layout, link))
 
     def with_gpu(self, index: int) -> EstimateQuestion:
         """The same on as many GPUs of another kind, over their own link."""
         c = self.question.candidates
-        link = usual_link(c.palette.accelerators[index], self.layout.num_devices)
+        link = usual_link(c.palette.accelerators[index], self.layout.devices_per_stage)
         placed = _placed(c, self.layout, link)
         return replace(self.question, candidates=replace(placed, accelerator=np.array([index])))
 
     def allows(self, layout: Layout) -> bool:
         """Whether model and machine take this layout."""
-        per_machine = max(self.gpu.linked_gpus, GPUS_OF_A_MACHINE)
         arch = self.question.arch
-        return refusal(arch, layout, self.weights) is None and stage_beyond_one_machine(layout, per_machine) is None
+        return (
+            refusal(arch, layout, self.weights) is None
+            and stage_beyond_one_machine(layout, usual_machine(self.gpu)) is None
+        )
 
 
 def _placed(candidates: Candidates, layout: Layout, link: tuple[bool, float] | None) -> Candidates:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.units import GB
 
+GPUS_OF_A_MACHINE = 8
 LANE_GIGABYTES_PER_S = {2: 0.5, 3: 1.0, 4: 2.0, 5: 4.0, 6: 8.0}
 SLOT_LANES = 16
 
@@ -20,8 +21,13 @@ def pcie_bytes_per_s(generation: int | None) -> float:
     return LANE_GIGABYTES_PER_S[generation or 3] * SLOT_LANES * GB
 
 
+def usual_machine(gpu: Accelerator) -> int:
+    """GPUs that share a machine, or a rack of linked machines, where no instance is named."""
+    return max(gpu.linked_gpus, GPUS_OF_A_MACHINE)
+
+
 def usual_link(gpu: Accelerator, num_gpus: int) -> tuple[bool, float]:
-    """(is PCIe, bytes/s per GPU and direction): NVLink where it joins that many devices, else a full slot."""
+    """(is PCIe, bytes/s per GPU and direction) of a stage: NVLink where it joins so many GPUs, else a full slot."""
     if gpu.nvlink_bytes_per_s and num_gpus <= gpu.linked_gpus:
         return False, gpu.nvlink_bytes_per_s
     return True, pcie_bytes_per_s(gpu.pcie_generation)

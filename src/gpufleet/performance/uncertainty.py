@@ -18,6 +18,7 @@ from gpufleet.provenance import Grade
 LOADS = ("few", "many", "dp")
 MANY_SEQUENCES = 40.0
 MOST_MEASURED_SEQUENCES = 512.0
+MOST_MEASURED_DEVICES = 8.0
 LOG_PER_DOUBLING = 0.1
 
 
@@ -55,7 +56,8 @@ def time_bounds(model: StepModel, batch: FloatArray) -> dict[str, Bounds]:
     of curves lent by another accelerator, 0 where they were measured on this one; distance: `beyond_measured_log`.
     """
     lent_low, lent_high = _borrowed_log_ratios(model)
-    beyond = beyond_measured_log(batch / model.candidates.attention_dp)
+    c = model.candidates
+    beyond = beyond_measured_log(batch / c.attention_dp, c.num_devices)
     bounds = {}
     for quantity in ("tpot", "ttft"):
         low, high = _engine_log_ratios(model, quantity, batch)
@@ -75,13 +77,16 @@ def load_of(batch: Floats, attention_dp: IntArray) -> IntArray:
     return np.where(attention_dp > 1, 2, np.asarray(batch) >= MANY_SEQUENCES).astype(np.int64)
 
 
-def beyond_measured_log(batch: Floats) -> FloatArray:
-    """ln by which a range grows beyond the batches that were measured: 0.1 for each doubling over 512, a judgement.
+def beyond_measured_log(batch: Floats, num_devices: Floats | IntArray) -> FloatArray:
+    """ln by which a range grows beyond what was measured: 0.1 for each doubling over 512 sequences, and over 8 GPUs.
 
-    >>> float(beyond_measured_log(2048.0))
-    0.2
+    A judgement: nothing says how errors grow there.
+
+    >>> float(beyond_measured_log(2048.0, 16))
+    0.3
     """
-    return np.asarray(LOG_PER_DOUBLING * np.maximum(np.log2(np.maximum(batch, 1.0) / MOST_MEASURED_SEQUENCES), 0.0))
+    doublings = np.maximum(np.log2(np.maximum(batch, 1.0) / MOST_MEASURED_SEQUENCES), 0.0)
+    return np.asarray(LOG_PER_DOUBLING * (doublings + np.maximum(np.log2(num_devices / MOST_MEASURED_DEVICES), 0.0)))
 
 
 def _engine_log_ratios(model: StepModel, quantity: str, batch: FloatArray) -> tuple[FloatArray, FloatArray]:

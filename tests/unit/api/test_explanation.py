@@ -107,12 +107,12 @@ def test_the_explanation_is_plain_json() -> None:
 def test_a_change_is_what_asking_for_it_gives() -> None:
     """The prediction beside a change is the estimate of the changed question, not a rule of thumb."""
     found = reasons(concurrency=64)
-    asked = ask(concurrency=64, precision="fp8")
-    change = next(c for c in found.changes if c.name == "fp8 weights")
+    asked = ask(gpus="B200:8", concurrency=64)
+    change = next(c for c in found.changes if c.gpus == "8x B200")
     assert change.tpot_s.value == pytest.approx(asked.tpot_s.value)
     assert change.output_tokens_per_s_per_gpu.value == pytest.approx(asked.output_tokens_per_s.value / 8)
-    b200 = next(c for c in found.changes if c.gpus == "8x B200")
-    assert b200.tpot_s.value == pytest.approx(ask(gpus="B200:8", concurrency=64).tpot_s.value)
+    halved = next(c for c in found.changes if c.name.startswith("half of the load"))
+    assert halved.tpot_s.value == pytest.approx(ask(concurrency=32).tpot_s.value)
 
 
 def gains(found: Explanation) -> list[float]:

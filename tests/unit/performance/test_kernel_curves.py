@@ -258,7 +258,7 @@ def test_every_grid_says_where_it_comes_from_and_how_well_it_holds() -> None:
 
 @pytest.mark.parametrize(
     ("operator", "highest_median", "highest_mean"),
-    [("gemm", 0.06, 0.09), ("decode", 0.075, 0.14), ("prefill", 0.06, 0.10), ("experts", 0.12, 0.20)],
+    [("gemm", 0.08, 0.10), ("decode", 0.075, 0.14), ("prefill", 0.06, 0.10), ("experts", 0.12, 0.20)],
 )
 def test_no_grid_misses_unseen_shapes_by_more_than_stated(
     operator: str, highest_median: float, highest_mean: float
