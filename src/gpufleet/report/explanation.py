@@ -69,7 +69,7 @@ def operations_table(step: ExplainedStep, title: str) -> Table:
         Column("us", "µs", align="right"),
         Column("share", "share", align="right"),
         Column("bound", "bound"),
-        Column("curve", "curve", wraps=True, priority=1),
+        Column("curve", "curve", wraps=True),
         Column("formula", "formula", below=True),
     ]
     rows = [operation_row(operation) for operation in step.operations]

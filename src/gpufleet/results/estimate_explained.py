@@ -22,7 +22,7 @@ from gpufleet.results.serving_estimate import serving_estimate
 
 FORMULA = "formula"
 TABLES = {"experts": "expert_tables", "collectives": "collective_tables"}
-KERNEL_WORDS = {"gemm": "product", "elementwise": "element-wise"}
+KERNEL_WORDS = {"gemm": "product", "elementwise": "pass"}
 CurveNames = Mapping[str, Sequence[str]]
 
 
