@@ -82,7 +82,7 @@ def beyond_measured_log(batch: Floats, num_devices: Floats | IntArray) -> FloatA
 
     A judgement: nothing says how errors grow there.
 
-    >>> float(beyond_measured_log(2048.0, 16))
+    >>> round(float(beyond_measured_log(2048.0, 16)), 3)
     0.3
     """
     doublings = np.maximum(np.log2(np.maximum(batch, 1.0) / MOST_MEASURED_SEQUENCES), 0.0)
