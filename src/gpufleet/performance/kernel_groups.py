@@ -13,45 +13,15 @@ import numpy as np
 from gpufleet.domain.architecture import MixtureOfExperts
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import (
-    AttentionCurves,
     CollectiveCurves,
     Curves,
     ExpertCurves,
     GemmCurves,
-    LatentAttentionCurves,
-)
-from gpufleet.performance.attention import (
-    attention_decode_s,
-    attention_prefill_s,
-    causal_pairs,
-    decode_bytes,
-    decode_coordinates,
-    decode_flop,
-    decode_roofline_s,
-    prefill_bytes,
-    prefill_coordinates,
-    prefill_flop,
-    rising_window,
 )
 from gpufleet.performance.collectives import COLLECTIVES, collective_coordinates, exchange_s, link_bytes, of_kind
 from gpufleet.performance.elementwise import FIXED_S, elementwise_s
 from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_s
 from gpufleet.performance.interpolation import Distinct, narrowed, rising
-from gpufleet.performance.latent_attention import (
-    absorb_bytes,
-    absorb_coordinates,
-    absorb_flop,
-    absorb_roofline_s,
-    absorb_s,
-    latent_core_s,
-    latent_decode_bytes,
-    latent_decode_coordinates,
-    latent_decode_flop,
-    latent_decode_roofline_s,
-    latent_prefill_bytes,
-    latent_prefill_flop,
-    latent_prefill_s,
-)
 from gpufleet.performance.moe import (
     RankLoad,
     busiest_rank,
@@ -64,7 +34,6 @@ from gpufleet.performance.moe import (
 from gpufleet.performance.operations import Operation
 
 COUNTED = TOKENS, HEAD_ROWS, STAGE_TOKENS, PROMPT_TOKENS = range(4)
-HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
 AnyCurves = TypeVar("AnyCurves", bound=Curves)
 
 
@@ -194,6 +163,20 @@ class KernelGroup(ABC):
         )
 
 
+@dataclass(frozen=True)
+class OfPrompts(KernelGroup):
+    """Operators that only prompts need."""
+
+    @property
+    def is_of_prompts(self) -> bool:
+        """They are."""
+        return True
+
+    def is_executed(self, at: StepTokens) -> BoolArray:
+        """Where there is a prompt."""
+        return at.prefilling > 0
+
+
 def stacked(curves: Sequence[AnyCurves]) -> AnyCurves:
     """Curves over the same grids, one row for each."""
     names = [f.name for f in fields(curves[0]) if f.name != "grids"]
@@ -238,238 +221,12 @@ class Products(KernelGroup):
 
 
 @dataclass(frozen=True)
-class PromptProducts(Products):
+class PromptProducts(OfPrompts, Products):
     """Products that only prompts need: the latent expanded into keys and values."""
-
-    @property
-    def is_of_prompts(self) -> bool:
-        """They are."""
-        return True
-
-    def is_executed(self, at: StepTokens) -> BoolArray:
-        """Where there is a prompt."""
-        return at.prefilling > 0
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each product; 0 without prompts."""
         return np.where(self.is_executed(at), super().seconds(at), 0.0)
-
-
-@dataclass(frozen=True)
-class Heads:
-    """Heads of one device, and what they see."""
-
-    num_heads: FloatArray
-    num_kv_heads: FloatArray
-    head_dim: FloatArray
-    window_tokens: FloatArray
-
-
-@dataclass(frozen=True)
-class DecodeAttention(KernelGroup):
-    """Attention of new tokens over the KV cache."""
-
-    curves: AttentionCurves
-    heads: Heads
-
-    @cached_property
-    def at_heads(self) -> AttentionCurves:
-        """The curves for these heads, rising over sequences and context."""
-        h, decode = self.heads, self.curves.decode
-        rows = Distinct.of(decode, h.num_heads, h.num_kv_heads, h.head_dim)
-        heads, kv_heads, size = rows.sizes
-        curves = narrowed(rows.curves, decode_coordinates(1.0, heads, kv_heads, size, 1.0), HEAD_SHAPE)
-        raised = rising(curves, lambda at: decode_roofline_s(curves, at[0] / kv_heads, heads, kv_heads, size, at[1]))
-        return replace(self.curves, decode=rows.spread(decode, raised), window=rising_window(self.curves.window))
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 where nothing decodes."""
-        h = self.heads
-        seconds = attention_decode_s(
-            self.at_heads,
-            at.decoding,
-            h.num_heads,
-            h.num_kv_heads,
-            h.head_dim,
-            at.decode_context_tokens,
-            h.window_tokens,
-        )
-        return np.where(self.is_executed(at), seconds, 0.0)
-
-    def is_executed(self, at: StepTokens) -> BoolArray:
-        """Where a sequence decodes."""
-        return at.decoding > 0
-
-    def work(self, at: StepTokens) -> Work:
-        """The cache read once."""
-        h, context, kv_bytes = self.heads, self._context(at), self.curves.decode.bytes_per_element
-        shape = {"sequences": at.decoding, "heads": h.num_heads, "kv heads": h.num_kv_heads, "head size": h.head_dim}
-        return Work.on_device(
-            self.curves.decode,
-            {**shape, "context": context},
-            decode_flop(at.decoding, h.num_heads, h.head_dim, context),
-            decode_bytes(at.decoding, h.num_heads, h.num_kv_heads, h.head_dim, context, kv_bytes),
-        )
-
-    def curves_of(self, part: int) -> Curves:
-        """Decode attention."""
-        return self.curves.decode
-
-    def _context(self, at: StepTokens) -> FloatArray:
-        return np.minimum(at.decode_context_tokens, self.heads.window_tokens)
-
-
-@dataclass(frozen=True)
-class PromptAttention(KernelGroup):
-    """Causal attention over whole prompts."""
-
-    curves: AttentionCurves
-    heads: Heads
-
-    @cached_property
-    def at_heads(self) -> AttentionCurves:
-        """The curves for these heads."""
-        h = self.heads
-        place = prefill_coordinates(1.0, 1.0, 1.0, h.num_heads, h.num_kv_heads, h.head_dim)
-        return replace(self.curves, prefill=narrowed(self.curves.prefill, place, HEAD_SHAPE))
-
-    @property
-    def is_of_prompts(self) -> bool:
-        """They are."""
-        return True
-
-    def is_executed(self, at: StepTokens) -> BoolArray:
-        """Where there is a prompt."""
-        return at.prefilling > 0
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 without prompts."""
-        h, prompt = self.heads, at.prompt_tokens
-        seconds = attention_prefill_s(
-            self.at_heads, at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, h.window_tokens
-        )
-        return np.where(self.is_executed(at), seconds, 0.0)
-
-    def work(self, at: StepTokens) -> Work:
-        """Every pair that may see each other; queries, keys, values and outputs once."""
-        h, prompt, kv_bytes = self.heads, at.prompt_tokens, self.curves.prefill.bytes_per_element
-        pairs = causal_pairs(prompt, prompt, h.window_tokens)
-        shape = {"prompts": at.prefilling, "tokens": prompt, "heads": h.num_heads, "kv heads": h.num_kv_heads}
-        return Work.on_device(
-            self.curves.prefill,
-            {**shape, "head size": h.head_dim, "window": h.window_tokens},
-            prefill_flop(at.prefilling, pairs, h.num_heads, h.head_dim),
-            prefill_bytes(at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, kv_bytes),
-        )
-
-    def curves_of(self, part: int) -> Curves:
-        """Prefill attention."""
-        return self.curves.prefill
-
-
-@dataclass(frozen=True)
-class LatentGroup(KernelGroup):
-    """Multi-head latent attention; `num_heads` of one device."""
-
-    curves: LatentAttentionCurves
-    num_heads: FloatArray
-
-    def is_executed(self, at: StepTokens) -> BoolArray:
-        """Where a sequence decodes."""
-        return at.decoding > 0
-
-
-@dataclass(frozen=True)
-class LatentDecode(LatentGroup):
-    """Absorbed attention of new tokens over the compressed cache."""
-
-    @cached_property
-    def at_heads(self) -> LatentAttentionCurves:
-        """The curves for these heads, rising over sequences and context."""
-        rows = Distinct.of(self.curves.decode, self.num_heads)
-        (heads,) = rows.sizes
-        curves = narrowed(rows.curves, latent_decode_coordinates(1.0, heads, 1.0), ("log2 heads",))
-        raised = rising(curves, lambda at: latent_decode_roofline_s(curves, at[0], heads, at[1]))
-        return replace(self.curves, decode=rows.spread(self.curves.decode, raised))
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 where nothing decodes."""
-        seconds = latent_core_s(self.at_heads, at.decoding, self.num_heads, at.decode_context_tokens)
-        return np.where(self.is_executed(at), seconds, 0.0)
-
-    def work(self, at: StepTokens) -> Work:
-        """The compressed cache read once."""
-        sequences, context, curves = at.decoding, at.decode_context_tokens, self.curves.decode
-        return Work.on_device(
-            curves,
-            {"sequences": sequences, "heads": self.num_heads, "context": context},
-            latent_decode_flop(sequences, self.num_heads, context),
-            latent_decode_bytes(sequences, self.num_heads, context, curves.bytes_per_element),
-        )
-
-    def curves_of(self, part: int) -> Curves:
-        """Absorbed decode."""
-        return self.curves.decode
-
-
-@dataclass(frozen=True)
-class LatentAbsorb(LatentGroup):
-    """The products of new tokens into and out of the latent space."""
-
-    @cached_property
-    def at_heads(self) -> LatentAttentionCurves:
-        """The curves for these heads, rising over tokens."""
-        rows = Distinct.of(self.curves.absorb, self.num_heads)
-        (heads,) = rows.sizes
-        curves = narrowed(rows.curves, absorb_coordinates(1.0, heads), ("log2 heads",))
-        raised = rising(curves, lambda at: absorb_roofline_s(curves, at[0], heads))
-        return replace(self.curves, absorb=rows.spread(self.curves.absorb, raised))
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of both products of each layer; 0 where nothing decodes."""
-        return np.where(self.is_executed(at), absorb_s(self.at_heads, at.decoding, self.num_heads), 0.0)
-
-    def work(self, at: StepTokens) -> Work:
-        """Both matrices of every head once."""
-        flop, moved_bytes = absorb_flop(at.decoding, self.num_heads), absorb_bytes(at.decoding, self.num_heads)
-        return Work.on_device(self.curves.absorb, {"m": at.decoding, "heads": self.num_heads}, flop, moved_bytes)
-
-    def curves_of(self, part: int) -> Curves:
-        """The batched products."""
-        return self.curves.absorb
-
-
-@dataclass(frozen=True)
-class LatentPrompts(LatentGroup):
-    """Causal attention over whole prompts, with the latent expanded to full heads."""
-
-    @property
-    def is_of_prompts(self) -> bool:
-        """They are."""
-        return True
-
-    def is_executed(self, at: StepTokens) -> BoolArray:
-        """Where there is a prompt."""
-        return at.prefilling > 0
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 without prompts."""
-        seconds = latent_prefill_s(self.curves, at.prefilling, at.prompt_tokens, self.num_heads)
-        return np.where(self.is_executed(at), seconds, 0.0)
-
-    def work(self, at: StepTokens) -> Work:
-        """Every pair that may see each other; queries, keys, values and outputs once."""
-        prompts, prompt, heads = at.prefilling, at.prompt_tokens, self.num_heads
-        return Work.on_device(
-            self.curves.prefill,
-            {"prompts": prompts, "tokens": prompt, "heads": heads},
-            latent_prefill_flop(prompts, causal_pairs(prompt, prompt), heads),
-            latent_prefill_bytes(prompts, prompt, heads),
-        )
-
-    def curves_of(self, part: int) -> Curves:
-        """Latent prefill."""
-        return self.curves.prefill
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,14 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
+from gpufleet.performance.attention_groups import (
+    DecodeAttention,
+    Heads,
+    LatentAbsorb,
+    LatentDecode,
+    LatentPrompts,
+    PromptAttention,
+)
 from gpufleet.performance.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
@@ -29,16 +37,10 @@ from gpufleet.performance.kernel_groups import (
     PROMPT_TOKENS,
     STAGE_TOKENS,
     TOKENS,
-    DecodeAttention,
     Exchanges,
-    Heads,
     KernelGroup,
-    LatentAbsorb,
-    LatentDecode,
-    LatentPrompts,
     Part,
     Products,
-    PromptAttention,
     PromptProducts,
     RoutedExperts,
     Streams,
