@@ -13,8 +13,8 @@ from pathlib import Path
 
 sys.path[:0] = [str(folder) for folder in [Path(__file__).resolve().parent.parent / "src"] if folder.is_dir()]
 
-from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, Goal, MigrationReport, ModelSize, WorkloadType  # noqa: E402
-from gpufleet.compat.classic.command import main  # noqa: E402
+from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, Goal, MigrationReport, ModelSize, WorkloadType
+from gpufleet.compat.classic.command import main
 
 __all__ = ["AWSGPUMigrationAnalyzer", "Goal", "MigrationReport", "ModelSize", "WorkloadType"]
 

@@ -32,7 +32,7 @@ class Fragment:
 
 def shipped_folder() -> Path:
     """The shipped configuration: inside an installed package, or `gpu-migration-analyzer/config` of a clone."""
-    installed = Path(__file__).parent / "config"
+    installed = Path(__file__).parent / "shipped"
     return installed if installed.is_dir() else Path(__file__).parents[4] / "gpu-migration-analyzer" / "config"
 
 
