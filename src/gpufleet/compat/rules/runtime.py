@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from gpufleet.compat.rules.plausible import refuse_unless
 from gpufleet.units import GIGA, HOUR, KILO, TERA
@@ -33,6 +33,23 @@ class WorkloadProfile:
     precision: str
 
 
+class TrainingRun(NamedTuple):
+    """A row of "Training Performance": `hours` are those that it prints for 100M tokens."""
+
+    model: str
+    gpu: str
+    num_gpus: int
+    tokens_per_s: float
+    hours: float
+
+
+TRAINING_RUNS = (
+    TrainingRun("GPT-2 Small", "T4", 1, 2500, 11),
+    TrainingRun("GPT-2 Large", "V100", 1, 1200, 23),
+    TrainingRun("GPT-J 6B", "A100 40GB", 1, 800, 35),
+    TrainingRun("Llama-7B", "A100 40GB", 1, 600, 46),
+    TrainingRun("Llama-65B", "A100 80GB", 8, 400, 69),
+)
 SEED_GPUS = {
     "consumer": GPUSpec("Consumer 24GB", 35, 70, 24, 900, 350, 1.50),
     "datacenter": GPUSpec("Datacenter 80GB", 20, 300, 80, 2000, 400, 8.00),

@@ -25,6 +25,11 @@ class Environment(NamedTuple):
     printed_usd_per_month: float
 
     @property
+    def is_daily(self) -> bool:
+        """Whether the period is a day; else it is a week."""
+        return self.periods_per_month > WEEKS_PER_MONTH
+
+    @property
     def usd_per_month(self) -> float:
         """What the seed's own factors come to. [USD]"""
         hours = self.hours_per_period * self.periods_per_month
