@@ -25,7 +25,7 @@ from gpufleet.compat.rules.runtime import (
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.errors import GpufleetError, UsageError
+from gpufleet.errors import GpufleetError, UnknownName, UsageError
 from gpufleet.results.base import Figure
 from gpufleet.units import GB, HOUR, MEGA, PERCENT, TERA
 
@@ -104,8 +104,18 @@ def spec_of(name: str, q: RuntimeQuestion) -> tuple[GPUSpec, str]:
         price = spec.cost_per_hour if q.price_usd_per_hour is None else q.price_usd_per_hour
         fields = {**vars(spec), "cost_per_hour": price}
         return GPUSpec(**fields), REAL_GPUS[name]
-    gpu = resolve_gpu(load_catalog(), name).accelerator
+    gpu = named_gpu(name)
     return catalog_spec(gpu, q.price_usd_per_hour or 0.0), gpu.name
+
+
+def named_gpu(name: str) -> Accelerator:
+    """A GPU of the catalog; the seed's two samples are among the names that an error offers."""
+    tables = load_catalog()
+    try:
+        return resolve_gpu(tables, name).accelerator
+    except UnknownName:
+        known = [*SEED_GPUS, *tables.accelerators, *tables.gpu_aliases]
+        raise UnknownName("GPU", name, known, hint="'gpufleet catalog gpus' lists all.") from None
 
 
 def catalog_spec(gpu: Accelerator, price_usd_per_hour: float) -> GPUSpec:

@@ -22,7 +22,7 @@ LADDER = (
 )  # fmt: skip
 SINGLE_GPUS = ("T4", "A10G", "A100-40GB", "L40S", "A100-80GB", "H200", "B200")
 FAR_RATIO = 1.25
-MOST_PARAMETERS = 1e14
+LEAST_PARAMETERS, MOST_PARAMETERS = 1e6, 1e14
 
 
 class StandIn(NamedTuple):
@@ -72,6 +72,7 @@ def memory_note(gpu: Accelerator, memory_gb: float) -> str | None:
 
 def billions(parameters: float) -> float:
     """Parameters in billions; refuses what no model has."""
-    if not MOST_PARAMETERS >= parameters > 1:
-        raise UsageError("not a number of parameters", found=parameters, expected="such as 7B, up to 100,000B")
+    if not LEAST_PARAMETERS <= parameters <= MOST_PARAMETERS:
+        expected = "from 1M to 100,000B, such as 7B or 350M"
+        raise UsageError("not a number of parameters", found=f"{parameters:,.6g}", expected=expected)
     return parameters / GIGA
