@@ -60,6 +60,25 @@ def test_training_says_what_is_counted_and_what_is_not_modelled() -> None:
     assert row(answer, "KV cache").ours_text == "training keeps none"
 
 
+def test_a_named_model_brings_its_own_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "memory", "--model", "llama-3.1-8b", "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    by_hand = rules.calculate_memory_requirements(8_030_261_248, 2, 4, 2048)
+    assert answer["tables"][0]["rows"][0]["seed"] == by_hand["model_weights_gb"]
+    assert main(["rules", "scaling", "--model", "llama-3.1-8b", "--strategy", "data"]) == 0
+    assert "16.06 GB" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_bound_of_training_counts_the_experts_that_a_token_meets() -> None:
+    dense, sparse = (
+        row(runtime_answer(RuntimeQuestion(gpus=("H100",), training=True, model=name)), "time").ours
+        for name in ("llama-30b", "qwen3-30b-a3b")
+    )
+    assert dense is not None
+    assert sparse is not None
+    assert sparse.value < dense.value / 5
+
+
 def test_the_recommended_gpu_really_holds_it() -> None:
     said = row(memory_answer(MemoryQuestion(parameters=13e9)), "recommended").ours_text
     gpu = said.split()[1]
@@ -229,6 +248,10 @@ def test_json_and_csv_hold_every_row(verb: str, capsys: pytest.CaptureFixture[st
         ("gpus --gpu-memory 80", "80GiB"),
         ("gpus --gpu H1000", "H100"),
         ("gpus --users -1", "1"),
+        ("gpus --context 1e12", "context"),
+        ("memory --sequence 1e12", "context"),
+        ("runtime --tokens 1e12", "tokens"),
+        ("scaling --batch 10000000", "1000000"),
         ("right-size llama70b", "Llama 7B"),
         ("right-size --context 0", "positive"),
         ("savings --instance g5.xlargee", "g5.xlarge"),
