@@ -31,21 +31,24 @@ COLUMNS = ("id", "kind", "the seed says", "state", "where it lives", "held by, o
 MISENCODED_AS = {"guide": "mac_roman", "selection": "cp1252"}
 """Two documents were once read in the wrong code page: 'â†’' stands for an arrow."""
 QUOTED_LENGTH = 110
+CODE_KINDS = ("block", "command", "formula", "metric", "threshold", "figure", "setting")
 
 FENCE = re.compile(r"^\s*```(\w*)\s*$")
 HEADING = re.compile(r"^(#{1,6}) (.+)$")
+LIST_MARK = re.compile(r"^[-*] (?:\[ \] )?|^\d+\. |^#+ ")
 SEPARATOR = re.compile(r"^\|[\s:|-]+\|$")
 RULE = re.compile(r"^-{3,}$")
 INTRODUCTION = re.compile(r"^(?!- )[^0-9]*:[* ]*$")
 """A line that ends in a colon, holds no figure and is no item of a list."""
 YAML_FIGURE = re.compile(r"^\s*(memory_required|training_time|batch_size|gpu_count|savings|commitment):\s*\S")
 YAML_THRESHOLD = re.compile(r"^\s*(threshold|\w+_target):\s*\S")
+YAML_COMMENTED_SETTING = re.compile(r"^\s*[\w./-]+: .* # .*\d")
 YAML_METRIC = re.compile(r"^\s*- (\w+)\s*$")
 TERRAFORM_SETTING = re.compile(r"^\s*\w+\s*=\s*.*\d")
 PLAIN_FORMULA = re.compile(r"^Cost: .*=")
 PLAIN_FIGURE = re.compile(r"^(Configuration|Usage): ")
-PRINTED_FIGURE = re.compile(r"^# \w+: \d+GB")
-"""What a block says that it prints."""
+COMMENTED_FIGURE = re.compile(r".*# .*\d(?:GB|x|%)")
+"""What a comment in a program says of its figures, or of what it prints."""
 NO_COMMAND = {"done", "fi"}
 SUMMARY = re.compile(r"(?<=<!-- summary -->\n).*?(?=<!-- end of summary -->)", re.DOTALL)
 ROW = re.compile(r"^\| ((?:" + "|".join(DOCUMENTS) + r"):\d+) \|(.*)\|$", re.MULTILINE)
@@ -191,11 +194,12 @@ def block_parts(block: Block) -> Iterator[tuple[int, str, str]]:
     if is_shell(block):
         yield from ((offset, "command", text) for offset, text in commands_in(block.code))
         return
-    if block.language == "python":
-        yield from arithmetic_in(block.code)
+    arithmetic = list(arithmetic_in(block.code)) if block.language == "python" else []
+    yield from arithmetic
+    computing = {offset for offset, _, _ in arithmetic}
     for offset, line in enumerate(block.code.split("\n")):
         kind = line_kind(block.language, line)
-        if kind:
+        if kind and offset not in computing:
             yield offset, kind, line.strip()
 
 
@@ -207,10 +211,15 @@ def is_shell(block: Block) -> bool:
 def line_kind(language: str, line: str) -> str | None:
     """What a line inside a block that is no program says, if anything is to be indexed."""
     rules = {
-        "yaml": ((YAML_FIGURE, "figure"), (YAML_THRESHOLD, "threshold"), (YAML_METRIC, "metric")),
+        "yaml": (
+            (YAML_FIGURE, "figure"),
+            (YAML_THRESHOLD, "threshold"),
+            (YAML_METRIC, "metric"),
+            (YAML_COMMENTED_SETTING, "setting"),
+        ),
         "hcl": ((TERRAFORM_SETTING, "setting"),),
         "": ((PLAIN_FORMULA, "formula"), (PLAIN_FIGURE, "figure")),
-        "python": ((PRINTED_FIGURE, "figure"),),
+        "python": ((COMMENTED_FIGURE, "figure"),),
     }
     return next((kind for pattern, kind in rules.get(language, ()) if pattern.match(line)), None)
 
@@ -268,14 +277,16 @@ def cells_of(row: str) -> list[str]:
 
 
 def quotation_of(element: Element) -> str:
-    """The text of an element as one cell: readable, shortened, pipes and backticks kept from breaking the table."""
-    text = readable(element.document, element.text)
+    """The text of an element as one cell: readable, shortened, code as code, nothing that breaks the table."""
+    text = readable(element.document, element.text).replace("`", "'" if element.kind in CODE_KINDS else "")
     if element.kind in ("table", "row"):
         text = " / ".join(cell.strip() for cell in text.strip("|").split("|"))
-    text = re.sub(r"^[-*] (\[ \] )?|^\d+\. |^#+ ", "", text).replace("**", "").replace("`", "").replace("|", "\\|")
-    text = text.replace("<", "&lt;").replace("_", "\\_") if element.kind != "formula" else text.replace("<", "&lt;")
+    if element.kind not in CODE_KINDS:
+        text = LIST_MARK.sub("", text).replace("**", "").replace("_", "\\_").replace("<", "&lt;")
     text = " ".join(text.split())
-    return text if len(text) <= QUOTED_LENGTH else text[: QUOTED_LENGTH - 1].rstrip("\\ ") + "…"
+    short = text if len(text) <= QUOTED_LENGTH else text[: QUOTED_LENGTH - 1].rstrip("\\ ") + "…"
+    short = short.replace("|", "\\|")
+    return f"`{short}`" if element.kind in CODE_KINDS else short
 
 
 def row_of(entry: Entry) -> str:
@@ -365,7 +376,7 @@ def module_exists(name: str) -> bool:
     if path.with_suffix(".py").is_file() or (path / "__init__.py").is_file():
         return True
     homes = [path.parent.with_suffix(".py"), path.parent / "__init__.py"]
-    defined = re.compile(rf"^(?:def |class |    )?{re.escape(path.name)}\b", re.MULTILINE)
+    defined = re.compile(rf"^(?:def |class |    |from .* import .*)?\b{re.escape(path.name)}\b", re.MULTILINE)
     return any(home.is_file() and defined.search(home.read_text(encoding="utf-8")) for home in homes)
 
 

@@ -13,6 +13,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.compat import rules
+from gpufleet.compat.classic.config import load_config
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
@@ -375,3 +376,32 @@ def test_the_datacenter_gpu_of_the_lesson_costs_more_for_each_result_than_the_co
     price, speed = datacenter.cost_per_hour / consumer.cost_per_hour, datacenter.fp16_tflops / consumer.fp16_tflops
     assert price == pytest.approx(5.33, abs=0.01)
     assert speed == pytest.approx(4.29, abs=0.01)
+
+
+@pytest.mark.parametrize("key", ["G4dn", "G5", "G6", "G6e", "P4d", "P4de", "P5", "P6"])
+def test_only_the_small_g_instances_of_the_guide_cost_on_demand_what_they_cost_today(key: str) -> None:
+    row = load_config().instance(key)
+    held = list_price(instance_named(row.stands_for))
+    assert (held == pytest.approx(row.on_demand_cost_per_hour, abs=0.005)) is (key in {"G4dn", "G5", "G6"})
+
+
+def test_no_price_of_a_p5e_is_held() -> None:
+    assert list_price(instance_named(load_config().instance("P5e").stands_for)) is None
+
+
+def test_a_b200_of_today_holds_180_gb_and_the_guides_192() -> None:
+    assert load_config().instance("P6").gpu_memory_gb == 192
+    assert CATALOG.accelerators["B200"].marketed_memory_gb == 180
+
+
+def test_the_l40s_has_no_nvlink_and_its_machine_is_sold_with_eight_at_30_dollars() -> None:
+    row = load_config().instance("G6e")
+    assert "NVLink" in row.interconnect_type
+    assert CATALOG.accelerators["L40S"].nvlink_bytes_per_s == 0
+    assert instance_named(row.stands_for).gpu_count == row.gpus_per_instance == 8
+    assert list_price(instance_named(row.stands_for)) == 30.13118
+
+
+def test_2000_tflops_of_an_h100_are_sparse() -> None:
+    dense = CATALOG.accelerators["H100-SXM"].peak_flop_per_s["bf16"] / TERA
+    assert load_config().instance("P5").compute_tflops == pytest.approx(2 * dense, rel=0.02)

@@ -74,7 +74,7 @@ def load_config(config_dir: str | os.PathLike[str] | None = None) -> Config:
     """The configuration of a folder, laid over the shipped one; its sizes become members of `ModelSize`.
 
     >>> load_config().instance("p5").on_demand_cost_per_hour
-    50.0
+    50
     """
     folder = chosen_folder(config_dir)
     return config_of(fragments_of(folder), folder)

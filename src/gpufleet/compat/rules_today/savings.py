@@ -10,6 +10,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instanc
 from gpufleet.compat.rules.savings import (
     ENVIRONMENTS,
     RESERVED_SAVING,
+    SCHEDULED_SHUTDOWN_SAVING,
     SPOT_RATIO,
     SPOT_SAVINGS,
     Environment,
@@ -134,7 +135,7 @@ def machine_rows(q: SavingsQuestion, machine: Machine) -> list[RuleRow]:
         usd_row("on demand", full, today, "" if machine.on_demand else "at your price"),
         usd_row(f"spot, {q.spot_ratio:.0%} off", cost_after(full, q.spot_ratio), month_today(q, machine.spot),
                 spot_said(machine)),
-        *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING)),
+        *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING, SCHEDULED_SHUTDOWN_SAVING)),
         usd_row(f"off {q.hours_off_per_day:g} h a day ({off:.0%})", cost_after(full, off),
                 exact(cost_after(today.value, night), USD), night_said(q, night)),
     ]  # fmt: skip
