@@ -127,13 +127,10 @@ def _sold_as(setup: Setup) -> str:
 
 def _cannot_fit(a: Analysis) -> Iterator[str]:
     q = a.question
-    short = q.needed_gb - q.today.memory_gb
-    yield from bullets(
-        [
-            f"{q.size.name} in {q.precision.name} needs {q.needed_gb:,g} GB; {q.today.label} have "
-            f"{q.today.memory_gb:,g} GB: short by {short:,g} GB. Solutions:"
-        ]
-    )
+    needed, there = f"{q.needed_gb:,g} GB", f"{q.today.memory_gb:,g} GB"
+    short = f"{q.needed_gb - q.today.memory_gb:,g} GB"
+    problem = f"{q.size.name} in {q.precision.name} needs {needed}, {there} are on {q.today.label}: short by {short}."
+    yield from bullets([f"{problem} Solutions:"])
     yield from bullets((remedy.text for remedy in a.remedies), INDENT * 2)
 
 
@@ -200,8 +197,8 @@ def _table(a: Analysis) -> list[str]:
 def _table_notes(a: Analysis) -> Iterator[str]:
     """What the columns mean, and what the order of the rows hides."""
     q, left = a.question, len(a.ranked) - SHOWN_OPTIONS
-    risky = q.goal is Goal.COST and any(o.risk.level is Level.HIGH for o in a.ranked)
-    order = " Options of high risk come last." if risky else ""
+    are_some_risky = {o.risk.level for o in a.ranked} > {Level.HIGH}
+    order = " Options of high risk come last." if q.goal is Goal.COST and are_some_risky else ""
     yield f"USD a month; 'Saves' is against today, both {_bought(q.today)}; 'Speed' is computed, today = 1.{order}"
     if not q.fits_today:
         yield f"{q.today.label} cannot hold this model: 'Saves' and 'Speed' compare GPUs, not two ways to run it."

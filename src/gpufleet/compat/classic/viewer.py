@@ -10,7 +10,7 @@ from pathlib import Path
 
 from gpufleet.compat.classic.command import answered
 from gpufleet.compat.classic.config import FOLDER_VARIABLE, Config, chosen_folder, load_config
-from gpufleet.compat.classic.fragments import FILES, files_of, is_shipped, read_fragment, shipped_folder
+from gpufleet.compat.classic.fragments import FILES, command, files_of, is_shipped, read_fragment, shipped_folder
 from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, hanging, plural, usd
 from gpufleet.compat.classic.records import GpuInstance
 from gpufleet.compat.classic.rules_settled import RULES
@@ -104,9 +104,9 @@ def copied(target: Path) -> list[str]:
         f"Copied {', '.join(FILES)} to {target}.",
         "Edit them there, and use them by any of:",
         f"  AWSGPUMigrationAnalyzer(config_dir={str(target)!r})",
-        f"  python3 gpu_migration_analyzer.py --config-dir {target}",
+        f"  {command('gpu_migration_analyzer')} --config-dir {target}",
         f"  export {FOLDER_VARIABLE}={target}",
-        "Rows and fields that you do not change may go: the shipped ones stand in for them.",
+        "What you do not change may be deleted: the shipped rows and fields stand in.",
     ]
 
 
@@ -231,13 +231,14 @@ def trouble_lines(_config: Config) -> list[str]:
 def next_lines(config: Config) -> list[str]:
     """What to run next."""
     workload, chosen = next(iter(config.workloads), "WORKLOAD"), next(iter(config.sets), "SET")
+    analyzer, viewer = command("gpu_migration_analyzer"), command("config_viewer")
     return [
-        "  python3 gpu_migration_analyzer.py                     the set basic_demos",
-        f"  python3 gpu_migration_analyzer.py {workload}",
-        f"  python3 gpu_migration_analyzer.py --set {chosen}",
-        "  python3 gpu_migration_analyzer.py --troubleshoot 'CUDA out of memory'",
-        "  python3 config_viewer.py --copy my_config             then edit, and",
-        "  python3 gpu_migration_analyzer.py --config-dir my_config",
+        f"  {analyzer}  # the set basic_demos",
+        f"  {analyzer} {workload}",
+        f"  {analyzer} --set {chosen}",
+        f"  {analyzer} --troubleshoot 'out of memory'",
+        f"  {viewer} --copy my_config  # then edit, and",
+        f"  {analyzer} --config-dir my_config",
     ]
 
 
