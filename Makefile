@@ -46,6 +46,7 @@ accuracy: $(VENV)/installed.stamp
 bench: $(VENV)/installed.stamp
 	@$(BIN)/python benchmarks/plan_serve.py
 	@$(BIN)/python benchmarks/estimate.py
+	@$(BIN)/python benchmarks/offer_query.py
 
 size:
 	@$(PYTHON) tools/environment.py create build/size

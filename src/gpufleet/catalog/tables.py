@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
+from gpufleet.catalog.offer_index import OfferIndex
 from gpufleet.catalog.schema import Availability, IncompleteInstance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
@@ -57,6 +58,11 @@ class Catalog:
         for offer in self.offers:
             dates.setdefault(offer.cloud, set()).add(offer.as_of)
         return {cloud: (min(days), max(days)) for cloud, days in dates.items()}
+
+    @cached_property
+    def offer_index(self) -> OfferIndex:
+        """Columns that offers are chosen by, in the order of `offers`."""
+        return OfferIndex.of(self.offers, self.instances)
 
     def instance_of(self, offer: Offer) -> Instance:
         """The instance type that an offer sells."""
