@@ -19,7 +19,7 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from gpufleet.catalog.checks import check_catalog, price_outliers, spot_beside_on_demand
+from gpufleet.catalog.checks import check_catalog, spot_beside_on_demand
 from gpufleet.catalog.load import load_catalog, toml_of
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
@@ -30,6 +30,7 @@ from gpufleet.catalog.schema import (
     Place,
     offer_from,
 )
+from gpufleet.catalog.usual_prices import price_outliers, warnings_across_clouds
 
 Row = dict[str, str]
 DATA = Path(__file__).parent.parent / "src" / "gpufleet" / "data"
@@ -638,6 +639,8 @@ def report_faults(today: date) -> int:
     findings = check_catalog(catalog, today)
     for finding in findings:
         print(f"fault: {finding.rule}: {finding.row}: {finding.fault}")
+    for warning in warnings_across_clouds(catalog):
+        print(f"unusual: {warning}")
     return 1 if findings else 0
 
 

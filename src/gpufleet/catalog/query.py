@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
 import numpy as np
@@ -17,6 +18,7 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.pricing.commitment import offer_usd_per_hour
 
 GPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 COUNTED = re.compile(r"\d+\s*[xX×*]\s*(?P<after>.+)|(?P<before>[^:]+?)\s*:\s*\d*")
@@ -51,7 +53,7 @@ class OfferFilter:
             (index.region, None if self.regions is None else {*self.regions, EVERYWHERE}),
         )
         found = [column.is_among(wanted) for column, wanted in asked if wanted is not None]
-        return np.logical_and.reduce([self.may_be_bought(catalog), *found])
+        return reduce(np.logical_and, found, self.may_be_bought(catalog))
 
     def may_be_bought(self, catalog: Catalog) -> BoolArray:
         """Offers that anybody may buy, or whose very region the user named: then a restricted one is meant."""
@@ -73,8 +75,8 @@ def matching_offers(catalog: Catalog, wanted: OfferFilter) -> list[Offer]:
 
 
 def price_per_gpu_usd_per_hour(offer: Offer, instance: Instance) -> float:
-    """Price of the whole instance over its GPUs; a slice is scaled up to a full GPU. [USD/hour]"""
-    return offer.price_per_instance_usd_per_hour / instance.gpu_count
+    """Price of the whole instance, upfront share included, over its GPUs; a slice is scaled up. [USD/hour]"""
+    return offer_usd_per_hour(offer) / instance.gpu_count
 
 
 def unpriced(catalog: Catalog) -> list[Availability]:

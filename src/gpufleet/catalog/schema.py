@@ -268,20 +268,28 @@ PRICE_BASES = {basis.value: basis for basis in PriceBasis}
 
 
 def offer_from(place: Place, row: Row) -> Offer:
-    """A price row."""
+    """A price row; what an offer refuses is a fault of the row."""
+    try:
+        return Offer(**offer_cells(place, row))
+    except ValueError as refusal:
+        raise UsageError(f"{place}: {refusal}") from None
+
+
+def offer_cells(place: Place, row: Row) -> dict[str, Any]:
+    """The cells of a price row by the names of an offer."""
     price = row["price_per_instance_usd_per_hour"]
-    return Offer(
-        cloud=text(place, "cloud", row["cloud"]),
-        region=text(place, "region", row["region"]),
-        instance=text(place, "instance_type", row["instance_type"]),
-        price_kind=choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
-        price_per_instance_usd_per_hour=required_number(place, "price_per_instance_usd_per_hour", price),
-        basis=choice(place, "basis", row["basis"], PRICE_BASES),
-        source=text(place, "source_id", row["source_id"]),
-        as_of=day(place, "as_of", row["as_of"]),
-        upfront_usd=number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
-        interruption=row["interruption"] or None,
-    )
+    return {
+        "cloud": text(place, "cloud", row["cloud"]),
+        "region": text(place, "region", row["region"]),
+        "instance": text(place, "instance_type", row["instance_type"]),
+        "price_kind": choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
+        "price_per_instance_usd_per_hour": required_number(place, "price_per_instance_usd_per_hour", price),
+        "basis": choice(place, "basis", row["basis"], PRICE_BASES),
+        "source": text(place, "source_id", row["source_id"]),
+        "as_of": day(place, "as_of", row["as_of"]),
+        "upfront_usd": number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
+        "interruption": row["interruption"] or None,
+    }
 
 
 def availability_from(place: Place, row: Row) -> Availability:

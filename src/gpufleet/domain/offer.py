@@ -21,6 +21,9 @@ class PriceKind(str, Enum):
     OWNED = "owned"
 
 
+BINDING_KINDS = (PriceKind.COMMIT_1Y, PriceKind.COMMIT_3Y)
+
+
 class PriceBasis(str, Enum):
     """Where a price figure comes from."""
 
@@ -49,4 +52,11 @@ class Offer:
         if not (math.isfinite(price) and price > 0):
             raise ValueError(
                 f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
+            )
+        if not (math.isfinite(self.upfront_usd) and self.upfront_usd >= 0):
+            raise ValueError(f"{self.cloud} {self.instance} {self.region}: upfront_usd is {self.upfront_usd!r}")
+        if self.upfront_usd and self.price_kind not in BINDING_KINDS:
+            raise ValueError(
+                f"{self.cloud} {self.instance} {self.region}: an upfront payment binds for a term, so the price kind "
+                f"is commit_1y or commit_3y, found {self.price_kind.value}"
             )

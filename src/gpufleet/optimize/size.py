@@ -26,7 +26,7 @@ from gpufleet.performance.load_curves import (
     ttft_percentiles_s,
 )
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Lengths
-from gpufleet.pricing.effective_price import effective_usd_per_hour
+from gpufleet.pricing.commitment import offer_usd_per_hour
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95
@@ -187,7 +187,7 @@ class PricedPlacement:
 
 def effective_price(offer: Offer) -> float:
     """Hourly price of one instance of an offer."""
-    return float(effective_usd_per_hour(offer.price_per_instance_usd_per_hour, offer.upfront_usd))
+    return offer_usd_per_hour(offer)
 
 
 def rank(placements: Iterable[Placement], offers: Sequence[Offer]) -> list[PricedPlacement]:
