@@ -58,7 +58,7 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml
-	@$(BIN)/python tools/environment.py install $(VENV) --editable .
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -28,6 +28,7 @@ from gpufleet.catalog.schema import (
     source_from,
     text,
 )
+from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
 from gpufleet.catalog.tables import Catalog, InstanceKey
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
@@ -50,43 +51,66 @@ OfferKey = tuple[str, str, str, PriceKind]
 Item = TypeVar("Item")
 
 
-def load_catalog(overlay: str | os.PathLike[str] | None = None, today: date | None = None) -> Catalog:
-    """The shipped catalog; rows of `overlay` (or of the directory that GPUFLEET_CATALOG names) add or replace.
+def load_catalog(
+    overlay: str | os.PathLike[str] | None = None, today: date | None = None, as_of: date | None = None
+) -> Catalog:
+    """The shipped catalog under the newest price snapshots, under rows of `overlay` (or of GPUFLEET_CATALOG).
 
-    Rows of an overlay must keep the rules of the shipped ones, and none may be dated after `today`.
+    Rows of an overlay must keep the rules of the shipped ones, and none may be dated after `today`. With `as_of`, only
+    prices and snapshots up to that day count: the prices as they were known then.
 
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
+    snapshots = snapshot_folders(snapshot_root(), as_of)
     if directory is None:
-        return _load_tables(None)
-    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today())
+        return _load_tables(None, snapshots, as_of)
+    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of)
+
+
+def load_shipped_and_refreshed() -> Catalog:
+    """The tables without anybody's overlay: what a refresh is compared with."""
+    return _load_tables(None, snapshot_folders(snapshot_root()), None)
 
 
 @lru_cache(maxsize=4)
-def _load_overlay(overlay: str, today: date) -> Catalog:
+def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
     directory = overlay_directory(overlay)
     refuse_unknown_entries(directory)
-    catalog = _load_tables(directory)
+    catalog = _load_tables(directory, snapshots, as_of)
     refuse_broken_rules(catalog, overlay_rows(directory), directory, today)
     return catalog
 
 
 @lru_cache(maxsize=4)
-def _load_tables(overlay: Path | None) -> Catalog:
+def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
     described = merged(directories, instances_in)
+    taken = [read_snapshot(folder) for folder in snapshots]
+    instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
     return Catalog(
         accelerators=merged(directories, accelerators_in),
-        instances={key: found for key, found in described.items() if isinstance(found, Instance)},
+        instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=tuple(merged(directories, offers_in).values()),
+        offers=priced(overlay, taken, instances, as_of),
         availability=tuple(merged(directories, availability_in).values()),
-        sources=merged(directories, sources_in),
+        sources=merged(directories, sources_in) | {snapshot.of.source.id: snapshot.of.source for snapshot in taken},
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
     )
+
+
+def priced(
+    overlay: Path | None, taken: Sequence[Snapshot], instances: Mapping[InstanceKey, Instance], as_of: date | None
+) -> tuple[Offer, ...]:
+    """Shipped prices, those of snapshots in place of what they cover, and the user's own over both."""
+    shipped = offers_in(SHIPPED, as_of)
+    offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
+    for snapshot in taken:
+        fresh = placed_rows(snapshot.folder, OFFER_COLUMNS, offer_from)
+        offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
+    return tuple((offers | ({} if overlay is None else offers_in(overlay, as_of))).values())
 
 
 def overlay_directory(overlay: str) -> Path:
@@ -143,14 +167,20 @@ def offer_rows(directory: Path) -> Iterator[tuple[Place, Offer]]:
     return placed_rows(directory / "offers", OFFER_COLUMNS, offer_from)
 
 
-def offers_in(directory: Path) -> dict[OfferKey, Offer]:
-    """Offers by place and kind; of several dates the newest counts."""
+def offers_in(directory: Path, as_of: date | None = None) -> dict[OfferKey, Offer]:
+    """Offers by place and kind; of several dates the newest counts, up to `as_of` where one is given."""
     newest: dict[OfferKey, Offer] = {}
     for _, offer in offer_rows(directory):
-        key = (offer.cloud, offer.region, offer.instance, offer.price_kind)
-        if key not in newest or newest[key].as_of <= offer.as_of:
+        key = offer_key(offer)
+        is_later = as_of is not None and offer.as_of > as_of
+        if not is_later and (key not in newest or newest[key].as_of <= offer.as_of):
             newest[key] = offer
     return newest
+
+
+def offer_key(offer: Offer) -> OfferKey:
+    """What there is one price of."""
+    return offer.cloud, offer.region, offer.instance, offer.price_kind
 
 
 def availability_rows(directory: Path) -> Iterator[tuple[Place, Availability]]:

@@ -8,8 +8,9 @@ import typer
 
 from gpufleet.cli.emit import emit, format_of
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group
+from gpufleet.errors import DataMissing
 
-app = verb_group("What the tables hold, with sources and dates; nothing is live.")
+app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
 
 CatalogOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -72,6 +73,11 @@ LimitOption = Annotated[
 SortOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--sort", metavar="KEY", help="Order by a column; '-KEY' turns it round."),
+]
+
+
+AcceptLossesOption = Annotated[
+    bool, typer.Option("--accept-losses", help="Believe a feed in which most types vanished, or prices moved by 3x.")
 ]
 
 
@@ -188,3 +194,18 @@ def models(
     from gpufleet.cli.catalog_answers import model_answer
 
     emit(*model_answer(search=search, family=family, sort=sort, limit=limit), output, out_file)
+
+
+@app.command("update")
+def update(
+    cloud: CloudOption = None,
+    accept_losses: AcceptLossesOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Fetch today's prices from public feeds into a snapshot; exit code 5 when one that was asked brought none."""
+    from gpufleet.cli.catalog_refresh import update_answer
+
+    result, page = update_answer(cloud, accept_losses)
+    emit(result, page, output, out_file)
+    return 0 if result.is_complete else DataMissing.exit_code
