@@ -6,9 +6,11 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from os import PathLike
 
 from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths
+from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -57,6 +59,7 @@ class ServeRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     `from_file` names the fields that a workload file gave: it changes nothing but the origin that the answer states.
+    Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
     model: str | PathLike[str] | Architecture
@@ -76,6 +79,8 @@ class ServeRequest:
     min_replicas: int | None = None
     rows: int = 10
     from_file: Collection[str] = ()
+    max_price_age_s: float | None = None
+    today: date | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePlan:
@@ -90,6 +95,8 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
         str(request.model), shipped_architecture
     )  # fmt: skip
     question, notes = serve_question(request, arch, tables)
+    if request.max_price_age_s is not None:
+        refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
     solution = solve_serve(question, calibration_of(tables))
     inputs = understood(request, question)
     notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]

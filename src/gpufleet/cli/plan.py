@@ -90,6 +90,14 @@ SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
 ]
+MaxAgeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
+]
+AsOfOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
+]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
     typer.Option("--show", help="All reasons for rejections."),
@@ -116,6 +124,8 @@ def serve(
     min_replicas: ReplicasOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -133,7 +143,8 @@ def serve(
         listed(gpus), listed(pricing), headroom, min_replicas,
     )  # fmt: skip
     chosen = output or format_of(out_file)
-    plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows, seed_config))
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of)
+    plan = serve_answer(typed, workload, flags)
     if chosen is OutputFormat.CSV:
         page = plan_rows_page(plan)
     else:

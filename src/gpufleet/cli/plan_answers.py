@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from datetime import date
 
 from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.options import answer_tokens
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload
 from gpufleet.results.plan import ServePlan
-from gpufleet.units import parse_count, parse_rate, parse_ratio, parse_tokens
+from gpufleet.units import parse_count, parse_duration, parse_rate, parse_ratio, parse_tokens
 
 REQUEST_FIELD = {"input": "input_tokens", "output": "output_tokens"}
 
@@ -22,6 +24,8 @@ class ServeFlags:
     allow_lower_precision: bool
     rows: int
     seed_config: str | None = None
+    max_price_age: str | None = None
+    as_of: str | None = None
 
 
 def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
@@ -46,14 +50,24 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
         min_replicas=None if asked.min_replicas is None else whole(asked.min_replicas),
         rows=flags.rows,
         from_file=from_file(typed, written),
+        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
+        today=None if flags.as_of is None else day_of(flags.as_of),
     )
-    return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
+    if flags.seed_config is not None:
+        return plan_on_seed_config(request, flags.seed_config)
+    return plan_serve(request, None if request.today is None else load_catalog(as_of=request.today))
+
+
+def day_of(text: str) -> date:
+    """The day as of which prices count."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError("--as-of is no day", found=text, expected="a day such as 2026-11-21") from None
 
 
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServePlan:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
-    from datetime import date
-
     from gpufleet.compat.seed_config import seed_catalog
 
     machines = seed_catalog(folder, date.today())
