@@ -40,6 +40,7 @@ from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import Demand, best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
@@ -49,6 +50,7 @@ QUALITY_COST = {
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
 DEFAULT_HEADROOM = 0.2
+USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
 MOST_ROWS, MOST_NAMED = 1000, 8
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
@@ -107,7 +109,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
         "spot_alternative": spot_alternative(request, question, solution, tables),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
-    return plan.model_copy(update=alternatives)
+    return with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
@@ -150,10 +152,10 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
 
 
 def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
-    """Clouds, regions and price kinds by their right names; on-demand where nothing is said."""
+    """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
     clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
     regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
-    kinds = [price_kind(name) for name in request.pricing or (PriceKind.ON_DEMAND.value,)]
+    kinds = [price_kind(name) for name in request.pricing or (kind.value for kind in USUAL_KINDS)]
     return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
 
 
@@ -161,7 +163,7 @@ def price_kind(name: str) -> PriceKind:
     """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
     folded = name.strip().lower().replace("-", "_")
     if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind], hint="Known: on_demand, spot.")
+        raise UnknownName("price kind", name, [k.value for k in PriceKind])
     return PriceKind(folded)
 
 
@@ -247,7 +249,10 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     demand, palette, r = question.demand, question.choices.palette, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    kinds = ", ".join(r.pricing or ["on_demand"]).replace("-", "_")
+    usual = [
+        k.value for k in USUAL_KINDS if k is PriceKind.ON_DEMAND or any(o.price_kind is k for o in question.offers)
+    ]
+    kinds = ", ".join(r.pricing or usual).replace("-", "_")
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
         ("rate", "rate", f"{r.rate:g}/s", True),
@@ -282,6 +287,13 @@ def _origin(request: ServeRequest, field: str, stated: object) -> str:
 def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:
     """A hash of everything that the plan rests on: the question as read and every price considered."""
     prices = sorted(f"{o.cloud}/{o.region}/{o.instance}/{o.price_kind.value}/{o.as_of}/"
-                    f"{o.price_per_instance_usd_per_hour!r}" for o in offers)  # fmt: skip
+                    f"{o.price_per_instance_usd_per_hour!r}{supply(o)}" for o in offers)  # fmt: skip
     text = json.dumps([[i.name, i.value] for i in inputs] + [prices])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def supply(offer: Offer) -> str:
+    """What the hash says of an upfront payment and of how many can be had, where it must."""
+    bounds = [f"upfront {offer.upfront_usd!r}"] if offer.upfront_usd else []
+    bounds += [] if offer.max_instances is None else [f"at most {offer.max_instances}"]
+    return "".join(f"/{bound}" for bound in bounds)

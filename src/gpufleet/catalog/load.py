@@ -12,6 +12,25 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
+from gpufleet.catalog.own_machines import OwnMachine, own_machine
+from gpufleet.catalog.own_terms import (
+    BILL_COLUMNS,
+    CONTRACT_COLUMNS,
+    FOREIGN_COLUMNS,
+    OWN_SOURCE,
+    OWN_TITLE,
+    QUOTA_COLUMNS,
+    RATE_COLUMNS,
+    ForeignOffer,
+    bill_line_from,
+    contract_from,
+    discounted,
+    exchanged,
+    foreign_offer_from,
+    quota_from,
+    rate_from,
+    within_quotas,
+)
 from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
@@ -44,7 +63,7 @@ else:
 
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
-SOURCES, ALIASES = "sources.toml", "gpu_aliases.toml"
+SOURCES, ALIASES, OWNED = "sources.toml", "gpu_aliases.toml", "owned.toml"
 MAX_FILE_BYTES = 50 * MIB
 
 OfferKey = tuple[str, str, str, PriceKind]
@@ -86,31 +105,55 @@ def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of:
 @lru_cache(maxsize=4)
 def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
-    described = merged(directories, instances_in)
+    own = own_machines_in(overlay) if overlay else []
+    described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
+    listed = priced(overlay, taken, instances, as_of)
     return Catalog(
         accelerators=merged(directories, accelerators_in),
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=priced(overlay, taken, instances, as_of),
+        offers=on_own_terms(overlay, listed, [machine.offer for machine in own]),
         availability=tuple(merged(directories, availability_in).values()),
-        sources=merged(directories, sources_in) | {snapshot.of.source.id: snapshot.of.source for snapshot in taken},
+        sources=sources_of(directories, taken),
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
+        foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
+        bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
     )
+
+
+def sources_of(directories: Sequence[Path], taken: Sequence[Snapshot]) -> dict[str, Source]:
+    """Sources of the tables and of the snapshots, and the user's own tables where they name none."""
+    own = {OWN_SOURCE: Source(OWN_SOURCE, OWN_TITLE)} if len(directories) > 1 else {}
+    return own | merged(list(directories), sources_in) | {s.of.source.id: s.of.source for s in taken}
 
 
 def priced(
     overlay: Path | None, taken: Sequence[Snapshot], instances: Mapping[InstanceKey, Instance], as_of: date | None
-) -> tuple[Offer, ...]:
-    """Shipped prices, those of snapshots in place of what they cover, and the user's own over both."""
+) -> dict[OfferKey, Offer]:
+    """Shipped prices, and those of snapshots in place of what they cover; in dollars what the user has a rate for."""
     shipped = offers_in(SHIPPED, as_of)
     offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
     for snapshot in taken:
         fresh = placed_rows(snapshot.folder, OFFER_COLUMNS, offer_from)
         offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
-    return tuple((offers | ({} if overlay is None else offers_in(overlay, as_of))).values())
+    if overlay is None:
+        return offers
+    rates = {rate.currency: rate for rate in table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)}
+    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory)]
+    offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
+    contracts = list(table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from))
+    agreed = discounted(offers.values(), contracts) if contracts else offers.values()
+    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
+
+
+def on_own_terms(overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Listed prices and one's own machines, within one's quotas."""
+    offers = (*listed.values(), *own)
+    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from)) if overlay else []
+    return tuple(within_quotas(offers, quotas)) if quotas else offers
 
 
 def overlay_directory(overlay: str) -> Path:
@@ -129,7 +172,11 @@ def overlay_rows(directory: Path) -> OverlayRows:
     places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
     places |= {f"{row.cloud} {row.name}": place for place, row in instance_rows(directory)}
     places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
-    return OverlayRows(places | {label(offer): place for place, offer in offers}, offers)
+    owned = {
+        label(own.offer): place
+        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory), strict=True)
+    }
+    return OverlayRows(places | owned | {label(offer): place for place, offer in offers}, offers)
 
 
 def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> dict[Any, Item]:
@@ -138,6 +185,31 @@ def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> 
     for directory in directories:
         table.update(read(directory))
     return table
+
+
+def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
+    """Tables of owned.toml, each with its place and name."""
+    path = directory / OWNED
+    tables = tables_of(path) if path.exists() else ()
+    return ((Place(str(path), f"[{name}]"), name, table) for name, table in tables)
+
+
+def own_machines_in(directory: Path) -> list[OwnMachine]:
+    """Machines that the user owns."""
+    return [own_machine(place, name, table, OWN_SOURCE) for place, name, table in own_machine_tables(directory)]
+
+
+def foreign_offers_in(directory: Path) -> list[ForeignOffer]:
+    """Rows of foreign_offers/*.csv."""
+    return [row for _, row in placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)]
+
+
+def table_in(
+    directory: Path, name: str, columns: tuple[str, ...], read: Callable[[Place, Mapping[str, str]], Item]
+) -> Iterator[Item]:
+    """Rows of a single table, none where there is no such file."""
+    path = directory / name
+    return (read(place, row) for place, row in rows_of(path, columns)) if path.exists() else iter(())
 
 
 def accelerator_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:

@@ -24,8 +24,12 @@ TABLE_SUFFIX = {
     "instances": ".csv",
     "offers": ".csv",
     "availability": ".csv",
+    "foreign_offers": ".csv",
 }
-TABLE_FILES = ("gpu_aliases.toml", "restricted_regions.csv", "sources.toml")
+TABLE_FILES = (
+    *("gpu_aliases.toml", "restricted_regions.csv", "sources.toml", "owned.toml"),
+    *("contracts.csv", "quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
+)
 
 
 class OverlayRows(NamedTuple):

@@ -278,6 +278,8 @@ def offer_from(place: Place, row: Row) -> Offer:
 def offer_cells(place: Place, row: Row) -> dict[str, Any]:
     """The cells of a price row by the names of an offer."""
     price = row["price_per_instance_usd_per_hour"]
+    if row.get("currency", "USD") != "USD":
+        raise unreadable(place, "currency", row["currency"], "USD; other currencies go into foreign_offers/")
     return {
         "cloud": text(place, "cloud", row["cloud"]),
         "region": text(place, "region", row["region"]),
@@ -289,6 +291,7 @@ def offer_cells(place: Place, row: Row) -> dict[str, Any]:
         "as_of": day(place, "as_of", row["as_of"]),
         "upfront_usd": number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
         "interruption": row["interruption"] or None,
+        "max_instances": whole(place, "max_instances", row.get("max_instances")),
     }
 
 

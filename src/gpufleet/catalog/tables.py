@@ -8,8 +8,10 @@ from datetime import date
 from functools import cached_property
 
 from gpufleet.catalog.offer_index import OfferIndex
+from gpufleet.catalog.own_terms import ForeignOffer
 from gpufleet.catalog.schema import Availability, IncompleteInstance
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.provenance import Source
@@ -29,6 +31,8 @@ class Catalog:
     gpu_aliases: Mapping[str, str] = field(default_factory=dict)
     incomplete_instances: Mapping[InstanceKey, IncompleteInstance] = field(default_factory=dict)
     restricted_regions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    foreign_offers: tuple[ForeignOffer, ...] = ()
+    bill_lines: tuple[BillLine, ...] = ()
 
     @cached_property
     def clouds(self) -> tuple[str, ...]:

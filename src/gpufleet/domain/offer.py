@@ -34,7 +34,10 @@ class PriceBasis(str, Enum):
 
 @dataclass(frozen=True)
 class Offer:
-    """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero."""
+    """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero.
+
+    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it.
+    """
 
     cloud: str
     region: str
@@ -46,6 +49,11 @@ class Offer:
     as_of: date
     upfront_usd: float = 0.0
     interruption: str | None = None
+    max_instances: int | None = None
+
+    def can_supply(self, num_instances: int) -> bool:
+        """Whether so many machines can be had."""
+        return self.max_instances is None or num_instances <= self.max_instances
 
     def __post_init__(self) -> None:
         price = self.price_per_instance_usd_per_hour

@@ -30,6 +30,8 @@ from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.step import StepModel
 from gpufleet.units import MILLISECOND
 
+NO_PRICE = "no price under the chosen clouds, regions and price kinds"
+BEYOND_QUOTA = "more machines than the quota, the reservation or one's own rack holds"
 REASONS = {
     LOAD: "saturated before any request is admitted",
     ROOM: "KV room for fewer sequences than a burst needs",
@@ -79,7 +81,7 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     count_infeasible(candidates, found, question.demand, rejections)
     placements = place_all(question, candidates, found)
     ranked = best_of_each_type(rank(placements, question.offers))
-    count_unpriced(placements, ranked, rejections)
+    count_unpriced(placements, ranked, question.offers, rejections)
     model = StepModel.build(question.arch, candidates, calibration)
     num_layouts = len(every) + sum(rejections.counts.values())
     return ServeSolution(candidates, model, space.limited_by_engine[kept], found, ranked, rejections, num_layouts)
@@ -137,10 +139,14 @@ def in_ms(seconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
 
 
-def count_unpriced(placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections) -> None:
-    """Count instance types that would serve the demand but have no price under the chosen terms."""
-    priced = {(p.offer.cloud, p.offer.instance) for p in ranked}
+def count_unpriced(
+    placements: Sequence[Placement], ranked: Sequence[PricedPlacement], offers: Sequence[Offer], rejections: Rejections
+) -> None:
+    """Count instance types that would serve the demand but have no price, or cannot be had in that number."""
+    bought = {(p.offer.cloud, p.offer.instance) for p in ranked}
+    sold = {(o.cloud, o.instance) for o in offers}
     for p in placements:
-        if (p.instance.cloud, p.instance.name) not in priced:
-            what = f"{p.instance_count}x {p.instance.cloud} {p.instance.name}"
-            rejections.add("no price under the chosen clouds, regions and price kinds", what, p.instance_count)
+        key = p.instance.cloud, p.instance.name
+        if key not in bought:
+            reason = BEYOND_QUOTA if key in sold else NO_PRICE
+            rejections.add(reason, f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", p.instance_count)

@@ -191,11 +191,12 @@ def effective_price(offer: Offer) -> float:
 
 
 def rank(placements: Iterable[Placement], offers: Sequence[Offer]) -> list[PricedPlacement]:
-    """Every placement through every offer of its instance type, cheapest first; ties keep a fixed order."""
+    """Every placement through every offer that can supply its machines, cheapest first; ties keep a fixed order."""
     by_type = {(p.instance.cloud, p.instance.name): p for p in placements}
     priced = [PricedPlacement(by_type[key], o) for o in offers if (key := (o.cloud, o.instance)) in by_type]
+    had = (p for p in priced if p.offer.can_supply(p.placement.instance_count))
     return sorted(
-        priced, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
+        had, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
     )
 
 

@@ -20,6 +20,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
+from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut
 from gpufleet.results.plan import Deployment, RejectionCount, ServePlan
 
@@ -61,7 +62,7 @@ def plan_rows_page(plan: ServePlan) -> Page:
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
     """Reasons, objectives and ranking of a plan that has an answer."""
-    return [why_table(plan), objective_table(plan), ranking_table(plan, width)]
+    return [why_table(plan), objective_table(plan), ranking_table(plan, width), *bill_tables(plan)]
 
 
 def headline(plan: ServePlan) -> str:

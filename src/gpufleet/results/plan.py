@@ -79,6 +79,18 @@ class PriceSource(Result):
     as_of: date
 
 
+class BillCost(Result):
+    """A line beside the GPU machines as stated: `quantity` units at `unit_usd`, `per` what and what that comes to."""
+
+    line: str
+    quantity: float
+    unit: str
+    per: str
+    unit_usd: float
+    usd_per_month: float
+    source: str
+
+
 class ServePlan(Result):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
 
@@ -95,6 +107,7 @@ class ServePlan(Result):
     deployments: list[Deployment]
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
+    rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
     num_layouts: int
