@@ -124,4 +124,4 @@ def test_a_cloud_whose_every_price_lost_a_digit_is_caught_by_the_other_clouds() 
 
     shrunk = replace(CATALOG, offers=tuple(map(tenth, CATALOG.offers)))
     assert check_catalog(shrunk, TODAY) == []
-    assert any(warning.startswith("gcp a3-highgpu-8g on_demand, 1/") for warning in warnings_across_clouds(shrunk))
+    assert any(warning.startswith("gcp a3-highgpu-8g on_demand: 0.") for warning in warnings_across_clouds(shrunk))

@@ -34,6 +34,7 @@ from gpufleet.catalog.own_terms import (
 from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
+    DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
@@ -46,6 +47,7 @@ from gpufleet.catalog.schema import (
     offer_from,
     source_from,
     text,
+    typical_discount_from,
 )
 from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
 from gpufleet.catalog.tables import Catalog, InstanceKey
@@ -121,6 +123,7 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         restricted_regions=merged(directories, restricted_regions_in),
         foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
+        typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
     )
 
 

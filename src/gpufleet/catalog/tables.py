@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gpufleet.catalog.offer_index import OfferIndex
 from gpufleet.catalog.own_terms import ForeignOffer
-from gpufleet.catalog.schema import Availability, IncompleteInstance
+from gpufleet.catalog.schema import Availability, IncompleteInstance, TypicalDiscount
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
@@ -33,6 +33,7 @@ class Catalog:
     restricted_regions: Mapping[tuple[str, str], str] = field(default_factory=dict)
     foreign_offers: tuple[ForeignOffer, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
+    typical_discounts: tuple[TypicalDiscount, ...] = ()
 
     @cached_property
     def clouds(self) -> tuple[str, ...]:

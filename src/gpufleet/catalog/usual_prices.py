@@ -62,11 +62,10 @@ class UnusualPrice(NamedTuple):
     price_per_gpu_usd_per_hour: float
     usual_usd_per_hour: float
 
-    def __str__(self) -> str:
-        times = self.price_per_gpu_usd_per_hour / self.usual_usd_per_hour
-        how = f"{times:.1f}x" if times > 1 else f"1/{1 / times:.1f} of"
-        kind = self.offer.price_kind.value
-        return f"{self.offer.cloud} {self.offer.instance} {kind}, {how} the other clouds' median per GPU"
+    @property
+    def times_usual(self) -> float:
+        """Price over the usual one."""
+        return self.price_per_gpu_usd_per_hour / self.usual_usd_per_hour
 
 
 def unusual_across_clouds(catalog: Catalog) -> list[UnusualPrice]:
@@ -97,4 +96,18 @@ def per_gpu_by_cloud(catalog: Catalog) -> dict[tuple[str, PriceKind], dict[str, 
 
 def warnings_across_clouds(catalog: Catalog) -> list[str]:
     """One warning per cloud, type and price kind, in the order of the tables."""
-    return list(dict.fromkeys(str(unusual) for unusual in unusual_across_clouds(catalog)))
+    groups: dict[str, list[float]] = defaultdict(list)
+    for unusual in unusual_across_clouds(catalog):
+        offer = unusual.offer
+        groups[f"{offer.cloud} {offer.instance} {offer.price_kind.value}"].append(unusual.times_usual)
+    return [f"{what}: {times_in_words(times)} what other clouds ask per GPU" for what, times in groups.items()]
+
+
+def times_in_words(times: list[float]) -> str:
+    """A range of factors.
+
+    >>> times_in_words([3.2, 5.3]), times_in_words([0.2])
+    ('3.2-5.3x', '0.2x')
+    """
+    low, high = f"{min(times):.2g}", f"{max(times):.2g}"
+    return f"{low}x" if low == high else f"{low}-{high}x"

@@ -181,6 +181,46 @@ def prices(
     )
 
 
+@app.command("regions")
+def regions(
+    gpu: GpuOption = None,
+    instance: InstanceOption = None,
+    cloud: CloudOption = None,
+    region: RegionOption = None,
+    restricted: RestrictedOption = False,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+    catalog_dir: CatalogOption = None,
+) -> None:
+    """Regions and zones where types are sold, price known or not."""
+    from gpufleet.cli.catalog_answers import region_answer
+
+    is_page = (output or format_of(out_file)) is not OutputFormat.CSV
+    emit(
+        *region_answer(
+            gpu=gpu,
+            instance=instance,
+            cloud=cloud,
+            region=region,
+            restricted=restricted,
+            limit=limit,
+            catalog_dir=catalog_dir,
+            is_page=is_page,
+        ),
+        output,
+        out_file,
+    )
+
+
+@app.command("discounts")
+def discounts(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
+    """Typical discounts, rules of thumb of the seeds, beside what the prices held here come to."""
+    from gpufleet.cli.catalog_answers import discount_answer
+
+    emit(*discount_answer(catalog_dir), output, out_file)
+
+
 @app.command("models")
 def models(
     search: SearchOption = None,
