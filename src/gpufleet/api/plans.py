@@ -24,6 +24,7 @@ from gpufleet.catalog.query import (
     resolve_gpu,
     resolve_region,
 )
+from gpufleet.catalog.slices import SLICE_NOTE, slices_of, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
@@ -61,6 +62,7 @@ class ServeRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     `from_file` names the fields that a workload file gave: it changes nothing but the origin that the answer states.
+    `fractions` also plans machines that hold a slice of a GPU.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
@@ -81,6 +83,7 @@ class ServeRequest:
     min_replicas: int | None = None
     rows: int = 10
     from_file: Collection[str] = ()
+    fractions: bool = False
     max_price_age_s: float | None = None
     today: date | None = None
 
@@ -93,6 +96,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
     True
     """
     tables = load_catalog() if catalog is None else catalog
+    tables = with_slices(tables) if request.fractions else tables
     arch = request.model if isinstance(request.model, Architecture) else read_model(
         str(request.model), shipped_architecture
     )  # fmt: skip
@@ -101,6 +105,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
         refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
     solution = solve_serve(question, calibration_of(tables))
     inputs = understood(request, question)
+    notes += [SLICE_NOTE] if request.fractions else []
     notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
     if not plan.deployments:
@@ -116,7 +121,7 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
     notes = [gpu.note for gpu in gpus if gpu.note]
-    wanted = offer_filter(request, tables, {gpu.accelerator.name for gpu in gpus} or None)
+    wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)

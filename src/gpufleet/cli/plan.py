@@ -90,6 +90,9 @@ SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
 ]
+FractionsOption = Annotated[
+    bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
+]
 MaxAgeOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
@@ -124,6 +127,7 @@ def serve(
     min_replicas: ReplicasOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
+    fractions: FractionsOption = False,
     max_age: MaxAgeOption = None,
     as_of: AsOfOption = None,
     show: ShowOption = None,
@@ -143,7 +147,7 @@ def serve(
         listed(gpus), listed(pricing), headroom, min_replicas,
     )  # fmt: skip
     chosen = output or format_of(out_file)
-    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of)
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions)
     plan = serve_answer(typed, workload, flags)
     if chosen is OutputFormat.CSV:
         page = plan_rows_page(plan)

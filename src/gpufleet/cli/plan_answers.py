@@ -26,6 +26,7 @@ class ServeFlags:
     seed_config: str | None = None
     max_price_age: str | None = None
     as_of: str | None = None
+    fractions: bool = False
 
 
 def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
@@ -50,6 +51,7 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
         min_replicas=None if asked.min_replicas is None else whole(asked.min_replicas),
         rows=flags.rows,
         from_file=from_file(typed, written),
+        fractions=flags.fractions,
         max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
         today=None if flags.as_of is None else day_of(flags.as_of),
     )
