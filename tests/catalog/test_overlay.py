@@ -229,3 +229,14 @@ def test_what_is_paid_up_front_counts_by_the_hour(overlay: Path) -> None:
         if o.source == "our-books" and o.region == "us-east-2"
     }
     assert costs == {PriceKind.COMMIT_1Y: 40.0, PriceKind.COMMIT_3Y: pytest.approx(30 + 10 / 3)}
+
+
+def test_a_price_far_from_other_clouds_is_told_and_kept(overlay: Path) -> None:
+    instance = BOX.replace("home,box-8", "bargain,box-8")
+    write(overlay, "instances/home.csv", INSTANCES, BOX, instance)
+    cheap = OWNED.replace("home,lab", "bargain,lab").replace("owned", "on_demand").replace("4.50", "1.60")
+    write(overlay, "offers/x.csv", OFFERS, cheap)
+    catalog = load_catalog(overlay, TODAY)
+    [warning] = [w for w in catalog.warnings if w.startswith("bargain box-8 on_demand: 0.0")]
+    assert warning.endswith("what other clouds ask per GPU")
+    assert [o for o in catalog.offers if o.cloud == "bargain"]

@@ -105,7 +105,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
         refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
     solution = solve_serve(question, calibration_of(tables))
     inputs = understood(request, question)
-    notes += [SLICE_NOTE] if request.fractions else []
+    notes += [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
     if not plan.deployments:

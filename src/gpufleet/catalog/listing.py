@@ -39,7 +39,7 @@ def list_prices(catalog: Catalog, wanted: OfferFilter, notes: Iterable[str] = ()
     return PriceListing(
         rows=sorted(rows, key=lambda row: (row.price_per_gpu_usd_per_hour, row.cloud, row.region, row.gpu_count)),
         unpriced=unknown,
-        notes=list(notes),
+        notes=[*notes, *catalog.warnings],
         sources=source_notes(catalog, {row.source for row in rows}),
     )
 

@@ -6,6 +6,7 @@ import csv
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -51,6 +52,7 @@ from gpufleet.catalog.schema import (
 )
 from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
 from gpufleet.catalog.tables import Catalog, InstanceKey
+from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -100,8 +102,9 @@ def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of:
     directory = overlay_directory(overlay)
     refuse_unknown_entries(directory)
     catalog = _load_tables(directory, snapshots, as_of)
-    refuse_broken_rules(catalog, overlay_rows(directory), directory, today)
-    return catalog
+    rows = overlay_rows(directory)
+    refuse_broken_rules(catalog, rows, directory, today)
+    return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
 
 
 @lru_cache(maxsize=4)

@@ -34,6 +34,7 @@ class Catalog:
     foreign_offers: tuple[ForeignOffer, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @cached_property
     def clouds(self) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import os
 import shutil
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +23,7 @@ from gpufleet.catalog.references import label
 from gpufleet.catalog.snapshots import DOWNLOAD_FOLDER, Coverage, clear_unfinished, write_snapshot
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.transport import BrokenFeed, Download, Say, Unreachable
-from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, price_outliers
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, price_outliers, warnings_across_clouds
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.provenance import Source
 from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, FeedUpdate
@@ -160,6 +160,7 @@ def settled(feed: Feed, refresh: Refresh, reading: Reading) -> FeedUpdate:
         refused_rows=refused,
         num_without_price=reading.num_without_price,
         undescribed_types=sorted(reading.undescribed),
+        unusual=newly_unusual(refresh.catalog, before, sound),
     ).model_copy(update=moved(price_changes.price_changes(before, sound)))
     if doubt and not (refresh.accept_losses and sound):
         return update.model_copy(update={"status": "refused", "reason": doubt})
@@ -196,6 +197,15 @@ def doubt_about(before: Sequence[Offer], after: Sequence[Offer], refused: Sequen
     if not 1 / OUTLIER_FACTOR <= ratio <= OUTLIER_FACTOR:
         return f"prices are {ratio:.3g} times what they were: another currency or unit? (--accept-losses)"
     return ""
+
+
+def newly_unusual(catalog: Catalog, before: Sequence[Offer], after: Sequence[Offer]) -> list[str]:
+    """Warnings against other clouds that the prices before did not give."""
+    kept = set(map(id, before))
+    others = [offer for offer in catalog.offers if id(offer) not in kept]
+    now = warnings_across_clouds(replace(catalog, offers=(*others, *after)), {label(offer) for offer in after})
+    known = {warning.partition(":")[0] for warning in warnings_across_clouds(catalog)}
+    return [warning for warning in now if warning.partition(":")[0] not in known]
 
 
 def moved(changes: PriceChanges) -> dict[str, object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from typing import NamedTuple
 
 from gpufleet.catalog.references import Finding, label
@@ -94,11 +94,13 @@ def per_gpu_by_cloud(catalog: Catalog) -> dict[tuple[str, PriceKind], dict[str, 
     return groups
 
 
-def warnings_across_clouds(catalog: Catalog) -> list[str]:
-    """One warning per cloud, type and price kind, in the order of the tables."""
+def warnings_across_clouds(catalog: Catalog, of_rows: Container[str] | None = None) -> list[str]:
+    """One warning per cloud, type and price kind, in the order of the tables; of these rows alone, where given."""
     groups: dict[str, list[float]] = defaultdict(list)
     for unusual in unusual_across_clouds(catalog):
         offer = unusual.offer
+        if of_rows is not None and label(offer) not in of_rows:
+            continue
         groups[f"{offer.cloud} {offer.instance} {offer.price_kind.value}"].append(unusual.times_usual)
     return [f"{what}: {times_in_words(times)} what other clouds ask per GPU" for what, times in groups.items()]
 

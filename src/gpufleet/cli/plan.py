@@ -90,6 +90,10 @@ SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
 ]
+CatalogOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
+]
 FractionsOption = Annotated[
     bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
 ]
@@ -130,6 +134,7 @@ def serve(
     fractions: FractionsOption = False,
     max_age: MaxAgeOption = None,
     as_of: AsOfOption = None,
+    catalog_dir: CatalogOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -147,7 +152,7 @@ def serve(
         listed(gpus), listed(pricing), headroom, min_replicas,
     )  # fmt: skip
     chosen = output or format_of(out_file)
-    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions)
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
     plan = serve_answer(typed, workload, flags)
     if chosen is OutputFormat.CSV:
         page = plan_rows_page(plan)

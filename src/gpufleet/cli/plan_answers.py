@@ -27,6 +27,7 @@ class ServeFlags:
     max_price_age: str | None = None
     as_of: str | None = None
     fractions: bool = False
+    catalog_dir: str | None = None
 
 
 def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
@@ -57,7 +58,7 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
     )
     if flags.seed_config is not None:
         return plan_on_seed_config(request, flags.seed_config)
-    return plan_serve(request, None if request.today is None else load_catalog(as_of=request.today))
+    return plan_serve(request, load_catalog(flags.catalog_dir, as_of=request.today))
 
 
 def day_of(text: str) -> date:

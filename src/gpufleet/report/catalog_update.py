@@ -75,6 +75,8 @@ def feed_notes(feed: FeedUpdate) -> Iterator[str]:
         yield f"Not believed: {row}."
     if len(feed.refused_rows) > SHOWN_ROWS:
         yield f"Not believed: {len(feed.refused_rows) - SHOWN_ROWS} more of {feed.feed}."
+    for warning in feed.unusual[:SHOWN_ROWS]:
+        yield f"Unusual, and taken: {warning}."
     if feed.num_without_price:
         yield f"{feed.feed}: {feed.num_without_price} entries without a price (zero or 'N/A') were left out."
     if feed.undescribed_types:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.report.numbers import significant, usd_per_month
+from gpufleet.report.numbers import usd_per_month
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.results.plan import BillCost, ServePlan
 
@@ -27,7 +27,7 @@ def bill_tables(plan: ServePlan) -> list[Table]:
 
 def stated_row(cost: BillCost) -> Row:
     """One stated line."""
-    basis = f"{significant(cost.quantity)} {cost.unit} {PER[cost.per]} at ${cost.unit_usd:g}"
+    basis = f"{cost.quantity:g} {cost.unit} {PER[cost.per]} at ${cost.unit_usd:g}"
     return row_of(cost.line, basis, cost.usd_per_month)
 
 

@@ -33,6 +33,7 @@ class FeedUpdate(Result):
     refused_rows: list[str] = []
     num_without_price: int = 0
     undescribed_types: list[str] = []
+    unusual: list[str] = []
 
 
 class CatalogUpdate(Result):
