@@ -89,5 +89,5 @@ def test_pages_keep_to_eighty_columns(capsys: pytest.CaptureFixture[str], words:
 def test_regions_are_json_too_with_the_sources_of_the_rows(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["catalog", "regions", "--region", "us-east-1", "--cloud", "aws", "--limit", "3", "-o", "json"]) == 0
     listing = json.loads(capsys.readouterr().out)
-    assert len(listing["rows"]) == 3
+    assert (len(listing["rows"]), listing["num_places"] > 3) == (3, True)
     assert {s["id"] for s in listing["sources"]} == {source for row in listing["rows"] for source in row["sources"]}

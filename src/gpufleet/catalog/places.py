@@ -33,7 +33,13 @@ def list_places(
     rows = [place_row(catalog, key, prices.get(key, []), listed.get(key)) for key in sorted({*prices, *listed})]
     kept = rows[:limit]
     used = {source for row in kept for source in row.sources}
-    return PlaceListing(rows=kept, notes=list(notes), sources=source_notes(catalog, used))
+    return PlaceListing(
+        rows=kept,
+        num_places=len(rows),
+        num_priced=sum(bool(row.usd_per_hour) for row in rows),
+        notes=list(notes),
+        sources=source_notes(catalog, used),
+    )
 
 
 def place_row(catalog: Catalog, key: PlaceKey, offers: list[Offer], listed: Availability | None) -> PlaceRow:

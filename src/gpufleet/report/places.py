@@ -13,10 +13,9 @@ def place_page(listing: PlaceListing, limit: int | None) -> Page:
     """Types by region: zones, on-demand and spot price, other ways of buying."""
     rows = [place_cells(row) for row in listing.rows]
     kept = rows if limit is None else rows[:limit]
-    priced = sum(bool(row.usd_per_hour) for row in listing.rows)
     note = "$/h is the whole instance. 'unknown': sold so there, at a price that no table here holds; never ranked."
-    headline = f"Sold in {len(rows)} places, with a known price in {priced}"
-    notes = [*cut_note(len(rows), len(kept)), note, *closing(listing)]
+    headline = f"Sold in {listing.num_places} places, with a known price in {listing.num_priced}"
+    notes = [*cut_note(listing.num_places, len(kept)), note, *closing(listing)]
     return Page(headline, [Table(place_columns(), kept, empty="Nowhere that is known here.")], notes)
 
 

@@ -84,9 +84,11 @@ class PlaceRow(Result):
 
 
 class PlaceListing(Listing):
-    """Where things are sold, price known or not."""
+    """Where things are sold, price known or not; the counts are of all places, also where rows were cut."""
 
     rows: list[PlaceRow]
+    num_places: int
+    num_priced: int
 
 
 class DiscountRow(Result):
