@@ -25,14 +25,12 @@ from tools.calibrate.serving_rows import (
     PointBatch,
     batches,
     read_points,
-    with_constants,
 )
 
 from gpufleet.catalog.calibration import Loan, loan_for
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.engine import EngineProfile
 from gpufleet.performance.uncertainty import LOADS
 from gpufleet.provenance import Grade
 
@@ -198,7 +196,6 @@ def fit_stage(
     """Robust least squares over one stage's constants, drawn towards the values that they come with."""
     if not data:
         return {}
-    engine = data[0].model.candidates.palette.engines[0]
     free = [c for c in CONSTANTS if c.name in stage.constants]
     spread = np.array([c.spread * era.freedom for c in free])
     prior = np.array([values[c.name] for c in free])
@@ -207,7 +204,7 @@ def fit_stage(
         return {c.name: float(v) for c, v in zip(free, prior + scaled * spread, strict=True)}
 
     def residuals(scaled: FloatArray) -> FloatArray:
-        tried = with_constants(engine, values | constants(scaled))
+        tried = values | constants(scaled)
         return np.concatenate([*weighted(data, tried, stage.quantities), scaled * weight])
 
     ends = [np.array([getattr(c, end) for c in free]) for end in ("low", "high")]
@@ -232,11 +229,11 @@ def fit_family(data: dict[Era, list[PointBatch]]) -> dict[Era, dict[str, float]]
     return found
 
 
-def weighted(data: Sequence[PointBatch], engine: EngineProfile, quantities: Sequence[str]) -> list[FloatArray]:
+def weighted(data: Sequence[PointBatch], constants: Mapping[str, float], quantities: Sequence[str]) -> list[FloatArray]:
     """Log ratios in units of their scale, each group of (model, GPU, precision) counting by the root of its size."""
     parts = []
     for batch in data:
-        serving = batch.predict(engine)
+        serving = batch.predict(constants)
         for quantity in quantities:
             ratios = batch.log_ratios(serving, quantity)
             use = np.isfinite(ratios) & batch.is_possible
@@ -277,10 +274,9 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     """Residuals of every measured quantity under these constants."""
     found = []
     for batch in data:
-        engine = with_constants(batch.model.candidates.palette.engines[0], constants)
         possible, loads = batch.is_possible, [LOADS[i] for i in batch.load]
         roomy = batch.largest_batch >= ROOM_SEQUENCES
-        serving = batch.predict(engine)
+        serving = batch.predict(constants)
         for quantity in QUANTITIES:
             ratios = batch.log_ratios(serving, quantity)
             for i, point in enumerate(batch.points):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile, MemoryEra
@@ -31,6 +32,43 @@ class Client:
 CLIENTS: Mapping[str, Client] = {
     "inferencex": Client(waves=10, stream_interval_tokens={"sglang": 30, "trtllm": 20, "tensorrt-llm": 20}),
 }
+Key, Value = TypeVar("Key"), TypeVar("Value")
+TRTLLM_BENCH = "TensorRT-LLM docs/source/performance/perf-overview.md (version 0.14.0"
+# Requests queued at once by input and output tokens: "Preparing a Dataset" of docs/source/performance/perf-overview.md
+# in TensorRT-LLM 0.14
+QUEUED_REQUESTS: Mapping[str, Mapping[tuple[float, float], int]] = {
+    TRTLLM_BENCH: {
+        (128, 128): 30000,
+        (128, 2048): 3000,
+        (128, 4096): 1500,
+        (2048, 128): 3000,
+        (2048, 2048): 1500,
+        (5000, 500): 1500,
+        (1000, 1000): 3000,
+        (500, 2000): 3000,
+        (20000, 2000): 1000,
+    },
+}
+
+
+class StepLimits(NamedTuple):
+    """What an engine was started or built with: sequences and tokens of a step, for which it sets memory aside."""
+
+    max_batch: int
+    max_step_tokens: int
+
+
+# (max_batch_size, max_num_tokens) that trtllm-bench built Meta-Llama-3-70B with, by TP and, where it makes a
+# difference, by input + output tokens: tensorrt_llm/bench/build/benchmark_config.yml of TensorRT-LLM 0.14
+BUILT_FOR: Mapping[str, Mapping[tuple[str, int, float | None], StepLimits]] = {
+    TRTLLM_BENCH: {
+        ("llama-3-70b", 1, None): StepLimits(2048, 2048),
+        ("llama-3-70b", 2, None): StepLimits(256, 1024),
+        ("llama-3-70b", 2, 4096): StepLimits(2048, 1024),
+        ("llama-3-70b", 4, None): StepLimits(2048, 1024),
+        ("llama-3-70b", 8, None): StepLimits(8192, 16384),
+    },
+}
 DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 OLD_GENERATION = "V0"
 GENERATION = re.compile(r"\bV[01]\b")
@@ -56,6 +94,23 @@ def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
         waves=row.whole("waves") or known.waves,
         stream_interval_tokens=row.whole("stream_interval_tokens") or known.stream_interval_tokens,
     )
+
+
+def queued_requests(row: MeasurementRow) -> int | None:
+    """Requests of an offline queue: what the row states, else what its source says of these lengths."""
+    lengths = (row.number("isl") or 0.0, row.number("osl") or 0.0)
+    return row.whole("requests") or _of_source(QUEUED_REQUESTS, row).get(lengths)
+
+
+def step_limits(row: MeasurementRow, tp: int) -> StepLimits | None:
+    """Largest batch and step that a row's engine was built for, where its source says so."""
+    built, model = _of_source(BUILT_FOR, row), row.text("model_id")
+    tokens = (row.number("isl") or 0.0) + (row.number("osl") or 0.0)
+    return built.get((model, tp, tokens)) or built.get((model, tp, None))
+
+
+def _of_source(tables: Mapping[str, Mapping[Key, Value]], row: MeasurementRow) -> Mapping[Key, Value]:
+    return next((table for name, table in tables.items() if name in row.text("source")), {})
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,11 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     return Phases(engine_step_s(model, decode, batch), extra)
 
 
+def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
+    return engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)), batch)
+
+
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Prompts in one step of one group of ranks, at least one."""
     groups = model.candidates.attention_dp * model.candidates.pp
@@ -247,18 +252,38 @@ def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Servi
 
     latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B)   [s]
     """
-    step_s = engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)), batch)
+    step_s = decode_step_s(model, batch, lengths)
     first_s = lone_ttft_s(model, lengths, batch)
     latency_s = first_s + (lengths.output_tokens - 1) * step_s
     return Serving(batch, step_s, first_s, batch / latency_s)
 
 
-def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
-    """Throughput when the queue never empties and `batch` sequences are always decoding; TTFT is of the engine alone.
+def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths, requests: Floats = np.inf) -> Serving:
+    """Throughput of an offline queue of `requests` (all at once; infinite: never empty); TTFT is of the engine alone.
 
-    rate = B / (t_prompt + output_tokens TPOT(B))   [1/s]
+    rate = R / (R phi t_prompt + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
+    Requests of one length that start together end together: n waves fill all B slots, the last wave has r sequences.
     """
+    batch = np.minimum(batch, requests)
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
     rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
+    rate = rate * last_wave_ratio(model, at, batch, rate, lengths, requests)
     return Serving(batch, per_token_s, lone_ttft_s(model, lengths), rate)
+
+
+def last_wave_ratio(
+    model: StepModel, at: Phases, batch: FloatArray, rate: FloatArray, lengths: Lengths, requests: Floats
+) -> FloatArray:
+    """Throughput of a queue that ends over that of one that does not: the last wave of requests leaves slots empty.
+
+    ratio = T / (T + output_tokens (t_decode(r) - r / B t_decode(B))), T = R / rate of the endless queue   [1]
+    """
+    if not np.any(np.isfinite(requests)):
+        return np.ones_like(rate)
+    queued = np.where(np.isfinite(requests), requests, batch)
+    rest = queued - np.floor(queued / batch) * batch
+    last_s = decode_step_s(model, np.maximum(rest, 1.0), lengths)
+    idle_s = np.where(rest > 0, last_s - rest / batch * at.decode_step_s, 0.0)
+    endless_s = queued / rate
+    return np.asarray(endless_s / (endless_s + lengths.output_tokens * np.maximum(idle_s, 0.0)))
