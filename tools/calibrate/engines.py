@@ -100,7 +100,14 @@ FIRST_TOKEN = Stage(
     ("ttft",),
 )
 STEP = Stage(
-    ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s", "prefill_mixing_ratio"),
+    (
+        "decode_scale_ratio",
+        "step_overhead_s",
+        "kernel_overhead_s",
+        "sequence_overhead_s",
+        "prefill_mixing_ratio",
+        "eager_kernel_s",
+    ),
     ("tpot", "rate", "latency"),
 )
 
@@ -123,6 +130,7 @@ CONSTANTS = (
     Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
     Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
+    Constant("eager_kernel_s", "s", 40e-6, 20e-6, 0.0, 200e-6),
     Constant("prefill_scale_ratio", "ratio", 1.2, 0.3, 0.5, 3.0),
     Constant("request_overhead_s", "s", 20e-3, 40e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 5e-6, 5e-6, 0.0, 5e-5),

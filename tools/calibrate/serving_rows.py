@@ -312,6 +312,7 @@ NEUTRAL = {
     "dp_gather_steps": 0.0,
     "first_flush_ratio": 1.0,
     "synchrony_ratio": 0.0,
+    "eager_kernel_s": 0.0,
 }
 
 

@@ -75,3 +75,7 @@ class EngineProfile:
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""
         return self.constants[name].value
+
+    def figure(self, name: str, otherwise: float) -> float:
+        """A figure that only some engines or versions have."""
+        return self.constants[name].value if name in self.constants else otherwise

@@ -10,6 +10,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
+    eager_share,
     engine_step_s,
     flushed_tokens,
     idle_ttft_s,
@@ -47,7 +48,7 @@ def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     q, model, serving = question, solution.model, served(solution)
     load = StepLoad(serving.batch, q.lengths.mean_decode_context_tokens)
     kernels = model.seconds(load)
-    step_s = float(engine_step_s(model, kernels, serving.batch)[0])
+    step_s = float(engine_step_s(model, kernels, serving.batch, eager_share(model, q.lengths))[0])
     total_s = float(serving.tpot_s[0])
     per_token_s = total_s / _streamed_ratio(q, model)
     parts = [

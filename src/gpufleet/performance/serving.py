@@ -9,6 +9,7 @@ request_overhead_s, token_overhead_s, first_token_steps time to first token besi
 dp_gather_steps                                         steps that attention-DP groups wait to prefill together
 first_flush_ratio                                       share of the streaming interval that delays the first token
 synchrony_ratio                                         how far clients with equal requests move in step
+eager_kernel_s                                          host time of a kernel that no CUDA graph recorded
 """
 
 from __future__ import annotations
@@ -77,10 +78,11 @@ class Serving:
         return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
 
 
-def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> FloatArray:
-    """One decode step of `batch` sequences as the engine runs it.
+def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
+    """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
     t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, t_kernels / 2)   [s]
+    eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence.
     """
@@ -91,7 +93,19 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> Flo
         + c.engine_constant("kernel_overhead_s") * model.num_kernels
         + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
     )
-    return np.asarray(np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s), dtype=np.float64)
+    graphed_s = np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s)
+    late_s = np.maximum(c.engine_constant("eager_kernel_s") * model.num_kernels - graphed_s, 0.0)
+    return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
+
+
+def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
+    """Share of a request's decode steps whose context is longer than the engine's CUDA graphs were recorded for   [1].
+
+    clip((input + output - longest) / output, 0, 1); engines without graphs record 0 tokens.
+    """
+    longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
+    beyond = lengths.input_tokens + lengths.output_tokens - longest
+    return np.asarray(np.clip(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0, 1.0))
 
 
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
@@ -105,12 +119,13 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     prompts = np.maximum(batch / lengths.output_tokens, 1.0)
     mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
     extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode, batch), extra)
+    return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
 
 
 def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
-    return engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)), batch)
+    kernels_s = model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens))
+    return engine_step_s(model, kernels_s, batch, eager_share(model, lengths))
 
 
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
