@@ -149,7 +149,9 @@ class _Operators:
             if isinstance(mixer, LatentAttention):
                 self._latent_projections(mixer, count)
                 self._latent_attention(mixer, count)
-        self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, self.arch.num_layers)
+        alone = sum(b.count for b in self.arch.blocks if not b.summed_together)
+        if alone:
+            self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, alone)
 
     def _widths(self, mixer: Attention) -> tuple[FloatArray, FloatArray]:
         """Elements of a token's query, and of its key, on one device."""
