@@ -11,7 +11,14 @@ from types import MappingProxyType
 
 import numpy as np
 
-from gpufleet.accuracy.conditions import StepLimits, conditions_of, engine_of_row, layout_of, queued_requests, step_limits
+from gpufleet.accuracy.conditions import (
+    StepLimits,
+    conditions_of,
+    engine_of_row,
+    layout_of,
+    queued_requests,
+    step_limits,
+)
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
@@ -39,6 +46,7 @@ from gpufleet.units import MILLISECOND
 CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
 SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
 KV_PRECISIONS = (PRECISIONS["bf16"], PRECISIONS["fp8"])
+NO_LIMITS = StepLimits()
 NO_LOANS: Mapping[str, Loan] = MappingProxyType({})
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
@@ -62,7 +70,7 @@ class Point:
     lengths: tuple[float, float]
     client: Client
     measured: dict[str, float]
-    limits: StepLimits | None = None
+    limits: StepLimits = NO_LIMITS
 
 
 def read_points(paths: Iterable[Path]) -> list[Point]:
@@ -233,10 +241,7 @@ def remembered_version(point: Point) -> str | None:
 
 def engine_of_point(point: Point) -> EngineProfile:
     """The engine as the version of a point had it, started or built as the point's source says."""
-    engine = remembering(find_engine(point.engine), point.version)
-    if point.limits is None:
-        return engine
-    return replace(engine, max_batch=point.limits.max_batch, prefill_budget_tokens=point.limits.max_step_tokens)
+    return remembering(find_engine(point.engine), point.version).started_with(*point.limits)
 
 
 def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch:

@@ -52,10 +52,10 @@ QUEUED_REQUESTS: Mapping[str, Mapping[tuple[float, float], int]] = {
 
 
 class StepLimits(NamedTuple):
-    """What an engine was started or built with: sequences and tokens of a step, for which it sets memory aside."""
+    """Sequences and tokens of a step that an engine was started or built for; None: its default."""
 
-    max_batch: int
-    max_step_tokens: int
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
 
 
 # (max_batch_size, max_num_tokens) that trtllm-bench built Meta-Llama-3-70B with, by TP and, where it makes a
@@ -102,11 +102,11 @@ def queued_requests(row: MeasurementRow) -> int | None:
     return row.whole("requests") or _of_source(QUEUED_REQUESTS, row).get(lengths)
 
 
-def step_limits(row: MeasurementRow, tp: int) -> StepLimits | None:
-    """Largest batch and step that a row's engine was built for, where its source says so."""
+def step_limits(row: MeasurementRow, tp: int) -> StepLimits:
+    """What a row's engine was built for, where its source says so."""
     built, model = _of_source(BUILT_FOR, row), row.text("model_id")
     tokens = (row.number("isl") or 0.0) + (row.number("osl") or 0.0)
-    return built.get((model, tp, tokens)) or built.get((model, tp, None))
+    return built.get((model, tp, tokens)) or built.get((model, tp, None)) or StepLimits()
 
 
 def _of_source(tables: Mapping[str, Mapping[Key, Value]], row: MeasurementRow) -> Mapping[Key, Value]:

@@ -95,7 +95,7 @@ class DecodeAttention(KernelGroup):
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def read_per_head_s(self, at: StepTokens) -> FloatArray:
-        """Keys and values read once by every query head out of the second-level cache; 0 where they are shared   [s]."""
+        """Keys and values that every query head reads out of the second-level cache; 0 where they share them   [s]."""
         h, kv_bytes = self.heads, self.curves.decode.bytes_per_element
         read = decode_bytes(at.decoding, h.num_heads, h.num_heads, h.head_dim, self._context(at), kv_bytes)
         return np.asarray(read / self.cache_bytes_per_s)
