@@ -32,7 +32,8 @@ class Client:
 CLIENTS: Mapping[str, Client] = {
     "inferencex": Client(waves=10, stream_interval_tokens={"sglang": 30, "trtllm": 20, "tensorrt-llm": 20}),
 }
-Key, Value = TypeVar("Key"), TypeVar("Value")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
 TRTLLM_BENCH = "TensorRT-LLM docs/source/performance/perf-overview.md (version 0.14.0"
 # Requests queued at once by input and output tokens: "Preparing a Dataset" of docs/source/performance/perf-overview.md
 # in TensorRT-LLM 0.14

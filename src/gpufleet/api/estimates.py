@@ -74,16 +74,14 @@ def estimate(
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
-    `full_queue`: as much as the engine takes, of `requests` that wait at once (unless said, of ever more). `waves`, `stream_interval` and `length_spread` describe the client.
-    `max_batch`, `max_step_tokens`: sequences and tokens of a step that the engine is started with and keeps memory for.
+    `full_queue`: as much as the engine takes of `requests` that wait at once, of ever more unless said. The client has
+    `waves`, `stream_interval` and `length_spread`; the engine is started with `max_batch` and `max_step_tokens`.
     `explain` adds the steps by operation, and what would be faster.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
     True
     """
-    if requests is not None and not full_queue:
-        raise UsageError("requests wait in a full queue", found=f"{requests:g} requests", expected="a full queue")
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(gpus)
@@ -94,15 +92,14 @@ def estimate(
         arch=arch,
         candidates=replica.candidates,
         lengths=checked_lengths(input_tokens, output_tokens),
-        load=checked_load(concurrency, rate, batch, requests or math.inf if full_queue else None),
+        load=checked_load(concurrency, rate, batch, queued_requests(full_queue, requests)),
         client=Client(waves or math.inf, stream_interval or 1.0, length_spread),
     )
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    inputs = understood(question, precision, kv_precision)
     notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
-    answer = serving_estimate(question, solution, inputs, notes)
+    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     if not explain:
         return answer
     reasons = explanation(question, solution, calibration_of(tables), curve_names())
@@ -250,6 +247,13 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     if layout.num_devices > gpus_per_machine:
         return "Stages on several machines: what they hand to each other is not counted; nothing so large was measured."
     return None
+
+
+def queued_requests(full_queue: bool, requests: float | None) -> float | None:
+    """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
+    if requests is not None and not full_queue:
+        raise UsageError("requests wait in a full queue", found=f"{requests:g} requests", expected="a full queue")
+    return (math.inf if requests is None else requests) if full_queue else None
 
 
 def checked_load(concurrency: float | None, rate: float | None, batch: float | None, queued: float | None) -> Load:
