@@ -25,14 +25,12 @@ from tools.calibrate.serving_rows import (
     PointBatch,
     batches,
     read_points,
-    with_constants,
 )
 
 from gpufleet.catalog.calibration import Loan, loan_for
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.engine import EngineProfile
 from gpufleet.performance.uncertainty import LOADS
 from gpufleet.provenance import Grade
 
@@ -92,7 +90,6 @@ class Stage(NamedTuple):
 FIRST_TOKEN = Stage(
     (
         "prefill_scale_ratio",
-        "prompt_launch_s",
         "request_overhead_s",
         "token_overhead_s",
         "first_token_steps",
@@ -101,7 +98,14 @@ FIRST_TOKEN = Stage(
     ("ttft",),
 )
 STEP = Stage(
-    ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s", "prefill_mixing_ratio"),
+    (
+        "decode_scale_ratio",
+        "step_overhead_s",
+        "kernel_overhead_s",
+        "sequence_overhead_s",
+        "prefill_mixing_ratio",
+        "eager_kernel_s",
+    ),
     ("tpot", "rate", "latency"),
 )
 
@@ -124,8 +128,8 @@ CONSTANTS = (
     Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
     Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
+    Constant("eager_kernel_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
     Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 0.5, 3.0),
-    Constant("prompt_launch_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
     Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
@@ -196,7 +200,6 @@ def fit_stage(
     """Robust least squares over one stage's constants, drawn towards the values that they come with."""
     if not data:
         return {}
-    engine = data[0].model.candidates.palette.engines[0]
     free = [c for c in CONSTANTS if c.name in stage.constants]
     spread = np.array([c.spread * era.freedom for c in free])
     prior = np.array([values[c.name] for c in free])
@@ -205,7 +208,7 @@ def fit_stage(
         return {c.name: float(v) for c, v in zip(free, prior + scaled * spread, strict=True)}
 
     def residuals(scaled: FloatArray) -> FloatArray:
-        tried = with_constants(engine, values | constants(scaled))
+        tried = values | constants(scaled)
         return np.concatenate([*weighted(data, tried, stage.quantities), scaled * weight])
 
     ends = [np.array([getattr(c, end) for c in free]) for end in ("low", "high")]
@@ -230,11 +233,11 @@ def fit_family(data: dict[Era, list[PointBatch]]) -> dict[Era, dict[str, float]]
     return found
 
 
-def weighted(data: Sequence[PointBatch], engine: EngineProfile, quantities: Sequence[str]) -> list[FloatArray]:
+def weighted(data: Sequence[PointBatch], constants: Mapping[str, float], quantities: Sequence[str]) -> list[FloatArray]:
     """Log ratios in units of their scale, each group of (model, GPU, precision) counting by the root of its size."""
     parts = []
     for batch in data:
-        serving = batch.predict(engine)
+        serving = batch.predict(constants)
         for quantity in quantities:
             ratios = batch.log_ratios(serving, quantity)
             use = np.isfinite(ratios) & batch.is_possible
@@ -275,10 +278,9 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     """Residuals of every measured quantity under these constants."""
     found = []
     for batch in data:
-        engine = with_constants(batch.model.candidates.palette.engines[0], constants)
         possible, loads = batch.is_possible, [LOADS[i] for i in batch.load]
         roomy = batch.largest_batch >= ROOM_SEQUENCES
-        serving = batch.predict(engine)
+        serving = batch.predict(constants)
         for quantity in QUANTITIES:
             ratios = batch.log_ratios(serving, quantity)
             for i, point in enumerate(batch.points):

@@ -53,6 +53,7 @@ def estimate(
     rate: float | None = None,
     batch: float | None = None,
     full_queue: bool = False,
+    requests: float | None = None,
     tp: int | None = None,
     pp: int = 1,
     ep: int | None = None,
@@ -65,6 +66,8 @@ def estimate(
     length_spread: float = 1.0,
     poll_interval_steps: float = 1.0,
     gather_steps: float = 0.0,
+    max_batch: int | None = None,
+    max_step_tokens: int | None = None,
     instance: str | None = None,
     explain: bool = False,
     catalog: Catalog | None = None,
@@ -72,8 +75,9 @@ def estimate(
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
-    `full_queue`: as much as the engine takes. `waves` and `length_spread` describe the client, `poll_interval_steps`
-    and `gather_steps` how the engine was started (see `performance.serving.Client`).
+    `full_queue`: as much as the engine takes of `requests` that wait at once, of ever more unless said. `waves` and
+    `length_spread` describe the client; the engine is started with `max_batch`, `max_step_tokens`,
+    `poll_interval_steps` and `gather_steps` (for these two see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
@@ -83,22 +87,21 @@ def estimate(
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(gpus)
-    profile = _engine(find_engine(engine), engine, engine_version)
+    profile = _engine(find_engine(engine), engine, engine_version).started_with(max_batch, max_step_tokens)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     question = EstimateQuestion(
         arch=arch,
         candidates=replica.candidates,
         lengths=checked_lengths(input_tokens, output_tokens),
-        load=checked_load(concurrency, rate, batch, full_queue),
+        load=checked_load(concurrency, rate, batch, queued_requests(full_queue, requests)),
         client=Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps),
     )
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    inputs = understood(question, precision, kv_precision)
     notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
-    answer = serving_estimate(question, solution, inputs, notes)
+    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     if not explain:
         return answer
     reasons = explanation(question, solution, calibration_of(tables), curve_names())
@@ -248,14 +251,21 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     return None
 
 
-def checked_load(concurrency: float | None, rate: float | None, batch: float | None, full_queue: bool) -> Load:
-    """Exactly one kind of load."""
-    given = {"closed_loop": concurrency, "open_loop": rate, "static_batch": batch}
+def queued_requests(full_queue: bool, requests: float | None) -> float | None:
+    """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
+    if requests is not None and not full_queue:
+        raise UsageError("requests wait in a full queue", found=f"{requests:g} requests", expected="a full queue")
+    return (math.inf if requests is None else requests) if full_queue else None
+
+
+def checked_load(concurrency: float | None, rate: float | None, batch: float | None, queued: float | None) -> Load:
+    """Exactly one kind of load; `queued` requests wait at once, infinitely many in a queue that never empties."""
+    given = {"closed_loop": concurrency, "open_loop": rate, "static_batch": batch, "full_queue": queued}
     stated = [(scenario, amount) for scenario, amount in given.items() if amount is not None]
-    if len(stated) + full_queue != 1:
+    if len(stated) != 1:
         raise UsageError("state one load", expected="exactly one of concurrency, rate, batch and full queue")
-    scenario, amount = stated[0] if stated else ("full_queue", math.inf)
-    if not amount > 0 or (amount > MOST_SEQUENCES and not full_queue):
+    scenario, amount = stated[0]
+    if not amount > 0 or (amount > MOST_SEQUENCES and scenario != "full_queue"):
         raise UsageError(f"the load must be from above 0 to {MOST_SEQUENCES:,}", found=amount)
     return Load(scenario, float(amount))
 

@@ -93,9 +93,14 @@ def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
     """
     if version is None:
         return profile
-    eras = (era for era in profile.memory_eras if version_key(version) < version_key(era.until))
-    era = min(eras, key=lambda found: version_key(found.until), default=None)
+    era = memory_era_of(profile, version)
     return profile if era is None else with_memory_era(profile, era)
+
+
+def memory_era_of(profile: EngineProfile, version: str) -> MemoryEra | None:
+    """The memory era that a version belongs to; None where its rules are today's."""
+    eras = (era for era in profile.memory_eras if version_key(version) < version_key(era.until))
+    return min(eras, key=lambda found: version_key(found.until), default=None)
 
 
 def with_memory_era(profile: EngineProfile, era: MemoryEra) -> EngineProfile:

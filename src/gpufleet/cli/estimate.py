@@ -35,6 +35,10 @@ BatchOption = Annotated[
     typer.Option("--batch", metavar="N", help="Load: one batch of N, prefilled together."),
 ]
 FullQueueOption = Annotated[bool, typer.Option("--full-queue", help="Load: the queue never empties.")]
+RequestsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--requests", metavar="N", help="With --full-queue: N wait at once; the last ones leave slots empty."),
+]
 TpOption = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--tp", metavar="N", help="Tensor parallel; all GPUs unless another is said."),
@@ -83,6 +87,7 @@ def estimate(
     rate: RateOption = None,
     batch: BatchOption = None,
     full_queue: FullQueueOption = False,
+    requests: RequestsOption = None,
     tp: TpOption = None,
     pp: PpOption = 1,
     ep: EpOption = None,
@@ -113,6 +118,7 @@ def estimate(
         rate=None if rate is None else parse_rate(rate),
         batch=None if batch is None else parse_count(batch),
         full_queue=full_queue,
+        requests=None if requests is None else parse_count(requests),
         tp=tp, pp=pp, ep=ep, attention_dp=attention_dp,
         precision=precision, kv_precision=kv_precision,
         engine=engine, engine_version=engine_version,

@@ -40,7 +40,7 @@ BATCH_SHARES = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 47)])[:, None]  # 
 
 @dataclass(frozen=True)
 class Load:
-    """closed_loop (clients), open_loop (requests per second), static_batch (sequences) or full_queue."""
+    """closed_loop (clients), open_loop (requests per second), static_batch (sequences), full_queue (requests)."""
 
     scenario: str
     amount: float
@@ -135,9 +135,9 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
         [*busy_loads(largest, q.lengths), lone_load(np.ones(1), q.lengths)]
         + ([] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths))
     )
-    full = full_queue(model, largest, q.lengths)
     if q.load.scenario == "full_queue":
-        return full, 1.0
+        return full_queue(model, largest, q.lengths, q.load.amount), 1.0
+    full = full_queue(model, largest, q.lengths)
     return open_loop(model, amount, q.lengths, full)
 
 

@@ -175,3 +175,19 @@ def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
     full = estimate("llama-3.3-70b", "H100:4", full_queue=True, **question).requests_per_s.value
     found = estimate("llama-3.3-70b", "H100:4", rate=0.95 * rate * full, **question)
     assert math.isfinite(found.ttft_s.value)
+
+
+def test_a_short_queue_delivers_no_more_than_one_that_never_empties() -> None:
+    endless, short = (ask(full_queue=True, requests=n).requests_per_s.value for n in (None, 10.0))
+    assert short < endless
+
+
+def test_only_a_full_queue_has_requests_that_wait() -> None:
+    with pytest.raises(UsageError, match="full queue"):
+        ask(concurrency=8, requests=10)
+
+
+def test_an_engine_started_for_more_sequences_keeps_more_memory_for_them() -> None:
+    long = {"input_tokens": 8000, "output_tokens": 8000, "engine": "tensorrt-llm"}
+    few, many = (ask(concurrency=1, max_batch=n, **long).largest_batch for n in (64, 8192))
+    assert many < few < 64
