@@ -23,11 +23,14 @@ from gpufleet.performance.serving import (
     Serving,
     closed_loop,
     cycle_s,
+    decode_load,
     full_queue,
     idle_ttft_s,
     lone_ttft_s,
+    mixed_load,
     phases,
     prompt_service_s,
+    prompts_load,
     static_batch,
     tpot_s,
     ttft_percentile_s,
@@ -89,7 +92,7 @@ class EstimateSolution:
     def decode_terms(self, lengths: Lengths) -> dict[str, FloatArray]:
         """Kernel seconds of a decode step by operator."""
         batch = np.ones(1) if self.serving is None else self.serving.batch
-        return self.model.terms(StepLoad(batch, lengths.mean_decode_context_tokens))
+        return self.model.terms(decode_load(batch, lengths))
 
 
 @lru_cache(maxsize=256)
@@ -125,14 +128,14 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
     """The steady state of the load, and the share of the most that the replica sustains."""
     q, amount = question, np.array([question.load.amount])
     if q.load.scenario == "closed_loop":
-        model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), lone_load(np.ones(1), q.lengths)])
+        model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), prompts_load(np.ones(1), q.lengths)])
         return closed_loop(model, amount, q.lengths, largest, q.client), None
     if q.load.scenario == "static_batch":
-        model.foresee([busy_loads(amount, q.lengths)[0], lone_load(amount, q.lengths)])
+        model.foresee([decode_load(amount, q.lengths), prompts_load(amount, q.lengths)])
         return static_batch(model, amount, q.lengths), None
     grid = largest * BATCH_SHARES
     model.foresee(
-        [*busy_loads(largest, q.lengths), lone_load(np.ones(1), q.lengths)]
+        [*busy_loads(largest, q.lengths), prompts_load(np.ones(1), q.lengths)]
         + ([] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths))
     )
     full = full_queue(model, largest, q.lengths)
@@ -143,16 +146,7 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
 
 def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
     """The loads that `phases` asks for at these batches; one that is missed here is computed when it is asked for."""
-    context, prompts = lengths.mean_decode_context_tokens, np.maximum(batch / lengths.output_tokens, 1.0)
-    return [
-        StepLoad(batch, context),
-        StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens),
-    ]
-
-
-def lone_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
-    """The load that `lone_ttft_s` asks for."""
-    return StepLoad(np.zeros(1), 1.0, prompts, lengths.input_tokens)
+    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
 
 
 def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving) -> tuple[Serving, float]:
