@@ -38,7 +38,7 @@ def serving_estimate(
     least_s = _fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
     bounds = time_bounds(solution.model, serving.batch)
     tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, least_s), bounds["ttft"]
-    grade = Grade(int(grades(solution.model)[0])).label
+    grade = Grade(int(solution.model.once(grades)[0])).label
     terms = decode_terms(question, solution, grade)
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
