@@ -71,8 +71,8 @@ def estimate(
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
-    `full_queue`: as much as the engine takes. `waves`, `stream_interval` and `length_spread` describe the client.
-    `explain` adds the steps by operation, and what would be faster.
+    `full_queue`: a queue that never empties, at the batch that serves most. `waves`, `stream_interval` and
+    `length_spread` describe the client. `explain` adds the steps by operation, and what would be faster.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
@@ -95,7 +95,8 @@ def estimate(
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, precision, kv_precision)
-    notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
+    beyond = beyond_context(arch, input_tokens + output_tokens)
+    notes = [*replica.notes, *beyond, *smaller_batch(question, solution), *arch.notes]
     answer = serving_estimate(question, solution, inputs, notes)
     if not explain:
         return answer
@@ -233,6 +234,19 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
     return [
         f"The context of {context_tokens:,.0f} tokens is above the {arch.max_context_tokens:,} that {arch.name} was "
         "made for: engines refuse it unless rope scaling is configured."
+    ]
+
+
+def smaller_batch(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
+    """What to set where a full queue is served best by fewer sequences at a time than the engine would take."""
+    if question.load.scenario != "full_queue" or solution.serving is None:
+        return []
+    batch = float(solution.serving.batch[0])
+    if batch >= solution.largest_batch:
+        return []
+    return [
+        f"Most requests are served at {batch:,.0f} sequences at a time, fewer than the {solution.largest_batch:,.0f} "
+        "that the engine takes: cap its batch there (vLLM: --max-num-seqs)."
     ]
 
 

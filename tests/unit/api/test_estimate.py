@@ -52,6 +52,39 @@ def test_a_load_that_one_replica_cannot_take_says_what_it_can() -> None:
         ask(rate=10_000)
 
 
+CROWDED = {"gpus": "H100:8", "tp": 4, "pp": 2, "precision": "fp8", "input_tokens": 4096, "output_tokens": 200}
+
+
+def test_a_full_queue_is_served_at_the_batch_that_serves_most() -> None:
+    """Experts on few prompts of a step cost more than they save: 401 sequences fit, and fewer serve more requests."""
+    best = ask("qwen3-235b-a22b", **CROWDED, full_queue=True)
+    assert best.batch < best.largest_batch
+    assert best.batch == round(best.batch)
+    rates = [
+        ask("qwen3-235b-a22b", **CROWDED, concurrency=round(share * best.largest_batch)).requests_per_s.value
+        for share in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+    ]
+    assert best.requests_per_s.value > 1.03 * rates[-1]
+    assert best.requests_per_s.value >= 0.97 * max(rates)
+    assert any(
+        f"at {best.batch:,.0f} sequences at a time, fewer than the {best.largest_batch:,.0f}" in n for n in best.notes
+    )
+
+
+def test_a_full_queue_fills_the_engine_where_that_serves_most() -> None:
+    full = ask(full_queue=True)
+    assert full.batch == full.largest_batch
+    assert not any("sequences at a time" in note for note in full.notes)
+
+
+def test_arrivals_are_held_against_the_best_batch_too() -> None:
+    """A rate that only a smaller batch than the largest sustains is served, at a batch below the best."""
+    best = ask("qwen3-235b-a22b", **CROWDED, full_queue=True)
+    found = ask("qwen3-235b-a22b", **CROWDED, rate=0.9 * best.requests_per_s.value)
+    assert found.load_ratio == pytest.approx(0.9)
+    assert found.batch < best.batch
+
+
 def test_a_rate_just_below_the_most_is_served_and_just_above_is_refused() -> None:
     most = ask(full_queue=True).requests_per_s.value
     assert ask(rate=0.94 * most).load_ratio == pytest.approx(0.94)
