@@ -25,12 +25,12 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightFormat
+from gpufleet.domain.precision import BF16, FP8, FP16, PRECISIONS, Precision, WeightFormat
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import arithmetic_of, kv_refusal, precisions_of, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
@@ -130,7 +130,8 @@ def configured(
     layout = checked_layout(arch, weights, *parts)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
-    return Configured(candidates, tuple(filter(None, [gpu.note, beyond_one_machine(layout, machine)])))
+    said = [gpu.note, widened_weights(engine, gpu.accelerator, weights), beyond_one_machine(layout, machine)]
+    return Configured(candidates, tuple(filter(None, said)))
 
 
 @lru_cache(maxsize=64)
@@ -176,6 +177,17 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
     if all(reasons):
         raise Infeasible(str(reasons[-1]), hint="'gpufleet catalog gpus' lists the formats of each device.")
     return formats[reasons.index(None)]
+
+
+def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat) -> str | None:
+    """A warning where a device multiplies 8-bit formats in 16 bits: nobody measured it."""
+    formats = [p for p in precisions_of(weights) if p.arithmetic == FP8.arithmetic]
+    if all(arithmetic_of(engine, gpu, precision) == FP8.arithmetic for precision in formats):
+        return None
+    return (
+        f"{gpu.name} has no fp8 arithmetic: {engine.title} widens fp8 weights to 16 bits in each product; taken from "
+        "kernels of 8-bit integer weights."
+    )
 
 
 def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
@@ -245,8 +257,8 @@ def smaller_batch(question: EstimateQuestion, solution: EstimateSolution) -> lis
     if batch >= solution.largest_batch:
         return []
     return [
-        f"Most requests are served at {batch:,.0f} sequences at a time, fewer than the {solution.largest_batch:,.0f} "
-        "that the engine takes: cap its batch there (vLLM: --max-num-seqs)."
+        f"Most requests are served at a batch of {batch:,.0f}, smaller than the {solution.largest_batch:,.0f} that the "
+        "engine takes: cap it there (vLLM: --max-num-seqs)."
     ]
 
 

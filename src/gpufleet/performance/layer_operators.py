@@ -19,7 +19,6 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.attention_groups import (
@@ -232,7 +231,7 @@ class _Operators:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
         self.add_stream("router", 2 * moe.num_experts, 2 * count)
-        self.add_quantisation(activation_bytes_of_experts(c), hidden, count)
+        self.add_quantisation(hw.experts.activation_bytes_per_element, hidden, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, hidden, ep, moe_tp))
@@ -291,12 +290,6 @@ class _Operators:
         rows = self.streams
         bytes_per_token = np.stack([row.bytes_per_token + 0 * self.tp for row in rows])
         return Streams(tuple(row.part for row in rows), self.hardware.bandwidth_bytes_per_s, bytes_per_token)
-
-
-def activation_bytes_of_experts(candidates: Candidates) -> FloatArray:
-    """Bytes per element that routed experts take their input in."""
-    formats = candidates.palette.weight_formats
-    return np.array([QUANTISED_BYTES.get(f.experts.name, ACTIVATION_BYTES) for f in formats])[candidates.weight_format]
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:
