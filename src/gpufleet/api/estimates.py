@@ -13,7 +13,7 @@ import numpy as np
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.calibration import curve_names, load_calibration
-from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -96,7 +96,8 @@ def estimate(
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, precision, kv_precision)
     beyond = beyond_context(arch, input_tokens + output_tokens)
-    notes = [*replica.notes, *beyond, *smaller_batch(question, solution), *arch.notes]
+    unknown = newer_than_known(engine, engine_version)
+    notes = [*replica.notes, *filter(None, [unknown]), *beyond, *smaller_batch(question, solution), *arch.notes]
     answer = serving_estimate(question, solution, inputs, notes)
     if not explain:
         return answer

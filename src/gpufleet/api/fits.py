@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
@@ -10,7 +9,7 @@ from os import PathLike
 from gpufleet.api.estimates import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import weight_format
-from gpufleet.catalog.engine_eras import remembering, with_memory_era
+from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -61,7 +60,7 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=remembering(find_engine(engine), checked_version(engine_version)),
+        engine=remembering(find_engine(engine), checked_version(engine, engine_version)),
         weights=weight_format(arch, precision),
         kv=kv_format(kv_precision),
         context_tokens=parse_context(context),
@@ -70,7 +69,12 @@ def fit(
     )
     kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
-    notes = [*filter(None, [gpu.note]), *arch.notes, *fit_notes(question), *engine_notes(report)]
+    notes = [
+        *filter(None, [gpu.note, newer_than_known(engine, engine_version)]),
+        *arch.notes,
+        *fit_notes(question),
+        *engine_notes(report),
+    ]
     if engine_version is None:
         notes += older_version_notes(report)
     inputs = fit_inputs(question, precision, kv_precision, batch)
@@ -153,13 +157,6 @@ def older_version_notes(report: FitReport) -> list[str]:
 def _holds(question: FitQuestion) -> bool:
     best = best_placement(question)
     return best is not None and best.fits
-
-
-def checked_version(version: str | None) -> str | None:
-    """A version that an engine could have; refuses a text without a number."""
-    if version is not None and not re.search(r"\d", version):
-        raise UsageError("not an engine version", found=version, expected="a version such as 0.11.2")
-    return version
 
 
 def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, batch: int | None) -> list[Input]:

@@ -91,6 +91,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         cards=tuple(_card(row) for row in table.get("cards", ())),
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
         repository=table.get("repository"),
+        newest_version=table.get("newest_version"),
     )
 
 

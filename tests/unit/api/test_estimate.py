@@ -204,10 +204,31 @@ def test_a_machine_with_other_gpus_is_refused() -> None:
         estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, instance="g6e.12xlarge")
 
 
-@pytest.mark.parametrize("version", ["", "foo", "latest"])
+@pytest.mark.parametrize(
+    "version", ["", "foo", "latest", "0.11-x-", "-1", "0..6", "1e9e", "0.6.4 or so", "mainframe", "99999999"]
+)
 def test_what_is_no_engine_version_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="not an engine version"):
         estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, engine_version=version)
+
+
+def test_a_version_newer_than_any_known_is_answered_as_the_newest_and_says_so() -> None:
+    newest, unheard_of = (ask(engine_version=version) for version in ("0.19.1", "99"))
+    assert unheard_of.tpot_s == newest.tpot_s
+    assert "vLLM 99 is newer than 0.19, the newest that is known: taken to behave like it" in unheard_of.notes
+    assert not any("newer than" in note for note in newest.notes)
+
+
+@pytest.mark.parametrize(
+    "version", ["0.5.1.post1", "1.2.0rc6.post2", "v0.9", "nightly-5b8c30d62b754b57", "gpt-oss-dev", "0.7a"]
+)
+def test_versions_as_engines_write_them_are_read(version: str) -> None:
+    assert ask(engine_version=version).tpot_s.value > 0
+
+
+def test_a_refused_version_says_which_are_known() -> None:
+    with pytest.raises(UsageError, match=r"a version such as 0\.11\.2; known: V0, before 0\.8; V1, 0\.8"):
+        ask(engine_version="foo")
 
 
 def test_a_refusal_names_the_question_that_says_what_would_fit() -> None:
