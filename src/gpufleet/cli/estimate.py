@@ -144,9 +144,9 @@ def write_picture(result: ServingEstimate, picture: str | None) -> None:
 
 
 def page_of(result: ServingEstimate, chosen: OutputFormat, explain: bool, roofline: bool) -> Page:
-    """What is shown: the figures alone in CSV."""
+    """What is shown: in CSV the figures alone, or the operations where they are asked for."""
     from gpufleet.report.estimate import estimate_page, estimate_rows_page
 
     if chosen is OutputFormat.CSV:
-        return estimate_rows_page(result)
+        return estimate_rows_page(result, explain=explain)
     return estimate_page(result, explain=explain, roofline=roofline, width=page_width())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.report.explanation import explanation_tables
+from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration
 from gpufleet.report.page import Column, Page, Row, Table
@@ -46,8 +46,10 @@ def estimate_roofline_svg(result: ServingEstimate) -> str:
     return roofline_svg(chart_of(result.explanation), f"Roofline: {subject(result)}, {load_text(result)}")
 
 
-def estimate_rows_page(result: ServingEstimate) -> Page:
-    """The figures alone: what a CSV holds."""
+def estimate_rows_page(result: ServingEstimate, *, explain: bool = False) -> Page:
+    """What a CSV holds: the figures alone, or the operations of both steps alone."""
+    if explain and result.explanation is not None:
+        return Page(headline(result), [operation_rows_table(result.explanation)])
     return Page(headline(result), [figures_table(result)])
 
 
