@@ -40,6 +40,7 @@ from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
 
+WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
 
 
@@ -280,6 +281,8 @@ def checked_load(concurrency: float | None, rate: float | None, batch: float | N
     if len(stated) + full_queue != 1:
         raise UsageError("state one load", expected="exactly one of concurrency, rate, batch and full queue")
     scenario, amount = stated[0] if stated else ("full_queue", math.inf)
+    if scenario in WHOLE and math.isfinite(amount) and amount != round(amount):
+        raise UsageError(f"{WHOLE[scenario]} are whole", found=f"{amount:g}", expected="a number such as 2 or 3")
     if not amount > 0 or (amount > MOST_SEQUENCES and not full_queue):
         raise UsageError(f"the load must be from above 0 to {MOST_SEQUENCES:,}", found=amount)
     return Load(scenario, float(amount))

@@ -133,6 +133,13 @@ def test_nonsense_is_refused(wrong: dict) -> None:
         ask(**wrong)
 
 
+@pytest.mark.parametrize("load", [{"concurrency": 2.5}, {"concurrency": 0.5}, {"batch": 1.5}], ids=str)
+def test_clients_and_sequences_come_whole(load: dict) -> None:
+    (amount,) = load.values()
+    with pytest.raises(UsageError, match=rf"are whole; found '{amount}'; expected a number such as 2 or 3"):
+        ask(**load)
+
+
 def test_a_layout_against_a_rule_of_the_model_is_infeasible() -> None:
     with pytest.raises(Infeasible, match="32 heads are not divisible by 3"):
         ask(gpus="H100:3", tp=3)
