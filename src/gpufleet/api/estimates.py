@@ -10,8 +10,8 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import find_engine
@@ -25,8 +25,8 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import BF16, FP8, FP16, PRECISIONS, Precision, WeightFormat
-from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.domain.precision import BF16, FP8, FP16, Precision, WeightFormat
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
@@ -197,9 +197,7 @@ def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, 
     if kv_precision is None:
         usual = usual_kv_precision(weights, engine)
         return usual if kv_refusal(engine, gpu, usual) is None else weights.base
-    if kv_precision.lower() not in PRECISIONS:
-        raise UnknownName("KV precision", kv_precision, ("bf16", "fp16", "fp8", "int8"))
-    asked = PRECISIONS[kv_precision.lower()]
+    asked = kv_format(kv_precision)
     reason = kv_refusal(engine, gpu, asked)
     if reason:
         raise Infeasible(reason)

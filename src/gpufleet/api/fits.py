@@ -8,7 +8,7 @@ from os import PathLike
 
 from gpufleet.api.estimates import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -16,8 +16,8 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.precision import BF16, FP8, PRECISIONS, Precision, WeightFormat
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.domain.precision import BF16, FP8, WeightFormat
+from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import weight_refusal
@@ -89,14 +89,6 @@ def parse_context(text: str | float) -> float:
     if not 1 <= tokens <= LONGEST_CONTEXT_TOKENS:
         raise UsageError("not a context", found=text, expected=f"from 1 to {LONGEST_CONTEXT_TOKENS:,} tokens")
     return float(round(tokens))
-
-
-def kv_format(name: str) -> Precision:
-    """The KV-cache format of that name."""
-    known = ("bf16", "fp16", "fp8", "int8")
-    if name.lower() not in known:
-        raise UnknownName("KV precision", name, known, hint=f"Known: {', '.join(known)}.")
-    return PRECISIONS[name.lower()]
 
 
 def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
