@@ -81,7 +81,7 @@ def estimate(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
-    name, number = gpus if isinstance(gpus, tuple) else _parsed(gpus)
+    name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
     profile = _engine(find_engine(engine), engine, engine_version)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
@@ -155,19 +155,16 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     )
 
 
+@lru_cache(maxsize=256)
 def _parsed(gpus: str) -> tuple[str, int]:
     request = parse_gpus(gpus)
     return request.name, request.number
 
 
 @lru_cache(maxsize=4)
-def _calibration(accelerators: tuple[str, ...], tables: Catalog) -> Calibration:
-    return load_calibration(tuple(tables.accelerators.values()))
-
-
 def calibration_of(tables: Catalog) -> Calibration:
     """Kernel curves of every accelerator of a catalog, loaded once."""
-    return _calibration(tuple(tables.accelerators), tables)
+    return load_calibration(tuple(tables.accelerators.values()))
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:

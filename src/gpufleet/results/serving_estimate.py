@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import Serving
@@ -113,11 +112,10 @@ def binding_limit(question: EstimateQuestion, solution: EstimateSolution, terms:
 
 def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of one decode step by operator, largest first."""
-    terms: dict[str, FloatArray] = solution.decode_terms(question.lengths)
-    ordered = sorted(terms.items(), key=lambda item: -float(item[1][0]))
+    terms = {name: float(seconds[0]) for name, seconds in solution.decode_terms(question.lengths).items()}
     return [
-        ExplainedTerm(name=name, value=float(seconds[0]), unit="s", formula=_formula(name), grade=grade)
-        for name, seconds in ordered
+        ExplainedTerm(name=name, value=terms[name], unit="s", formula=_formula(name), grade=grade)
+        for name in sorted(terms, key=lambda name: -terms[name])
     ]
 
 
