@@ -86,6 +86,10 @@ ReplicasOption = Annotated[
     typer.Option("--min-replicas", metavar="N", help="At least N copies of the model."),
 ]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
+SeedConfigOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
+]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
     typer.Option("--show", help="All reasons for rejections."),
@@ -111,6 +115,7 @@ def serve(
     headroom: HeadroomOption = None,
     min_replicas: ReplicasOption = None,
     rows: RowsOption = 10,
+    seed_config: SeedConfigOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -128,7 +133,7 @@ def serve(
         listed(gpus), listed(pricing), headroom, min_replicas,
     )  # fmt: skip
     chosen = output or format_of(out_file)
-    plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows))
+    plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows, seed_config))
     if chosen is OutputFormat.CSV:
         page = plan_rows_page(plan)
     else:

@@ -21,6 +21,7 @@ class ServeFlags:
     kv_precision: str | None
     allow_lower_precision: bool
     rows: int
+    seed_config: str | None = None
 
 
 def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
@@ -46,7 +47,18 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
         rows=flags.rows,
         from_file=from_file(typed, written),
     )
-    return plan_serve(request)
+    return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
+
+
+def plan_on_seed_config(request: ServeRequest, folder: str) -> ServePlan:
+    """The plan on the machines and prices that configs of the migration analyzer describe."""
+    from datetime import date
+
+    from gpufleet.compat.seed_config import seed_catalog
+
+    machines = seed_catalog(folder, date.today())
+    plan = plan_serve(request, machines.catalog)
+    return plan.model_copy(update={"notes": [*machines.notes, *plan.notes]})
 
 
 def laid_over(typed: WorkloadFile, written: WorkloadFile) -> WorkloadFile:

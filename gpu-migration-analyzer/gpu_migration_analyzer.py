@@ -1,0 +1,22 @@
+"""GPU migration analyzer: where GPU workloads on AWS could move, what that saves, and how risky it is.
+
+python3 gpu_migration_analyzer.py                      the set basic_demos
+python3 gpu_migration_analyzer.py inference_small_p5   one workload
+python3 gpu_migration_analyzer.py --set performance_focus
+python3 gpu_migration_analyzer.py --help
+
+Needs nothing but Python 3.10 or later.
+"""
+
+import sys
+from pathlib import Path
+
+sys.path[:0] = [str(folder) for folder in [Path(__file__).resolve().parent.parent / "src"] if folder.is_dir()]
+
+from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, Goal, MigrationReport, ModelSize, WorkloadType
+from gpufleet.compat.classic.command import main
+
+__all__ = ["AWSGPUMigrationAnalyzer", "Goal", "MigrationReport", "ModelSize", "WorkloadType"]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,268 @@
+"""`gpufleet rules`: the seeds' rules of thumb, each beside our model's own answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group, words
+
+if TYPE_CHECKING:
+    from gpufleet.compat.rules_today.answer import RuleAnswer
+
+app = verb_group("Rules of thumb by the seeds' arithmetic, each beside our model's own answer.")
+
+ParametersOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--parameters", metavar="N", help="Parameters, such as 7B or 350M; else those of --model."),
+]
+PrecisionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--precision", metavar="NAME", help="fp32, fp16, bf16, fp8 or int8."),
+]
+ModelOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--model", metavar="MODEL", help="The model that answers for us; else the nearest in parameters."),
+]
+TrainingOption = Annotated[bool, typer.Option("--training", help="Training instead of inference.")]
+BatchOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Sequences at once."),
+]
+SequenceOption = Annotated[str, typer.Option("--sequence", metavar="TOKENS", help="Tokens of a sequence: 2048, 8k.")]
+GpuOption = Annotated[str, typer.Option("--gpu", metavar="NAME", help="GPU whose engine memory is counted.")]
+GpuNamesOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--gpu", metavar="NAME,...", help="consumer, datacenter (the seed's two), or GPUs of the catalog."),
+]
+TokensOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--tokens", metavar="N", help="Tokens to read or write, or to train on."),
+]
+EfficiencyOption = Annotated[str, typer.Option("--efficiency", metavar="SHARE", help="Share of the peak: 0.6, 60%.")]
+MovedOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--memory-moved", metavar="SIZE", help="Memory read and written, such as 14GB; else the weights."),
+]
+PriceOption = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--price", metavar="USD", min=0, help="Price by the hour."),
+]
+TrainOnOption = Annotated[str, typer.Option("--train-on", metavar="N", help="Tokens of the table of training times.")]
+TokensPerSecondOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--tokens-per-s", metavar="N", help="Your own rate of training, as one more row."),
+]
+NumGpusOption = Annotated[int, typer.Option("--gpus", metavar="N", min=1, max=4096, help="Number of GPUs.")]
+StrategyOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--strategy", metavar="NAME,...", help="data, model, pipeline, tensor; all by default."),
+]
+ModelSizeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--model-size", metavar="SIZE", help="Memory of the model, such as 14GB; else --model in FP16."),
+]
+OverheadOption = Annotated[str, typer.Option("--overhead", metavar="SHARE", help="Share lost to communication.")]
+GpuMemoryOption = Annotated[str, typer.Option("--gpu-memory", metavar="SIZE", help="Memory of one GPU: 24GB, 80GB.")]
+OneGpuOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--gpu", metavar="NAME", help="GPU that answers, instead of a memory."),
+]
+ContextOption = Annotated[str, typer.Option("--context", metavar="TOKENS", help="Prompt and answer of a user.")]
+UsersOption = Annotated[int, typer.Option("--users", metavar="N", min=1, max=1_000_000, help="Users at once.")]
+RightSizeArgument = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Argument(metavar="[MODEL]", help="A row of the seed's table, such as 'Llama 7B'; all by default."),
+]
+InstanceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--instance", metavar="NAME", help="Instance type, such as g5.xlarge."),
+]
+CountOption = Annotated[int, typer.Option("--count", metavar="N", min=1, max=1_000_000, help="Number of machines.")]
+HoursOption = Annotated[float, typer.Option("--hours", metavar="N", min=0, max=744, help="Hours a month.")]
+SpotOption = Annotated[str, typer.Option("--spot", metavar="SHARE", help="What spot saves, by the rule: 70%, 0.7.")]
+OffOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--off", metavar="FROM-TO", help="Hours of a day that are switched off, such as 22-6."),
+]
+
+
+@app.command("memory")
+def memory(
+    parameters: ParametersOption = None,
+    precision: PrecisionOption = None,
+    batch: BatchOption = None,
+    sequence: SequenceOption = "2048",
+    training: TrainingOption = False,
+    model: ModelOption = None,
+    gpu: GpuOption = "A100-80GB",
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """Memory of a model by part; without options the seed's example of 7B."""
+    from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
+    from gpufleet.units import parse_tokens
+
+    usual = TRAINING_EXAMPLE if training else MemoryQuestion()
+    question = MemoryQuestion(
+        parameters=asked_parameters(parameters, model, usual.parameters),
+        precision=(precision or usual.precision).casefold(),
+        batch=batch or usual.batch,
+        tokens=round(parse_tokens(sequence)),
+        training=training,
+        model=model,
+        gpu=gpu,
+    )
+    emit_rule(memory_answer(question), output, out_file)
+
+
+@app.command("runtime")
+def runtime(
+    parameters: ParametersOption = None,
+    tokens: TokensOption = None,
+    precision: PrecisionOption = None,
+    training: TrainingOption = False,
+    gpu: GpuNamesOption = None,
+    efficiency: EfficiencyOption = "0.6",
+    memory_moved: MovedOption = None,
+    price: PriceOption = None,
+    model: ModelOption = None,
+    train_on: TrainOnOption = "100M",
+    tokens_per_s: TokensPerSecondOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """Time, cost and energy of tokens on a GPU; then hours to train on 100M tokens."""
+    from gpufleet.compat.rules_today.runtime import RuntimeQuestion, runtime_answer
+    from gpufleet.units import GB, parse_bytes, parse_count, parse_ratio
+
+    usual = RuntimeQuestion.usual(training)
+    question = RuntimeQuestion(
+        parameters=asked_parameters(parameters, model, usual.parameters),
+        tokens=usual.tokens if tokens is None else parse_count(tokens),
+        precision=(precision or usual.precision).casefold(),
+        training=training,
+        gpus=tuple(words(gpu)) if gpu else usual.gpus,
+        efficiency=parse_ratio(efficiency),
+        memory_accessed_gb=None if memory_moved is None else parse_bytes(memory_moved) / GB,
+        price_usd_per_hour=price,
+        model=model,
+        training_tokens=parse_count(train_on),
+        tokens_per_s=None if tokens_per_s is None else parse_count(tokens_per_s),
+    )
+    emit_rule(runtime_answer(question), output, out_file)
+
+
+@app.command("scaling")
+def scaling(
+    gpus: NumGpusOption = 8,
+    strategy: StrategyOption = None,
+    model_size: ModelSizeOption = None,
+    batch: BatchOption = None,
+    overhead: OverheadOption = "0.1",
+    model: ModelOption = None,
+    gpu: GpuOption = "A100-80GB",
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """Memory, efficiency and speedup of several GPUs, by strategy."""
+    from gpufleet.compat.rules.scaling import strategy_of
+    from gpufleet.compat.rules_today.scaling import ScalingQuestion, half_precision_gb, scaling_answer
+    from gpufleet.units import GB, parse_bytes, parse_ratio
+
+    question = ScalingQuestion(
+        num_gpus=gpus,
+        strategies=tuple(map(strategy_of, words(strategy))) if strategy else ScalingQuestion.strategies,
+        model_size_gb=half_precision_gb(model) if model_size is None else parse_bytes(model_size) / GB,
+        batch=batch or ScalingQuestion.batch,
+        overhead=parse_ratio(overhead),
+        model=model,
+        gpu=gpu,
+    )
+    emit_rule(scaling_answer(question), output, out_file)
+
+
+@app.command("gpus")
+def gpus(
+    parameters: ParametersOption = None,
+    precision: PrecisionOption = None,
+    gpu_memory: GpuMemoryOption = "80GB",
+    gpu: OneGpuOption = None,
+    context: ContextOption = "4k",
+    users: UsersOption = 1,
+    model: ModelOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """Number of GPUs for inference and training, and the size class of a model."""
+    from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
+    from gpufleet.units import GB, parse_bytes, parse_tokens
+
+    question = GpusQuestion(
+        parameters=asked_parameters(parameters, model, GpusQuestion.parameters),
+        precision=(precision or GpusQuestion.precision).casefold(),
+        gpu_memory_gb=parse_bytes(gpu_memory) / GB,
+        gpu=gpu,
+        context_tokens=parse_tokens(context),
+        users=users,
+        model=model,
+    )
+    emit_rule(gpus_answer(question), output, out_file)
+
+
+@app.command("right-size")
+def right_size(
+    model: RightSizeArgument = None,
+    context: ContextOption = "2048",
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """The smallest GPU for a model by the seed's table, and the size classes."""
+    from gpufleet.compat.rules_today.right_size import right_size_answer
+    from gpufleet.units import parse_tokens
+
+    emit_rule(right_size_answer(model, parse_tokens(context)), output, out_file)
+
+
+@app.command("savings")
+def savings(
+    instance: InstanceOption = None,
+    price: PriceOption = None,
+    count: CountOption = 1,
+    hours: HoursOption = 720,
+    spot: SpotOption = "70%",
+    off: OffOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> None:
+    """Costs by the month, and what spot, commitment and switching off save."""
+    from gpufleet.compat.rules_today.savings import SavingsQuestion, parse_night, savings_answer
+    from gpufleet.units import parse_ratio
+
+    question = SavingsQuestion(
+        instance=instance,
+        price_usd_per_hour=price,
+        num_instances=count,
+        hours_per_month=hours,
+        spot_ratio=parse_ratio(spot),
+        night=None if off is None else parse_night(off),
+    )
+    emit_rule(savings_answer(question), output, out_file)
+
+
+def asked_parameters(text: str | None, model: str | None, usual: float) -> float:
+    """What was typed, else the parameters of the named model, else those of the seed's example."""
+    from gpufleet.compat.rules_today.stand_ins import parameters_of
+    from gpufleet.units import parse_count
+
+    return parameters_of(model, usual) if text is None else parse_count(text)
+
+
+def emit_rule(answer: RuleAnswer, output: OutputFormat | None, out_file: str | None) -> None:
+    """The answer as a page; all rows in one table where it is CSV."""
+    from gpufleet.cli.emit import emit, format_of
+    from gpufleet.compat.rules_today.page import rule_page, rule_rows_page
+
+    is_csv = (output or format_of(out_file)) is OutputFormat.CSV
+    emit(answer, rule_rows_page(answer) if is_csv else rule_page(answer), output, out_file)

@@ -1,0 +1,187 @@
+"""`AWSGPUMigrationAnalyzer`: the seeds' tool by the seeds' names."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+
+from gpufleet.compat.classic import schema
+from gpufleet.compat.classic.analysis import Analysis, analysis
+from gpufleet.compat.classic.arithmetic import Setup, memory_needed_gb, model_size_gb
+from gpufleet.compat.classic.config import DEFAULT_HOURS, DEFAULT_PRECISION, load_config
+from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, member_named
+from gpufleet.compat.classic.options import USUAL_GOAL, Question
+from gpufleet.compat.classic.records import Scenario
+from gpufleet.compat.classic.report import MigrationReport, migration_report, usd
+from gpufleet.compat.classic.troubles import trouble_of
+from gpufleet.compat.classic.true_today import true_today
+from gpufleet.errors import UsageError
+from gpufleet.report.text import wrapped
+
+WIDTH = 80
+Truth = Callable[[Analysis], Sequence[str]]
+
+
+class AWSGPUMigrationAnalyzer:
+    """Where a workload on AWS GPUs could move, by the arithmetic and figures of the configuration.
+
+    `config_dir` is a folder of JSON files that are laid over the shipped ones; without it, the folder that the
+    environment variable GPUFLEET_CLASSIC_CONFIG names. `true_today=False` leaves out what catalog and model say.
+
+    >>> analyzer = AWSGPUMigrationAnalyzer()
+    >>> print(f"{analyzer.get_model_size_gb(ModelSize.MEDIUM, 'int8')}GB")
+    35GB
+    """
+
+    def __init__(self, config_dir: str | os.PathLike[str] | None = None, *, true_today: bool = True) -> None:
+        self.config = load_config(config_dir)
+        self._true_today = true_today
+
+    def get_model_size_gb(self, model_size: ModelSize | str, precision: str = DEFAULT_PRECISION) -> float:
+        """Parameters x bytes per parameter, without overhead."""
+        return model_size_gb(self.config.size(model_size), self.config.precision(precision))
+
+    def generate_migration_report(
+        self,
+        current_instance: str,
+        current_gpu_count: int,
+        workload_type: WorkloadType | str,
+        model_size: ModelSize | str,
+        monthly_hours: float = DEFAULT_HOURS,
+        use_spot: bool = False,
+        precision: str = DEFAULT_PRECISION,
+        goal: Goal | str | None = None,
+    ) -> MigrationReport:
+        """Where this setup could move, what that costs and how fast it is; prints as text, `.data` has the figures."""
+        question = self.question(
+            current_instance, current_gpu_count, workload_type, model_size, monthly_hours, use_spot, precision, goal
+        )
+        return self._report(question, title_of(question), "")
+
+    def question(
+        self,
+        current_instance: str,
+        current_gpu_count: int,
+        workload_type: WorkloadType | str,
+        model_size: ModelSize | str,
+        monthly_hours: float = DEFAULT_HOURS,
+        use_spot: bool = False,
+        precision: str = DEFAULT_PRECISION,
+        goal: Goal | str | None = None,
+    ) -> Question:
+        """The question that these words ask, every one of them checked."""
+        config = self.config
+        instance = config.instance(current_instance)
+        today = Setup(
+            instance,
+            whole_number("current_gpu_count", current_gpu_count, schema.MOST_GPUS),
+            hours("monthly_hours", monthly_hours),
+            true_or_false("use_spot", use_spot),
+        )
+        work = member_named(WorkloadType, workload_type, "workload type")
+        size, format_ = config.size(model_size), config.precision(precision)
+        wanted = USUAL_GOAL[work] if goal is None else member_named(Goal, goal, "goal")
+        return Question(today, work, size, format_, wanted, memory_needed_gb(config, size, format_, work))
+
+    def list_available_workloads(self) -> list[str]:
+        """Print the workloads and sets of the configuration; the ids are returned."""
+        print("\n".join(workload_lines(self)))
+        return [workload.key for workload in self.config.workloads.values()]
+
+    def run_workload_by_id(self, workload_id: str) -> MigrationReport:
+        """Print the report of a workload, and return it."""
+        report = self.report_of(workload_id)
+        print(report)
+        return report
+
+    def run_workload_set(self, set_name: str) -> list[MigrationReport]:
+        """Print the reports of a set and a line on each, and return them."""
+        ids = self.config.set_of(set_name)
+        reports = [self.run_workload_by_id(workload_id) for workload_id in ids]
+        print("\n".join(set_lines(set_name, ids, reports)))
+        return reports
+
+    def report_of(self, workload_id: str, goal: Goal | str | None = None) -> MigrationReport:
+        """The report of a workload, not printed."""
+        workload = self.config.workload(workload_id)
+        question = self._scenario(workload.scenario, goal)
+        return self._report(question, f"{workload.name} ({workload.key})", workload.expected_outcome)
+
+    def troubleshoot(self, symptom: str) -> str:
+        """The cause of a symptom and what helps: cannot fit, high cost, low performance, no GPU, out of memory."""
+        trouble = trouble_of(symptom)
+        lines = [trouble.title, f"Cause: {trouble.cause}", "Solutions:", *(f"  - {s}" for s in trouble.solutions)]
+        return "\n".join(wrapped(line, WIDTH) for line in lines)
+
+    def _scenario(self, scenario: Scenario, goal: Goal | str | None) -> Question:
+        s = scenario
+        return self.question(
+            s.current_instance,
+            s.current_gpu_count,
+            s.workload_type,
+            s.model_size,
+            s.monthly_hours,
+            s.use_spot,
+            s.precision,
+            goal or s.goal,
+        )
+
+    def _report(self, question: Question, title: str, expected: str) -> MigrationReport:
+        answer = analysis(self.config, question)
+        truth = true_today(answer) if self._true_today else ()
+        return migration_report(answer, title, expected, self.config.notes, truth)
+
+
+def title_of(question: Question) -> str:
+    """A question in one line."""
+    q = question
+    return f"{q.today.label}, {q.work.title} of a {q.size.name} model, {q.precision.name}"
+
+
+def workload_lines(analyzer: AWSGPUMigrationAnalyzer) -> list[str]:
+    """Workloads and sets, as they are listed."""
+    config = analyzer.config
+    lines = ["Available workloads:"]
+    for workload in config.workloads.values():
+        lines.append(f"  {workload.key}{' (example)' if workload.custom else ''}")
+        lines += wrapped(f"      {workload.name}", WIDTH).splitlines()
+    lines += ["", "Workload sets:"]
+    for name, ids in config.sets.items():
+        lines += wrapped(f"  {name}: {', '.join(ids)}", WIDTH).splitlines()
+    return lines
+
+
+def set_lines(name: str, ids: Sequence[str], reports: Sequence[MigrationReport]) -> list[str]:
+    """One line for each report of a set."""
+    lines = [f"SUMMARY of {name}"]
+    for workload_id, report in zip(ids, reports, strict=True):
+        option = report.data["recommendation"]["option"]
+        if option is None:
+            lines.append(f"  {workload_id}: CANNOT FIT MODEL")
+        else:
+            change = f"saves {usd(option['monthly_saving_usd'])}/month, {option['performance_ratio']:.2f}x speed"
+            lines.append(f"  {workload_id}: {option['gpu_count']}x {option['instance']}, {change}")
+    return lines
+
+
+def whole_number(name: str, value: object, most: int) -> int:
+    """A count of things."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 1 <= value <= most or value != int(value):
+        raise UsageError(f"{name} cannot be this", found=value, expected=f"a whole number from 1 to {most}")
+    return int(value)
+
+
+def hours(name: str, value: object) -> float:
+    """Hours of a month."""
+    most = schema.HOURS_OF_A_LONG_MONTH
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most or math.isnan(value):
+        raise UsageError(f"{name} cannot be this", found=value, expected=f"a number above 0, up to {most}")
+    return value
+
+
+def true_or_false(name: str, value: object) -> bool:
+    """A flag."""
+    if not isinstance(value, bool):
+        raise UsageError(f"{name} cannot be this", found=value, expected="True or False")
+    return value

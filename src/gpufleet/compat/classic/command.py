@@ -1,0 +1,81 @@
+"""`python3 gpu_migration_analyzer.py`: reports of workloads and sets from a command line."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Sequence
+
+from gpufleet.compat.classic.analyzer import AWSGPUMigrationAnalyzer
+from gpufleet.compat.classic.names import Goal
+from gpufleet.compat.classic.report import MigrationReport
+from gpufleet.errors import GpufleetError
+from gpufleet.report.text import printable
+
+DEFAULT_SET = "basic_demos"
+CLOSED_PIPE = 141
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer a command line; a mistake of the user is one message and an exit code."""
+    return answered(lambda: run(parser().parse_args(arguments)))
+
+
+def answered(work: object) -> int:
+    """The exit code of `work`, whose errors for users are printed in one line."""
+    try:
+        work()  # type: ignore[operator]
+        sys.stdout.flush()
+    except GpufleetError as error:
+        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
+        return error.exit_code
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of the command line."""
+    found = argparse.ArgumentParser(
+        prog="gpu_migration_analyzer.py",
+        description=f"Where GPU workloads on AWS could move. Without arguments: the set {DEFAULT_SET}.",
+    )
+    found.add_argument("workloads", nargs="*", metavar="WORKLOAD", help="ids of workloads; --list names them")
+    found.add_argument("--set", dest="set_name", metavar="NAME", help="a workload set")
+    found.add_argument("--list", action="store_true", help="list workloads and sets")
+    found.add_argument("--goal", choices=[goal.value for goal in Goal], help="what the options are ranked by")
+    found.add_argument("--json", action="store_true", help="the figures as JSON")
+    found.add_argument("--config-dir", metavar="DIR", help="JSON files of your own, laid over the shipped ones")
+    found.add_argument("--no-true-today", action="store_true", help="leave out what catalog and model say")
+    found.add_argument("--troubleshoot", metavar="SYMPTOM", help="such as 'CUDA out of memory'")
+    return found
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Print what was asked for."""
+    analyzer = AWSGPUMigrationAnalyzer(asked.config_dir, true_today=not asked.no_true_today)
+    if asked.troubleshoot is not None:
+        print(analyzer.troubleshoot(asked.troubleshoot))
+    elif asked.list:
+        analyzer.list_available_workloads()
+    elif asked.json or asked.goal:
+        print_reports(reports(analyzer, asked), asked.json)
+    elif asked.workloads:
+        for workload_id in asked.workloads:
+            analyzer.run_workload_by_id(workload_id)
+    else:
+        analyzer.run_workload_set(asked.set_name or DEFAULT_SET)
+
+
+def reports(analyzer: AWSGPUMigrationAnalyzer, asked: argparse.Namespace) -> list[MigrationReport]:
+    """The reports of the named workloads, or of the set."""
+    ids = asked.workloads or analyzer.config.set_of(asked.set_name or DEFAULT_SET)
+    return [analyzer.report_of(workload_id, asked.goal) for workload_id in ids]
+
+
+def print_reports(found: Sequence[MigrationReport], as_json: bool) -> None:
+    """One after the other, or as one JSON list."""
+    print(json.dumps([report.data for report in found], indent=2) if as_json else "\n".join(found))

@@ -1,0 +1,193 @@
+"""What catalog and model say of the setups of a classic report: the GPUs sold today, their price, fit and speed."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpufleet.api import ServeRequest, estimate, plan_serve
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.query import OfferFilter, known_gpu, matching_offers
+from gpufleet.compat.classic.analysis import Analysis
+from gpufleet.compat.classic.arithmetic import Setup
+from gpufleet.compat.classic.differences import differences
+from gpufleet.compat.classic.names import WorkloadType
+from gpufleet.compat.classic.options import Question
+from gpufleet.compat.classic.records import GpuInstance, SizeClass
+from gpufleet.compat.rules_today.stand_ins import model_of, said
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import GpufleetError
+from gpufleet.results.base import Figure
+from gpufleet.units import GIGA
+
+CLOUD, CLOUD_TITLE, ENGINE_TITLE = "aws", "AWS", "vLLM"
+INPUT_TOKENS, OUTPUT_TOKENS, RATE_PER_S = 1000, 200, 1.0
+ADAM_BYTES_PER_PARAMETER = 16
+
+
+@dataclass(frozen=True)
+class Rental:
+    """Machines that are sold with a setup's GPUs, and what they cost."""
+
+    offer: Offer
+    machine: Instance
+    machines: int
+
+    @property
+    def usd_per_hour(self) -> float:
+        """All machines together."""
+        return self.machines * self.offer.price_per_instance_usd_per_hour
+
+    @property
+    def label(self) -> str:
+        """How it is said: '1x p5.4xlarge'."""
+        return f"{self.machines}x {self.machine.name}"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one setup costs a month and gives at most; None is unknown."""
+
+    line: str
+    month_usd: float | None = None
+    tokens_per_s: float | None = None
+
+
+def comparison(answer: Analysis) -> list[str]:
+    """Assumptions, both setups, the cheapest machines for the same load, and where the seed's figures differ."""
+    question, tables = answer.question, load_catalog()
+    best = answer.recommended
+    setups = {"Today": question.today}
+    if best is not None and not best.is_today:
+        setups["Recommended"] = best.setup
+    arch = architecture_of(question.size)
+    findings = [finding(tables, question, arch, word, setup) for word, setup in setups.items()]
+    lines = [assumptions(question, arch), *(f.line for f in findings), *conclusion(*findings)]
+    serves = question.work is WorkloadType.INFERENCE
+    lines.append(cheapest(question, arch) if serves else "The speed of training is not predicted yet.")
+    rows = {s.instance.key: s.instance for s in setups.values()}
+    gpus = {key: accelerator_of(tables, row) for key, row in rows.items()}
+    return lines + differences(tables, question, list(rows.values()), gpus)
+
+
+def conclusion(today: Finding, option: Finding | None = None) -> list[str]:
+    """What the recommended move would do by catalog and model, where they know."""
+    if option is None:
+        return []
+    known = []
+    if today.month_usd and option.month_usd:
+        known.append(f"{option.month_usd / today.month_usd:.0%} of today's price")
+    if today.tokens_per_s and option.tokens_per_s:
+        known.append(f"{option.tokens_per_s / today.tokens_per_s:.0%} of today's tokens/s")
+    return [f"So by catalog and model the move means {' and '.join(known)}."] if known else []
+
+
+def architecture_of(size: SizeClass) -> Architecture:
+    """The real model that stands for a size class: the one that its row names, else the nearest in parameters."""
+    return model_of(size.catalog_model or None, size.parameter_count_billion * GIGA).architecture
+
+
+def accelerator_of(tables: Catalog, instance: GpuInstance) -> Accelerator | None:
+    """The GPU of a row in the catalog, with or without its vendor's name; None where it is not there."""
+    _, _, bare = instance.gpu_type.partition(" ")
+    found = known_gpu(tables, instance.gpu_type) or (known_gpu(tables, bare) if bare else None)
+    return None if found is None else found.accelerator
+
+
+def assumptions(question: Question, arch: Architecture) -> str:
+    """Which model, lengths and rate the lines below rest on."""
+    size = question.size
+    model = f"{said(arch)} stands for {size.name} ({size.parameter_count_billion:g}B)"
+    if question.work is not WorkloadType.INFERENCE:
+        return f"Assumed: {model}; mixed-precision Adam, {ADAM_BYTES_PER_PARAMETER} bytes per parameter."
+    lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {RATE_PER_S:g} request/s"
+    return f"Assumed: {model}, {question.precision.name} weights, {ENGINE_TITLE}, {lengths}."
+
+
+def finding(tables: Catalog, question: Question, arch: Architecture, word: str, setup: Setup) -> Finding:
+    """What one setup costs and does."""
+    gpu = accelerator_of(tables, setup.instance)
+    if gpu is None:
+        return Finding(f"{word}, {setup.label}: the catalog has no {setup.instance.gpu_type}.")
+    rented = rental(tables, setup, gpu)
+    month_usd = rented.usd_per_hour * setup.monthly_hours if rented else None
+    start = f"{word}, {setup.gpu_count}x {gpu.name}: {price(rented, setup)}"
+    if question.work is not WorkloadType.INFERENCE:
+        return Finding(f"{start}; {training_memory(question, setup, gpu)}", month_usd)
+    try:
+        rate = serving_rate(question, arch, setup, gpu)
+    except GpufleetError as error:
+        return Finding(f"{start}; {error}", month_usd)
+    speed = f"fits; up to {rate.value:,.0f} tokens/s ({rate.low:,.0f} to {rate.high:,.0f}, {rate.grade})."
+    return Finding(f"{start}; {speed}", month_usd, rate.value)
+
+
+def price(rented: Rental | None, setup: Setup) -> str:
+    """The cheapest way to rent a setup's GPUs on AWS today."""
+    if rented is None:
+        return f"no {'spot ' if setup.use_spot else ''}price known on {CLOUD_TITLE}"
+    offer, hours = rented.offer, setup.monthly_hours
+    kind = f"{offer.price_kind.value.replace('_', ' ')}, {offer.basis.value}"
+    return (
+        f"{rented.label} in {offer.region} at ${rented.usd_per_hour:,.2f}/h ({kind} {offer.as_of}), "
+        f"${rented.usd_per_hour * hours:,.0f} for {hours:g} hours"
+    )
+
+
+def rental(tables: Catalog, setup: Setup, gpu: Accelerator) -> Rental | None:
+    """The cheapest machines with these GPUs, in one machine where any is large enough; fewer machines where equal."""
+    kind = PriceKind.SPOT if setup.use_spot else PriceKind.ON_DEMAND
+    wanted = OfferFilter(clouds={CLOUD}, accelerators={gpu.name}, price_kinds={kind})
+    offers = [(o, tables.instance_of(o)) for o in matching_offers(tables, wanted)]
+    largest = max((machine.gpu_count for _, machine in offers), default=0)
+    enough = [(o, m) for o, m in offers if m.gpu_count >= min(setup.gpu_count, largest)]
+    rentals = [Rental(o, m, math.ceil(setup.gpu_count / m.gpu_count)) for o, m in enough]
+    return min(rentals, key=lambda r: (r.usd_per_hour, r.machines, r.offer.region), default=None)
+
+
+def serving_rate(question: Question, arch: Architecture, setup: Setup, gpu: Accelerator) -> Figure:
+    """Output tokens a second when the queue never empties."""
+    return estimate(
+        arch,
+        (gpu.name, setup.gpu_count),
+        input_tokens=INPUT_TOKENS,
+        output_tokens=OUTPUT_TOKENS,
+        full_queue=True,
+        precision=question.precision.key.casefold(),
+    ).output_tokens_per_s
+
+
+def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
+    """What weights, gradients and optimizer states of mixed-precision Adam take, against the memory there is.
+
+    16 bytes per parameter: 2 + 2 for weights and gradients in 16 bits, 4 + 4 + 4 for a 32-bit copy and two moments.
+    Source: Rajbhandari et al. 2020, ZeRO, section 3.1 (arXiv:1910.02054).
+    """
+    needed_gb = question.size.parameter_count_billion * ADAM_BYTES_PER_PARAMETER
+    there_gb = setup.gpu_count * gpu.memory_bytes / GIGA
+    fits = "held, before activations" if needed_gb < there_gb else "does not fit without adapters or offloading"
+    return f"{question.work.title} state is {needed_gb:,.0f} GB, {there_gb:,.0f} GB are there: {fits}."
+
+
+def cheapest(question: Question, arch: Architecture) -> str:
+    """The cheapest machines on AWS that serve the assumed load."""
+    pricing = ("spot",) if question.today.use_spot else None
+    request = ServeRequest(
+        arch, RATE_PER_S, INPUT_TOKENS, OUTPUT_TOKENS,
+        clouds=[CLOUD], pricing=pricing, precision=[question.precision.key.casefold()],
+    )  # fmt: skip
+    try:
+        plan = plan_serve(request)
+    except GpufleetError as error:
+        return f"Cheapest on {CLOUD_TITLE}: {error}"
+    if not plan.is_feasible:
+        return f"Cheapest on {CLOUD_TITLE}: nothing there holds and serves it."
+    best = plan.answer
+    month = best.usd_per_hour * question.today.monthly_hours
+    return (
+        f"Cheapest on {CLOUD_TITLE} for that load: {best.instance_count}x {best.instance} ({best.gpu}), {best.region}, "
+        f"${best.usd_per_hour:,.2f}/h, ${month:,.0f} for {question.today.monthly_hours:g} hours."
+    )

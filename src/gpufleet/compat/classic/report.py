@@ -1,0 +1,305 @@
+"""A migration report: text that prints within 80 columns, and the same figures as data."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from gpufleet.compat.classic.analysis import Analysis
+from gpufleet.compat.classic.arithmetic import Setup
+from gpufleet.compat.classic.judgement import Judgement
+from gpufleet.compat.classic.names import Goal
+from gpufleet.compat.classic.options import Option
+from gpufleet.report.page import Column, Table
+from gpufleet.report.text import table_as_text, wrapped
+
+WIDTH, SHOWN_OPTIONS, INDENT = 80, 8, "  "
+CANNOT_FIT = "CANNOT FIT MODEL"
+Section = tuple[str, Sequence[str]]
+
+
+class MigrationReport(str):
+    """The text of a report, which prints as it is; `data` holds its figures, `to_json()` writes them."""
+
+    data: dict[str, Any]
+
+    def __new__(cls, text: str, data: dict[str, Any]) -> MigrationReport:
+        """A text with the figures behind it."""
+        report = super().__new__(cls, text)
+        report.data = data
+        return report
+
+    def to_json(self) -> str:
+        """The figures as JSON."""
+        return json.dumps(self.data, indent=2, ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        return f"<MigrationReport: {self.data['recommendation']['summary']}>"
+
+
+def migration_report(
+    a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]
+) -> MigrationReport:
+    """The report of an analysis; `true` are the lines of what is true today."""
+    return MigrationReport(report_text(a, title, expected, notes, true), report_data(a, title, expected, notes, true))
+
+
+def usd(amount: float) -> str:
+    """USD without cents.
+
+    >>> usd(-33480.4)
+    '-$33,480'
+    """
+    return f"{'-' if round(amount) < 0 else ''}${abs(amount):,.0f}"
+
+
+def report_text(a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]) -> str:
+    """The whole report within 80 columns."""
+    sections = [section for section in _sections(a, expected, notes, true) if section[1]]
+    bodies = ["\n".join([heading, *lines]) for heading, lines in sections]
+    head = ["=" * WIDTH, wrapped(f"GPU MIGRATION REPORT: {title}", WIDTH), "=" * WIDTH]
+    return "\n".join(head) + "\n\n" + "\n\n".join(bodies) + "\n"
+
+
+def _sections(a: Analysis, expected: str, notes: Sequence[str], true: Sequence[str]) -> Iterator[Section]:
+    yield "CURRENT SETUP", list(_current(a))
+    if a.remedies:
+        yield CANNOT_FIT, list(_cannot_fit(a))
+    yield "BEST OPTION BY GOAL", list(_best(a))
+    yield f"OPTIONS, ranked by {a.question.goal.value}", _table(a)
+    yield "RECOMMENDATION", list(_recommendation(a, expected))
+    for trouble in a.troubles:
+        if trouble.key != "cannot_fit":
+            yield trouble.title.upper(), [*_bullets([f"Cause: {trouble.cause}.", *trouble.solutions])]
+    yield "TIPS", list(_bullets(a.tips))
+    yield "NOTES", list(_bullets(notes))
+    yield "TRUE TODAY (catalog and model, not the arithmetic above)", list(_bullets(true))
+
+
+def _pairs(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Names and values in two columns."""
+    width = max(len(name) for name, _ in rows)
+    for name, value in rows:
+        lines = wrapped(value, WIDTH - len(INDENT) - width - 2).splitlines()
+        yield f"{INDENT}{name:<{width}}  {lines[0]}"
+        yield from (" " * (len(INDENT) + width + 2) + line for line in lines[1:])
+
+
+def _bullets(texts: Sequence[str]) -> Iterator[str]:
+    for text in texts:
+        first, *rest = wrapped(text, WIDTH - 4).splitlines()
+        yield f"{INDENT}- {first}"
+        yield from (f"{INDENT}  {line}" for line in rest)
+
+
+def _current(a: Analysis) -> Iterator[str]:
+    q, today = a.question, a.question.today
+    instance = today.instance
+    other, price = ("on demand", today.on_demand_usd) if today.use_spot else ("on spot", today.spot_usd)
+    fits = "fits" if q.fits_today else CANNOT_FIT
+    yield from _pairs(
+        [
+            ("GPUs", f"{today.label}: {instance.gpu_type}, {instance.gpu_memory_gb:g} GB each"),
+            ("Workload", f"{q.work.title}, {q.size.name} ({q.size.parameter_count_billion:g}B), {q.precision.name}"),
+            ("Price", _price(today)),
+            ("Monthly cost", f"{usd(today.monthly_usd)} {_bought(today)} ({usd(price)} {other})"),
+            ("Memory needed", _memory(a)),
+            ("Memory available", f"{today.memory_gb:,g} GB ({q.needed_gb / today.memory_gb:.0%} used): {fits}"),
+            ("Sold as", _sold_as(today)),
+        ]
+    )
+
+
+def _price(setup: Setup) -> str:
+    rate = setup.instance.spot_cost_per_hour if setup.use_spot else setup.instance.on_demand_cost_per_hour
+    return f"${rate:,.2f} per GPU and hour {_bought(setup)} x {setup.gpu_count} x {setup.monthly_hours:g} hours"
+
+
+def _bought(setup: Setup) -> str:
+    return "on spot" if setup.use_spot else "on demand"
+
+
+def _memory(a: Analysis) -> str:
+    q = a.question
+    size, bytes_each = q.size.parameter_count_billion, q.precision.bytes_per_parameter
+    factor = q.needed_gb / (size * bytes_each)
+    return f"{q.needed_gb:,g} GB = {size:g}B parameters x {bytes_each:g} bytes x {factor:.3g} ({q.work.title})"
+
+
+def _sold_as(setup: Setup) -> str:
+    """The per-instance truth beside the price per GPU."""
+    instance = setup.instance
+    name = instance.stands_for or instance.key
+    if instance.gpus_per_instance == 1:
+        return f"{setup.machines}x {name} with one GPU each"
+    rate = instance.spot_cost_per_hour if setup.use_spot else instance.on_demand_cost_per_hour
+    whole = usd(setup.machines * rate * setup.monthly_hours)
+    return (
+        f"{setup.machines}x {name}, whole, {instance.gpus_per_instance} GPUs each: {whole} a month if the printed "
+        "price is that of a whole instance"
+    )
+
+
+def _cannot_fit(a: Analysis) -> Iterator[str]:
+    q = a.question
+    short = q.needed_gb - q.today.memory_gb
+    yield from _bullets(
+        [
+            f"{q.size.name} in {q.precision.name} needs {q.needed_gb:,g} GB; {q.today.label} have "
+            f"{q.today.memory_gb:,g} GB: short by {short:,g} GB. Solutions:"
+        ]
+    )
+    for remedy in a.remedies:
+        yield from (INDENT + line for line in _bullets([remedy.text]))
+
+
+def _best(a: Analysis) -> Iterator[str]:
+    if not a.best:
+        yield from _bullets(["No instance of the configuration holds the model on up to 64 GPUs."])
+        return
+    rows = []
+    for goal, best in a.best.items():
+        mark = " (asked)" if goal is a.question.goal else ""
+        rows.append((f"{goal.value}{mark}", _one_line(best)))
+    yield from _pairs(rows)
+
+
+def _one_line(o: Option) -> str:
+    stay = "stay with " if o.is_today else ""
+    return (
+        f"{stay}{o.setup.label}: {usd(o.setup.monthly_usd)} a month, {_saving(o)}, "
+        f"{o.speed_ratio:.2f}x speed, risk {o.risk.level.title}"
+    )
+
+
+def _saving(o: Option) -> str:
+    if o.is_today:
+        return "as today"
+    word = "costs" if o.saving_usd < 0 else "saves"
+    more = " more" if o.saving_usd < 0 else ""
+    return f"{word} {usd(abs(o.saving_usd))} ({abs(o.saving_percent):.1f}%){more}"
+
+
+COLUMNS = (
+    Column("option", "Option"),
+    Column("on_demand", "On demand", usd, "right"),
+    Column("spot", "Spot", usd, "right"),
+    Column("saving", "Saves", usd, "right"),
+    Column("percent", "%", lambda x: f"{x:.1f}", "right", priority=2),
+    Column("speed", "Speed", lambda x: f"{x:.2f}x", "right"),
+    Column("risk", "Risk"),
+    Column("complexity", "Effort", priority=1),
+)
+
+
+def _table(a: Analysis) -> list[str]:
+    rows = [
+        {
+            "option": o.setup.label + (" today" if o.is_today else ""),
+            "on_demand": o.setup.on_demand_usd,
+            "spot": o.setup.spot_usd,
+            "saving": o.saving_usd,
+            "percent": o.saving_percent,
+            "speed": o.speed_ratio,
+            "risk": o.risk.level.title,
+            "complexity": o.complexity.level.title,
+        }
+        for o in a.ranked
+    ]
+    if not rows:
+        return []
+    bought, left = _bought(a.question.today), len(rows) - SHOWN_OPTIONS
+    more = f" {left} more in --json." if left > 0 else ""
+    notes = [f"USD a month; 'Saves' is against today, both {bought}; 'Speed' is computed, today = 1.{more}"]
+    return table_as_text(Table(COLUMNS, rows[:SHOWN_OPTIONS], notes=notes, chosen=0), WIDTH).splitlines()
+
+
+def _recommendation(a: Analysis, expected: str) -> Iterator[str]:
+    yield from _bullets([_summary(a), *_reasons(a)])
+    if expected:
+        yield from _bullets([f"Expected of this scenario: {expected}."])
+
+
+def _summary(a: Analysis) -> str:
+    best, q = a.recommended, a.question
+    if best is None:
+        return f"{CANNOT_FIT}: no instance of the configuration holds it; use less precision or a smaller model."
+    if best.is_today:
+        return f"Stay with {q.today.label}: by {q.goal.value}, nothing in the configuration is better."
+    spot = f"; {usd(best.setup.spot_usd)} on spot" if not best.setup.use_spot else ""
+    return (
+        f"Move from {q.today.label} to {best.setup.label} ({best.setup.instance.gpu_type}): "
+        f"{usd(best.setup.monthly_usd)} a month {_bought(best.setup)}{spot}; {_saving(best)}; "
+        f"{best.speed_ratio:.2f}x today's computed speed."
+    )
+
+
+def _reasons(a: Analysis) -> Iterator[str]:
+    best, other = a.recommended, a.as_fast_for_least
+    if best is None:
+        return
+    yield f"Risk {best.risk.level.title}: {'; '.join(best.risk.reasons)}."
+    yield f"Migration complexity {best.complexity.level.title}: {'; '.join(best.complexity.reasons)}."
+    if best.setup.instance.gpus_per_instance > 1:
+        yield f"Sold as {_sold_as(best.setup)}."
+    if other is not None and other.setup != best.setup and not other.is_today:
+        yield f"At least as fast as today for least: {_one_line(other)}."
+
+
+def report_data(a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]) -> dict[str, Any]:
+    """Everything that the report says, as plain data."""
+    q, best = a.question, a.recommended
+    return {
+        "title": title,
+        "workload_type": q.work.value,
+        "model_size": q.size.key,
+        "parameter_count_billion": q.size.parameter_count_billion,
+        "precision": q.precision.key,
+        "goal": q.goal.value,
+        "current": {**_setup_data(q.today), "fits": q.fits_today},
+        "memory_needed_gb": q.needed_gb,
+        "memory_available_gb": q.today.memory_gb,
+        "cannot_fit_model": not q.fits_today,
+        "solutions": [remedy.text for remedy in a.remedies],
+        "best_by_goal": {goal.value: _option_data(a.best[goal]) for goal in Goal if goal in a.best},
+        "options": [_option_data(o) for o in a.ranked],
+        "recommendation": {"summary": _summary(a), "option": _option_data(best) if best else None},
+        "troubleshooting": [t._asdict() for t in a.troubles],
+        "expected_outcome": expected,
+        "tips": list(a.tips),
+        "notes": list(notes),
+        "true_today": list(true),
+    }
+
+
+def _setup_data(setup: Setup) -> dict[str, Any]:
+    return {
+        "instance": setup.instance.key,
+        "gpu_count": setup.gpu_count,
+        "gpu_type": setup.instance.gpu_type,
+        "monthly_hours": setup.monthly_hours,
+        "use_spot": setup.use_spot,
+        "monthly_cost_usd": setup.monthly_usd,
+        "monthly_cost_on_demand_usd": setup.on_demand_usd,
+        "monthly_cost_spot_usd": setup.spot_usd,
+        "memory_available_gb": setup.memory_gb,
+        "stands_for": setup.instance.stands_for,
+        "machines": setup.machines,
+    }
+
+
+def _option_data(o: Option) -> dict[str, Any]:
+    return {
+        **_setup_data(o.setup),
+        "is_today": o.is_today,
+        "monthly_saving_usd": o.saving_usd,
+        "saving_percent": o.saving_percent,
+        "performance_ratio": o.speed_ratio,
+        "risk": _judgement_data(o.risk),
+        "migration_complexity": _judgement_data(o.complexity),
+    }
+
+
+def _judgement_data(judgement: Judgement) -> dict[str, Any]:
+    return {"level": judgement.level.title, "reasons": list(judgement.reasons)}

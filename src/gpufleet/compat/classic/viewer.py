@@ -1,0 +1,239 @@
+"""`python3 config_viewer.py`: the state of each config, everything in them, the rules, what to run next."""
+
+from __future__ import annotations
+
+import argparse
+import shutil
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from gpufleet.compat.classic.command import answered
+from gpufleet.compat.classic.config import FOLDER_VARIABLE, Config, chosen_folder, load_config
+from gpufleet.compat.classic.fragments import FILES, files_of, is_shipped, read_fragment, shipped_folder
+from gpufleet.compat.classic.records import GpuInstance
+from gpufleet.compat.classic.report import usd
+from gpufleet.compat.classic.rules_settled import RULES
+from gpufleet.compat.classic.troubles import TROUBLES
+from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.report.page import Column, Table
+from gpufleet.report.text import table_as_text, wrapped
+from gpufleet.units import HOURS_PER_MONTH_SEEDS
+
+WIDTH = 80
+QUIT = ("q", "quit", "exit", "")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Answer a command line; a mistake of the user is one message and an exit code."""
+    return answered(lambda: run(parser().parse_args(arguments)))
+
+
+def parser() -> argparse.ArgumentParser:
+    """The words of the command line."""
+    found = argparse.ArgumentParser(prog="config_viewer.py", description="The configuration of the migration analyzer.")
+    found.add_argument("sections", nargs="*", metavar="SECTION", help=f"some of: {', '.join(SECTIONS)}")
+    found.add_argument("--config-dir", metavar="DIR", help="JSON files of your own, laid over the shipped ones")
+    found.add_argument("--copy", metavar="DIR", help="copy the shipped files to DIR, to be edited there")
+    found.add_argument("--plain", action="store_true", help="print everything, ask nothing")
+    return found
+
+
+def run(asked: argparse.Namespace) -> None:
+    """Copy, or show what was asked for; with a terminal and nothing asked for, ask what to show."""
+    if asked.copy is not None:
+        print("\n".join(copied(Path(asked.copy).expanduser())))
+        return
+    unknown = [name for name in asked.sections if name not in SECTIONS]
+    if unknown:
+        raise UnknownName("section", unknown[0], SECTIONS)
+    print("\n".join(status_lines(chosen_folder(asked.config_dir))))
+    config = load_config(asked.config_dir)
+    if asked.sections or asked.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
+        show(config, asked.sections or list(SECTIONS))
+    else:
+        converse(config)
+
+
+def show(config: Config, names: Sequence[str]) -> None:
+    """Print sections."""
+    for name in names:
+        print("\n" + "\n".join([name.upper(), *SECTIONS[name](config)]))
+
+
+def converse(config: Config) -> None:
+    """Ask which section to show until the user has enough."""
+    while True:
+        print("\nShow which? " + ", ".join(f"{i} {name}" for i, name in enumerate(SECTIONS, 1)) + "; q quits.")
+        try:
+            word = input("> ").strip().casefold()
+        except (EOFError, KeyboardInterrupt):
+            return
+        if word in QUIT:
+            return
+        by_number = {str(i): name for i, name in enumerate(SECTIONS, 1)}
+        name = by_number.get(word, word)
+        if name in SECTIONS:
+            show(config, [name])
+        else:
+            print(str(UnknownName("section", word, SECTIONS)))
+
+
+def copied(target: Path) -> list[str]:
+    """Copy the shipped files; what is there already is never overwritten."""
+    there = [name for name in FILES if (target / name).exists()]
+    if there:
+        raise UsageError(f"{target} has {', '.join(there)} already", hint="Nothing was copied; name another folder.")
+    try:
+        target.mkdir(parents=True, exist_ok=True)
+        for name in FILES:
+            shutil.copyfile(shipped_folder() / name, target / name)
+    except OSError as error:
+        raise UsageError(f"cannot copy to {target}: {error.strerror or error}") from error
+    return [
+        f"Copied {', '.join(FILES)} to {target}. Edit them there, and use them by any of:",
+        f"  AWSGPUMigrationAnalyzer(config_dir={str(target)!r})",
+        f"  python3 gpu_migration_analyzer.py --config-dir {target}",
+        f"  export {FOLDER_VARIABLE}={target}",
+        "Lines that you do not change may be deleted: the shipped ones stand in for them.",
+    ]
+
+
+def status_lines(folder: Path) -> Iterator[str]:
+    """Each file with its state."""
+    own = not is_shipped(folder)
+    yield f"CONFIGURATION: {folder}{', laid over the shipped files' if own else ' (shipped)'}"
+    if not folder.is_dir():
+        return
+    for path in files_of(folder) if own else [folder / name for name in FILES]:
+        yield from wrapped(f"  {path.name}: {status(path)}", WIDTH).splitlines()
+    if own:
+        yield from (f"  {name}: as shipped" for name in FILES if not (folder / name).exists())
+
+
+def status(path: Path) -> str:
+    """Whether a file can be read, and what is in it."""
+    try:
+        fragment = read_fragment(path)
+    except GpufleetError as error:
+        return f"INVALID: {error}"
+    parts = [f"{len(value.content)} {section}" for section, value in fragment.sections.items() if value.is_object]
+    return "; ".join([f"valid, {', '.join(parts) or 'empty'}", *fragment.notes])
+
+
+def instance_lines(config: Config) -> list[str]:
+    """All instances; a star marks rows with fields that the seed does not print."""
+    columns = (
+        Column("key", "Instance"),
+        Column("gpu", "GPU"),
+        Column("memory", "GB", lambda x: f"{x:g}", "right"),
+        Column("on_demand", "$/h", lambda x: f"{x:,.2f}", "right"),
+        Column("spot", "Spot", lambda x: f"{x:,.2f}", "right"),
+        Column("month", "Month / spot"),
+        Column("stands_for", "Stands for"),
+        Column("details", "Details", below=True),
+    )
+    month = HOURS_PER_MONTH_SEEDS
+    rows = [
+        {
+            "key": i.key + ("*" if i.filled_from_facts else ""),
+            "gpu": i.gpu_type.removeprefix("NVIDIA "),
+            "memory": i.gpu_memory_gb,
+            "on_demand": i.on_demand_cost_per_hour,
+            "spot": i.spot_cost_per_hour,
+            "month": f"{usd(i.on_demand_cost_per_hour * month)} / {usd(i.spot_cost_per_hour * month)}",
+            "stands_for": i.stands_for or "-",
+            "details": details(i),
+        }
+        for i in config.instances.values()
+    ]
+    notes = ["Per GPU; months of 720 hours. *: some fields are filled from facts, named in its filled_from_facts."]
+    return table_as_text(Table(columns, rows, notes=notes), WIDTH).splitlines()
+
+
+def details(i: GpuInstance) -> str:
+    """The fields of an instance that have no column."""
+    link = f"{i.interconnect_type} {i.interconnect_bandwidth_gbps:g} GB/s x {i.interconnect_multiplier:g}"
+    gpus = f"{i.gpus_per_instance} GPU{'s' * (i.gpus_per_instance > 1)}, {i.vcpus} vCPUs"
+    return f"{i.compute_tflops:,g} TFLOPS x {i.memory_bandwidth_factor:g}, {link}, {gpus}"
+
+
+def size_lines(config: Config) -> list[str]:
+    """Model sizes."""
+    lines = []
+    for size in config.sizes.values():
+        head = f"  ModelSize.{size.key.upper()}: {size.name}, {size.parameter_count_billion:g}B ({size.description})"
+        multiplier = size.memory_overhead_multiplier
+        own = "" if multiplier is None else f"; training x {multiplier:g}"
+        model = f"; today's model: {size.catalog_model}" if size.catalog_model else ""
+        examples = f"; such as {', '.join(size.examples)}" if size.examples else ""
+        lines += wrapped(head + own + model + examples, WIDTH).splitlines()
+    return lines
+
+
+def precision_lines(config: Config) -> list[str]:
+    """Precisions and overheads."""
+    lines = [
+        f"  {p.name}: {p.bytes_per_parameter:g} bytes/parameter ({p.description})" for p in config.precisions.values()
+    ]
+    factors = ", ".join(f"{kind} x {factor:g}" for kind, factor in config.overheads.items())
+    return [*lines, f"  Overhead: {factors}"]
+
+
+def workload_lines(config: Config) -> list[str]:
+    """Workload scenarios."""
+    lines = []
+    for w in config.workloads.values():
+        s = w.scenario
+        question = f"{s.current_gpu_count}x {s.current_instance}, {s.workload_type}, {s.model_size}, {s.precision}"
+        hours = f"{s.monthly_hours:g} hours{' on spot' if s.use_spot else ''}"
+        lines.append(f"  {w.key}{' (example)' if w.custom else ''}")
+        lines += wrapped(f"      {w.name}: {question}, {hours}", WIDTH).splitlines()
+        lines += wrapped(f"      Expected: {w.expected_outcome or '-'}", WIDTH).splitlines()
+    return lines
+
+
+def set_lines(config: Config) -> list[str]:
+    """Workload sets."""
+    lines = (f"  {name} ({len(ids)} scenarios): {', '.join(ids)}" for name, ids in config.sets.items())
+    return [part for line in lines for part in wrapped(line, WIDTH).splitlines()]
+
+
+def rule_lines(_config: Config) -> list[str]:
+    """The rules that the seeds leave open."""
+    return [part for r in RULES for part in wrapped(f"  {r.about}: {r.rule}", WIDTH).splitlines()]
+
+
+def trouble_lines(_config: Config) -> list[str]:
+    """Symptoms that the analyzer answers."""
+    lines = []
+    for t in TROUBLES:
+        lines.append(f"  {t.title}")
+        lines += wrapped(f"      Cause: {t.cause}", WIDTH).splitlines()
+        lines += [part for s in t.solutions for part in wrapped(f"      - {s}", WIDTH).splitlines()]
+    return lines
+
+
+def next_lines(config: Config) -> list[str]:
+    """What to run next."""
+    workload, chosen = next(iter(config.workloads), "WORKLOAD"), next(iter(config.sets), "SET")
+    return [
+        "  python3 gpu_migration_analyzer.py                     the set basic_demos",
+        f"  python3 gpu_migration_analyzer.py {workload}",
+        f"  python3 gpu_migration_analyzer.py --set {chosen}",
+        "  python3 gpu_migration_analyzer.py --troubleshoot 'CUDA out of memory'",
+        "  python3 config_viewer.py --copy my_config             then edit, and",
+        "  python3 gpu_migration_analyzer.py --config-dir my_config",
+    ]
+
+
+SECTIONS: dict[str, Callable[[Config], list[str]]] = {
+    "instances": instance_lines,
+    "sizes": size_lines,
+    "precisions": precision_lines,
+    "workloads": workload_lines,
+    "sets": set_lines,
+    "rules": rule_lines,
+    "troubles": trouble_lines,
+    "next": next_lines,
+}

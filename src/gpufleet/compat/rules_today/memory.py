@@ -1,0 +1,137 @@
+"""Memory: the seeds' formula beside the bytes that `gpufleet fit` counts for a real model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from gpufleet.api import fit
+from gpufleet.compat.rules.gpus import precision_bytes, size_category
+from gpufleet.compat.rules.memory import calculate_memory_requirements, guessed_shape
+from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given, scaled
+from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of
+from gpufleet.results.base import Figure
+from gpufleet.results.fit import FitResult
+from gpufleet.units import GIB
+
+UNIT = "GiB"
+DEFAULT_GPU = "A100-80GB"
+ADAM_MOMENTS = 2
+SOURCE = "GPU Infrastructure & Computational Requirements, 'GPU Memory Hierarchy and Bandwidth'"
+NOT_MODELLED = "not modelled yet"
+ENGINE_PARTS = ("graphs", "context, libraries, buffers")
+
+
+@dataclass(frozen=True)
+class MemoryQuestion:
+    """What the seeds' calculator is asked; the defaults are its own example of inference."""
+
+    parameters: float = 7e9
+    precision: str = "fp16"
+    batch: int = 4
+    tokens: int = 2048
+    training: bool = False
+    model: str | None = None
+    gpu: str = DEFAULT_GPU
+
+    def rule(self) -> dict[str, float]:
+        """The seed's figures."""
+        size = precision_bytes(self.precision)
+        return calculate_memory_requirements(round(self.parameters), size, self.batch, self.tokens, self.training)
+
+    def fit_on(self, gpu: str, stand_in: StandIn) -> FitResult:
+        """Our figures on one GPU of a kind."""
+        return fit(stand_in.asked, f"{gpu}:1", self.tokens, precision=self.precision, batch=self.batch)
+
+
+TRAINING_EXAMPLE = MemoryQuestion(precision="fp32", batch=2, training=True)
+
+
+def memory_answer(q: MemoryQuestion) -> RuleAnswer:
+    """The seeds' memory rule and ours, part by part."""
+    size_b, rule, stand_in = billions(q.parameters), q.rule(), model_of(q.model, q.parameters)
+    rows = training_rows(q, rule, stand_in) if q.training else inference_rows(q, rule, stand_in)
+    kind, category = "training" if q.training else "inference", size_category(size_b)
+    usual = TRAINING_EXAMPLE if q.training else MemoryQuestion()
+    return RuleAnswer(
+        rule="memory",
+        question=f"Memory for {kind}: {size_b:,.3g}B in {q.precision}, {q.batch} x {q.tokens:,} tokens.",
+        source=SOURCE,
+        inputs=[
+            given("parameters", f"{size_b:,.3g}B", q.parameters != usual.parameters),
+            given("precision", q.precision, q.precision != usual.precision),
+            given("batch", q.batch, q.batch != usual.batch),
+            given("sequence", f"{q.tokens:,}", q.tokens != usual.tokens),
+        ],
+        tables=[RuleTable(title="part", rows=rows)],
+        differences=training_differences(q) if q.training else inference_differences(q, stand_in),
+        notes=[stand_in.note, f"Size class by the seeds: {category.name} ({category.memory_fp16} in FP16)."],
+    )
+
+
+def inference_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:
+    """Weights, cache, activations and the engine's own memory."""
+    result = q.fit_on(q.gpu, stand_in)
+    parts = {part.name: scaled(part.size, GIB, UNIT) for part in result.parts}
+    refusal = result.refusal or ""
+    kv = next((size for name, size in parts.items() if name.startswith("KV cache")), None)
+    total = None if result.total_bytes is None else scaled(result.total_bytes, GIB, UNIT)
+    return [
+        row("model weights", rule["model_weights_gb"], parts.get("weights"), refusal),
+        row("activations", rule["activations_gb"], parts.get("activations")),
+        row("gradients", rule["gradients_gb"]),
+        row("optimizer states", rule["optimizer_states_gb"]),
+        row("KV cache", rule["kv_cache_gb"], kv),
+        *(row(name, None, parts.get(name)) for name in ENGINE_PARTS if name in parts),
+        row("total", rule["total_gb"], total),
+        row("recommended GPU memory", rule["recommended_gpu_memory_gb"], None, smallest_single_gpu(q, stand_in)),
+    ]
+
+
+def training_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:
+    """What is counted exactly, parameter by parameter; the rest is said to be unknown."""
+    copy_gib = stand_in.parameters * precision_bytes(q.precision) / GIB
+    return [
+        row("model weights", rule["model_weights_gb"], exact(copy_gib, UNIT)),
+        row("activations", rule["activations_gb"], None, NOT_MODELLED),
+        row("gradients", rule["gradients_gb"], exact(copy_gib, UNIT)),
+        row("optimizer states", rule["optimizer_states_gb"], exact(ADAM_MOMENTS * copy_gib, UNIT)),
+        row("KV cache", rule["kv_cache_gb"], exact(0.0, UNIT), "training keeps none"),
+        row("total", rule["total_gb"], None, f"above {(2 + ADAM_MOMENTS) * copy_gib:,.1f} GiB, by the activations"),
+        row("recommended GPU memory", rule["recommended_gpu_memory_gb"], None, NOT_MODELLED),
+    ]
+
+
+def row(name: str, seed: float | None, ours: Figure | None = None, said: str = "") -> RuleRow:
+    """One part in GiB."""
+    return RuleRow(name=name, unit=UNIT, seed=seed, ours=ours, ours_text=said)
+
+
+def smallest_single_gpu(q: MemoryQuestion, stand_in: StandIn) -> str:
+    """The first GPU, by memory, that holds all of it by our own count."""
+    for gpu in SINGLE_GPUS:
+        result = q.fit_on(gpu, stand_in)
+        if result.fits:
+            return f"one {gpu} ({result.device_bytes / GIB:.0f} GiB)"
+    return "no single GPU: see 'gpufleet rules gpus'"
+
+
+def inference_differences(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
+    """Activations, cache and the engine."""
+    shape = guessed_shape(q.parameters)
+    times = 4 * q.batch * q.tokens / 2048
+    return [
+        f"Activations: the seed takes {times:,.3g} times the weights (4 x batch x tokens / 2048), as if every token's "
+        "stayed; an engine frees them layer by layer.",
+        f"KV cache: the seed guesses {shape.num_layers:.0f} layers of width {shape.hidden_dim:,.0f} from the parameter "
+        f"count; ours reads {stand_in.architecture.num_layers} layers and their KV heads from the model.",
+        "The seed knows no engine: graphs, libraries and buffers are its 20 % of everything.",
+    ]
+
+
+def training_differences(q: MemoryQuestion) -> list[str]:
+    """What training keeps."""
+    return [
+        "Weights, gradients and Adam's two moments are counted alike; the parameters here are exact.",
+        "The seed adds a KV cache, which training does not keep, and activations that no recomputation lowers.",
+        f"Another seed multiplies the weights by 6 ({6 * q.rule()['model_weights_gb']:,.0f} GiB here), a third by 1.5.",
+    ]

@@ -1,0 +1,82 @@
+"""A rule's answer as a page: the seed's figure and ours side by side, then why they differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable
+from gpufleet.report.numbers import amount, ranged, usd
+from gpufleet.report.page import Column, Page, Table
+from gpufleet.results.base import Figure
+
+NOTHING = "-"
+USD = "USD"
+COLUMNS = (
+    Column("name", "name"),
+    Column("unit", "unit", where="data"),
+    Column("seed_text", "the seed's rule", str, "right", where="text"),
+    Column("seed", "seed", where="data"),
+    Column("ours_text", "our model", str, wraps=True, where="text"),
+    Column("ours", "ours", where="data"),
+    Column("ours_low", "ours low", where="data"),
+    Column("ours_high", "ours high", where="data"),
+    Column("grade", "grade", where="data"),
+    Column("ours_said", "ours said", where="data"),
+)
+
+
+def rule_page(answer: RuleAnswer) -> Page:
+    """Headline, the tables, why they differ, notes."""
+    differences = ["Why they differ:", *(f"  {line}" for line in answer.differences)]
+    inputs = ", ".join(f"{i.name} {i.value}" for i in answer.inputs)
+    paragraphs = [f"Rule: {answer.source}.", *([f"Asked: {inputs}."] if inputs else [])]
+    notes = [*differences, *([""] if answer.notes else []), *answer.notes]
+    return Page(answer.question, [rule_table(table) for table in answer.tables], notes, paragraphs)
+
+
+def rule_rows_page(answer: RuleAnswer) -> Page:
+    """All rows of all tables in one: CSV holds no more than one table."""
+    rows = [{"table": table.title, **row_of(row)} for table in answer.tables for row in table.rows]
+    return Page(tables=[Table([Column("table", "table"), *COLUMNS], rows)])
+
+
+def rule_table(table: RuleTable) -> Table:
+    """One figure a line."""
+    return Table([Column("name", table.title), *COLUMNS[1:]], [row_of(row) for row in table.rows])
+
+
+def row_of(row: RuleRow) -> dict[str, Any]:
+    """The cells of one row, for people and for CSV."""
+    ours = row.ours
+    return {
+        "name": row.name, "unit": row.unit, "seed": row.seed, "seed_text": seed_text(row), "ours_text": ours_text(row),
+        "ours": ours and ours.value, "ours_low": ours and ours.low, "ours_high": ours and ours.high,
+        "grade": ours and ours.grade, "ours_said": row.ours_text or None,
+    }  # fmt: skip
+
+
+def seed_text(row: RuleRow) -> str:
+    """The rule's figure with the digits that the rule keeps."""
+    if row.seed is None or isinstance(row.seed, str):
+        return row.seed or NOTHING
+    if row.unit == USD:
+        return f"${row.seed:,.2f}"
+    shown = f"{row.seed:,.3f}".rstrip("0").rstrip(".")
+    return f"{shown} {row.unit}".strip()
+
+
+def ours_text(row: RuleRow) -> str:
+    """Our figure with its range, then what is said of it."""
+    parts = [figure_text(row.ours), row.ours_text]
+    return "; ".join(part for part in parts if part) or NOTHING
+
+
+def figure_text(figure: Figure | None) -> str:
+    """A figure with its range where it has one."""
+    if figure is None:
+        return ""
+    if figure.unit == USD:
+        return usd(figure.value)
+    if figure.low == figure.high:
+        return f"{amount(figure.value)} {figure.unit}".strip()
+    return ranged(figure.value, figure.low, figure.high, figure.unit, digits=3)

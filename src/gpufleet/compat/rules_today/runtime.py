@@ -1,0 +1,252 @@
+"""Runtime: the seeds' roofline beside our latency of the same tokens, and their training times beside the peak."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.api import estimate
+from gpufleet.architecture.parameters import num_active_parameters
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.compat.rules.gpus import precision_bytes
+from gpufleet.compat.rules.runtime import (
+    FLOP_PER_PARAMETER_INFERENCE,
+    FLOP_PER_PARAMETER_TRAINING,
+    SEED_GPUS,
+    TRAINING_RUNS,
+    GPUSpec,
+    TrainingRun,
+    WorkloadProfile,
+    estimate_runtime,
+    training_hours,
+)
+from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, given
+from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, training_flop_per_token
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.report.numbers import amount
+from gpufleet.results.base import Figure
+from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
+
+SOURCE = "GPU Infrastructure & Computational Requirements, 'Compute Architecture'"
+REAL_GPUS = {"consumer": "RTX-3090", "datacenter": "A100-80GB"}
+TRAINED_MODELS = {"GPT-2 Small": "gpt2", "GPT-2 Large": "gpt2-large", "GPT-J 6B": "gpt-j-6b", "Llama-7B": "llama-7b"}
+NOMINAL_PARAMETERS = {"Llama-65B": 65.2e9}
+TRAINED_ON = {"T4": "T4", "V100": "V100", "A100 40GB": "A100-40GB", "A100 80GB": "A100-80GB"}
+PASSES_OF_TRAINING = 20
+NOT_MODELLED = "not modelled here yet"
+RATES = {"fp16": ("fp16", "bf16"), "fp32": ("fp32",)}
+
+
+@dataclass(frozen=True)
+class RuntimeQuestion:
+    """Work and GPUs; the defaults are the seed's own example of inference."""
+
+    parameters: float = 7e9
+    tokens: float = 1000
+    precision: str = "fp16"
+    training: bool = False
+    gpus: tuple[str, ...] = ("consumer", "datacenter")
+    efficiency: float = 0.6
+    memory_accessed_gb: float | None = None
+    price_usd_per_hour: float | None = None
+    model: str | None = None
+    training_tokens: float = 100e6
+    tokens_per_s: float | None = None
+
+    @classmethod
+    def usual(cls, training: bool) -> RuntimeQuestion:
+        """The seed's own example of either kind."""
+        return cls(tokens=10000, training=True) if training else cls()
+
+    def workload(self) -> WorkloadProfile:
+        """The seed's counts: 2 or 6 FLOP a parameter and token; weights read once, or twenty times in training."""
+        flop = FLOP_PER_PARAMETER_TRAINING if self.training else FLOP_PER_PARAMETER_INFERENCE
+        weights_gb = self.parameters * precision_bytes(self.precision) / GB
+        passes = PASSES_OF_TRAINING if self.training else 1
+        moved_gb = passes * weights_gb if self.memory_accessed_gb is None else self.memory_accessed_gb
+        return WorkloadProfile(self.parameters * flop * self.tokens, moved_gb, self.precision)
+
+
+def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
+    """The seeds' time, cost and energy on each GPU beside ours; then their training times beside the peak."""
+    size_b, stand_in, workload = billions(q.parameters), model_of(q.model, q.parameters), q.workload()
+    kind = "training on" if q.training else "inference of"
+    notes = [stand_in.note, *(f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS)]
+    return RuleAnswer(
+        rule="runtime",
+        question=f"Time for {kind} {q.tokens:,.0f} tokens: {size_b:,.3g}B in {q.precision}.",
+        source=SOURCE,
+        inputs=[
+            given("operations", f"{workload.total_flops:.3g}", True),
+            given("memory moved", f"{workload.memory_accessed_gb:g} GB", q.memory_accessed_gb is not None),
+            given("efficiency", f"{q.efficiency:g}", q.efficiency != RuntimeQuestion.efficiency),
+        ],
+        tables=[
+            *(gpu_table(q, name, workload, stand_in) for name in q.gpus),
+            RuleTable(title=f"training on {millions(q.training_tokens)} tokens", rows=training_rows(q)),
+        ],
+        differences=[*differences(q), *mixture(stand_in)],
+        notes=notes,
+    )  # fmt: skip
+
+
+def millions(tokens: float) -> str:
+    """Tokens as the seed says them: 100M."""
+    return f"{tokens / MEGA:,.4g}M"
+
+
+def spec_of(name: str, q: RuntimeQuestion) -> tuple[GPUSpec, str]:
+    """The seed's sample GPU of that name or one of the catalog, and the GPU that answers for us."""
+    if name in SEED_GPUS:
+        spec = SEED_GPUS[name]
+        price = spec.cost_per_hour if q.price_usd_per_hour is None else q.price_usd_per_hour
+        fields = {**vars(spec), "cost_per_hour": price}
+        return GPUSpec(**fields), REAL_GPUS[name]
+    gpu = named_gpu(name)
+    return catalog_spec(gpu, q.price_usd_per_hour or 0.0), gpu.name
+
+
+def named_gpu(name: str) -> Accelerator:
+    """A GPU of the catalog; the seed's two samples are among the names that an error offers."""
+    tables = load_catalog()
+    try:
+        return resolve_gpu(tables, name).accelerator
+    except UnknownName:
+        known = [*SEED_GPUS, *tables.accelerators, *tables.gpu_aliases]
+        raise UnknownName("GPU", name, known, hint="'gpufleet catalog gpus' lists all.") from None
+
+
+def catalog_spec(gpu: Accelerator, price_usd_per_hour: float) -> GPUSpec:
+    """A GPU of the catalog in the seed's terms; its fp16 rate is dense."""
+    peaks = gpu.peak_flop_per_s
+    half = peaks.get("fp16") or peaks.get("bf16")
+    if half is None or "fp32" not in peaks:
+        raise UsageError(f"{gpu.name} has no rates for this rule", expected="a GPU with fp32 and fp16 rates")
+    return GPUSpec(
+        name=gpu.name,
+        fp32_tflops=peaks["fp32"] / TERA,
+        fp16_tflops=half / TERA,
+        memory_gb=gpu.marketed_memory_gb,
+        memory_bandwidth_gbps=gpu.bandwidth_bytes_per_s / GB,
+        tdp_watts=gpu.board_power_watts or 0.0,
+        cost_per_hour=price_usd_per_hour,
+    )
+
+
+def gpu_table(q: RuntimeQuestion, name: str, workload: WorkloadProfile, stand_in: StandIn) -> RuleTable:
+    """The seed's breakdown on one GPU."""
+    spec, real = spec_of(name, q)
+    rule = estimate_runtime(spec, workload, q.efficiency)
+    ours = training_time_rows(q, rule, real, stand_in) if q.training else token_rows(q, rule, real, stand_in)
+    return RuleTable(
+        title=spec.name,
+        rows=[
+            RuleRow(name="arithmetic", unit="s", seed=rule["compute_time_sec"]),
+            RuleRow(name="memory", unit="s", seed=rule["memory_time_sec"]),
+            *ours,
+            RuleRow(name="use of the arithmetic", seed=rule["compute_utilization"]),
+            RuleRow(name="cost", unit="USD", seed=rule["cost_usd"]),
+            RuleRow(name="energy", unit="kWh", seed=rule["energy_kwh"]),
+        ],
+    )
+
+
+def token_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:
+    """Reading a prompt of these tokens at once, and writing as many one after the other, alone on the GPU."""
+    reading, why_not = latency(q, gpu, stand_in, q.tokens, 1)
+    writing, _ = latency(q, gpu, stand_in, 1, q.tokens)
+    seed_s = rule["actual_time_sec"]
+    return [
+        RuleRow(name="time to read them", unit="s", seed=seed_s, ours=reading, ours_text=why_not),
+        RuleRow(name="time to write them", unit="s", seed=seed_s, ours=writing, ours_text=why_not),
+        RuleRow(name="bottleneck", seed=str(rule["bottleneck"]),
+                ours_text="arithmetic to read, memory to write" if reading else ""),
+    ]  # fmt: skip
+
+
+def latency(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, written: float) -> tuple[Figure | None, str]:
+    """Seconds of one request alone, or why there is no answer."""
+    try:
+        answer = estimate(stand_in.asked, (gpu, 1), input_tokens=read, output_tokens=written, batch=1,
+                          precision=q.precision)  # fmt: skip
+    except Infeasible as error:
+        return None, error.problem
+    return answer.latency_s, ""
+
+
+def training_time_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:
+    """Training has no model here yet: the same operations at the whole peak are a bound."""
+    accelerator = resolve_gpu(load_catalog(), gpu).accelerator
+    flop = training_flop_per_token(stand_in.architecture) * q.tokens
+    least_s = flop / peak_flop_per_s(accelerator, q.precision)
+    return [
+        RuleRow(name="time", unit="s", seed=rule["actual_time_sec"], ours=bound(least_s, "s"),
+                ours_text="at the whole peak, a bound"),
+        RuleRow(name="bottleneck", seed=str(rule["bottleneck"])),
+    ]  # fmt: skip
+
+
+def peak_flop_per_s(gpu: Accelerator, precision: str) -> float:
+    """Dense peak of the arithmetic that a training in this precision runs in."""
+    names = RATES.get(precision, ("fp16", "bf16"))
+    return max(gpu.peak_flop_per_s.get(name, 0.0) for name in names)
+
+
+def training_rows(q: RuntimeQuestion) -> list[RuleRow]:
+    """The seed's five runs, and one of the user's own rate."""
+    rows = [training_row(run, q.training_tokens) for run in TRAINING_RUNS]
+    if q.tokens_per_s is not None:
+        hours = training_hours(q.training_tokens, q.tokens_per_s)
+        rows.append(RuleRow(name=f"yours at {q.tokens_per_s:,g}/s", unit="h", seed=round(hours, 2)))
+    return rows
+
+
+def training_row(run: TrainingRun, tokens: float) -> RuleRow:
+    """Hours by the seed's rate, and the least that the GPU's peak allows."""
+    gpu = resolve_gpu(load_catalog(), TRAINED_ON[run.gpu]).accelerator
+    shipped = TRAINED_MODELS.get(run.model)
+    flop = (
+        FLOP_PER_PARAMETER_TRAINING * NOMINAL_PARAMETERS[run.model]
+        if shipped is None
+        else training_flop_per_token(shipped_architecture(shipped))
+    )
+    least_s = tokens * flop / (run.num_gpus * peak_flop_per_s(gpu, "fp16"))
+    hours = training_hours(tokens, run.tokens_per_s)
+    used = PERCENT * least_s / (hours * HOUR)
+    count = f"{run.num_gpus}x " if run.num_gpus > 1 else ""
+    return RuleRow(
+        name=f"{run.model}, {count}{run.gpu}",
+        unit="h",
+        seed=round(hours, 2),
+        ours=bound(least_s / HOUR, "h"),
+        ours_text=f"a bound: {used:.1f} % of the peak is used",
+    )
+
+
+def mixture(stand_in: StandIn) -> list[str]:
+    """What the rule counts that a token of a mixture of experts does not meet."""
+    active = num_active_parameters(stand_in.architecture)
+    if active == stand_in.parameters:
+        return []
+    billion = (amount(number / GIGA) for number in (active, stand_in.parameters))
+    return ["A token meets {}B of the {}B parameters of this mixture; the seed counts all.".format(*billion)]
+
+
+def differences(q: RuntimeQuestion) -> list[str]:
+    """What the rule leaves out."""
+    reading = (
+        "The seed reads the weights once for all tokens: true of a prompt, not of an answer, which reads them for "
+        "every token."
+    )
+    training = (
+        f"Training is {NOT_MODELLED}: our figure is the forward pass three times at the whole peak, which no run has."
+    )
+    return [
+        training if q.training else reading,
+        f"One efficiency ({q.efficiency:g}) stands for all kernels and none for memory; ours has a curve for each, and "
+        "the engine's own steps.",
+        "The hours of training follow from a stated rate alone; the peak shows how little of the GPU such a rate uses.",
+    ]

@@ -1,0 +1,239 @@
+"""The migration analyzer as its guide shows it: from a clone, from anywhere, from a wheel, with nothing installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import shutil
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog.load import load_catalog
+from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, MigrationReport, ModelSize, WorkloadType
+from gpufleet.compat.classic.comparison import accelerator_of
+from gpufleet.compat.classic.config import FOLDER_VARIABLE
+from gpufleet.compat.classic.fragments import FILES, shipped_folder
+from gpufleet.compat.classic.rules_settled import RULES
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+TOOL = REPOSITORY / "gpu-migration-analyzer"
+NOTHING_INSTALLED = [sys.executable, "-S", "-E", "-W", "error"]
+PRINTED_PRICES = {
+    "G4dn": (16, 0.53, 0.21), "G5": (24, 1.62, 0.44), "G6": (24, 1.32, 0.73), "G6e": (48, 3.50, 1.75),
+    "P4d": (40, 32.0, 10.0), "P4de": (80, 40.0, 12.0), "P5": (80, 50.0, 16.0), "P5e": (141, 55.0, 18.0),
+    "P6": (192, 60.0, 20.0),
+}  # fmt: skip
+FLOP_PER_BYTE = 256
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> Run:
+    """A command without site packages, in a folder that is not the tool's."""
+
+    def run(*words: str, cwd: Path = tmp_path, **variables: str) -> subprocess.CompletedProcess[str]:
+        clean = {k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", FOLDER_VARIABLE)}
+        command = [*NOTHING_INSTALLED, *words]
+        return subprocess.run(command, cwd=cwd, env={**clean, **variables}, capture_output=True, text=True, check=False)
+
+    return run
+
+
+def test_it_runs_with_nothing_installed_from_any_folder(run: Run) -> None:
+    done = run(str(TOOL / "gpu_migration_analyzer.py"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("GPU MIGRATION REPORT") == 2
+    assert "SUMMARY of basic_demos" in done.stdout
+    assert "pip install gpu-fleet-optimizer" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_its_names_are_imported_beside_the_script(run: Run) -> None:
+    code = (
+        "from gpu_migration_analyzer import AWSGPUMigrationAnalyzer, WorkloadType, ModelSize\n"
+        "print(AWSGPUMigrationAnalyzer().get_model_size_gb(ModelSize.MEDIUM, 'fp32'), WorkloadType.FINE_TUNING.name)"
+    )
+    assert run("-c", code, cwd=TOOL).stdout == "140 FINE_TUNING\n"
+
+
+def test_the_viewer_shows_state_rows_rules_and_what_to_run_next(run: Run) -> None:
+    done = run(str(TOOL / "config_viewer.py"))
+    shown = " ".join(done.stdout.split())
+    assert (done.returncode, done.stderr) == (0, "")
+    assert all(f"{name}: valid" in shown for name in FILES)
+    assert all(rule.rule in shown for rule in RULES)
+    assert all(f"ModelSize.{size.name}" in shown for size in ModelSize if size.value in ("small", "extra_large"))
+    assert all(row in shown for row in (*PRINTED_PRICES, "basic_demos (2 scenarios)", "my_custom_workload (example)"))
+    assert "gpu_migration_analyzer.py --set" in shown
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+def test_the_viewer_asks_where_there_is_a_terminal() -> None:
+    ours, theirs = pty.openpty()
+    command = [*NOTHING_INSTALLED, str(TOOL / "config_viewer.py")]
+    with subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs) as viewer:
+        os.close(theirs)
+        os.write(ours, b"sets\n9\nq\n")
+        said = b""
+        try:
+            while part := os.read(ours, 65536):
+                said += part
+        except OSError:
+            pass
+        assert viewer.wait() == 0
+    os.close(ours)
+    assert b"Show which?" in said
+    assert b"performance_focus (2 scenarios)" in said
+    assert b"unknown section '9'" in said
+
+
+def test_a_copy_is_edited_and_used_and_never_overwritten(run: Run, tmp_path: Path) -> None:
+    viewer, tool = str(TOOL / "config_viewer.py"), str(TOOL / "gpu_migration_analyzer.py")
+    assert run(viewer, "--copy", "mine").returncode == 0
+    prices = tmp_path / "mine" / "gpu_instances.json"
+    prices.write_text('{"P5": {"on_demand_cost_per_hour": 10}} // ours', encoding="utf-8")
+    for words, variables in (((tool, "--config-dir", "mine"), {}), ((tool,), {FOLDER_VARIABLE: "mine"})):
+        shown = run(*words, "inference_small_p5", **variables).stdout
+        assert "$7,200 on demand" in shown
+        assert "// comments accepted" in shown
+    again = run(viewer, "--copy", "mine")
+    assert (again.returncode, again.stdout) == (2, "")
+    assert "already" in again.stderr
+    assert "ours" in prices.read_text(encoding="utf-8")
+
+
+def test_the_viewer_names_the_broken_file(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "workloads.json").write_text('{"workloads": {,}}', encoding="utf-8")
+    done = run(str(TOOL / "config_viewer.py"), "--config-dir", str(tmp_path))
+    assert "workloads.json: INVALID" in done.stdout
+    assert "gpu_instances.json: as shipped" in done.stdout
+    assert done.stderr.startswith("error: workloads.json:1:16:")
+    assert done.returncode == 2
+
+
+def test_reports_are_json_too(run: Run) -> None:
+    done = run(str(TOOL / "gpu_migration_analyzer.py"), "--json", "--goal", "performance", "inference_small_p5")
+    (report,) = json.loads(done.stdout)
+    assert report["goal"] == "performance"
+    assert report["current"]["monthly_cost_usd"] == 36_000
+    assert report["recommendation"]["option"]["instance"] == "P6"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("inference_smal_p5",), "Did you mean inference_small_p5"),
+        (("--set", "basic_demo"), "Did you mean basic_demos"),
+        (("--config-dir", "nowhere"), "does not exist"),
+        (("--troubleshoot", "qq"), "unknown symptom"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2_or_5(run: Run, words: tuple[str, ...], says: str) -> None:
+    done = run(str(TOOL / "gpu_migration_analyzer.py"), *words)
+    assert done.returncode in (2, 5)
+    assert says in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_wheel_holds_the_names_and_the_configs(run: Run, tmp_path: Path) -> None:
+    source, site = tmp_path / "source", tmp_path / "site"
+    kept = shutil.ignore_patterns("__pycache__", "data")
+    for name in ("src", "gpu-migration-analyzer"):
+        shutil.copytree(REPOSITORY / name, source / name, ignore=kept)
+    for name in ("pyproject.toml", "README.md", "LICENSE", "NOTICE"):
+        shutil.copy(REPOSITORY / name, source / name)
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path / "dist")]
+    subprocess.run(build, cwd=source, check=True, capture_output=True)
+    (wheel,) = (tmp_path / "dist").glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(site)
+    code = (
+        f"import sys; sys.path.insert(0, {str(site)!r})\n"
+        "from gpu_migration_analyzer import AWSGPUMigrationAnalyzer, WorkloadType, ModelSize\n"
+        "analyzer = AWSGPUMigrationAnalyzer()\n"
+        "print(analyzer.config.folder, len(analyzer.config.instances))"
+    )
+    done = run("-c", code)
+    assert done.stderr == ""
+    assert done.stdout.split() == [str(site / "gpufleet" / "compat" / "classic" / "shipped"), "9"]
+    assert sorted(p.name for p in (site / "gpufleet" / "compat" / "classic" / "shipped").iterdir()) == sorted(FILES)
+
+
+def test_prices_and_memory_are_those_that_the_guide_prints() -> None:
+    rows = AWSGPUMigrationAnalyzer().config.instances.values()
+    found = {i.key: (i.gpu_memory_gb, i.on_demand_cost_per_hour, i.spot_cost_per_hour) for i in rows}
+    assert found == PRINTED_PRICES
+
+
+def test_columns_have_one_basis_that_yields_the_printed_figures() -> None:
+    tables = load_catalog()
+    for row in AWSGPUMigrationAnalyzer().config.instances.values():
+        gpu = accelerator_of(tables, row)
+        assert gpu is not None
+        dense = gpu.peak_flop_per_s["fp16"]
+        peak = dense if row.key == "G4dn" else 2 * dense
+        factor = min(1.0, FLOP_PER_BYTE * gpu.bandwidth_bytes_per_s / dense)
+        assert row.compute_tflops == pytest.approx(peak / 1e12, rel=0.015), row.key
+        assert row.memory_bandwidth_factor == pytest.approx(round(factor, 1)), row.key
+
+
+def test_facts_of_the_machines_behind_the_rows_are_those_of_the_catalog() -> None:
+    tables = load_catalog()
+    for row in AWSGPUMigrationAnalyzer().config.instances.values():
+        machine = tables.instances["aws", row.stands_for]
+        assert (row.vcpus, row.gpus_per_instance) == (machine.vcpus, machine.gpu_count), row.key
+        link = machine.fabric.bytes_per_s
+        if row.filled_from_facts and link:
+            assert row.interconnect_bandwidth_gbps == 2 * link / 1e9, row.key
+
+
+def test_the_interactive_session_of_the_guide(capsys: pytest.CaptureFixture[str]) -> None:
+    analyzer = AWSGPUMigrationAnalyzer(true_today=False)
+    assert "training_large_p4d" in analyzer.list_available_workloads()
+    report = analyzer.run_workload_by_id("training_large_p4d")
+    assert str(report) in capsys.readouterr().out
+    assert repr(report).startswith("<MigrationReport: Move from 8x P4d")
+    int8 = analyzer.generate_migration_report(
+        current_instance="P5", current_gpu_count=1,
+        workload_type=WorkloadType.INFERENCE, model_size=ModelSize.MEDIUM, precision="int8",
+    )  # fmt: skip
+    assert isinstance(int8, MigrationReport)
+    assert "42 GB = 35B parameters x 1 bytes x 1.2" in int8
+
+
+def test_sets_hold_the_members_of_the_guide() -> None:
+    assert AWSGPUMigrationAnalyzer().config.sets == {
+        "basic_demos": ("fine_tuning_medium_p5", "inference_small_p5"),
+        "cost_optimization_focus": ("inference_small_p5", "batch_inference_g5", "production_serving_g4dn"),
+        "performance_focus": ("training_large_p4d", "inference_massive_p5e"),
+        "comprehensive_suite": (
+            "fine_tuning_medium_p5", "inference_small_p5", "training_large_p4d", "inference_massive_p5e",
+        ),
+        "research_academic": ("research_training_g6e", "batch_inference_g5"),
+    }  # fmt: skip
+
+
+def test_each_report_closes_with_what_is_true_today() -> None:
+    text = " ".join(AWSGPUMigrationAnalyzer().report_of("inference_small_p5").split())
+    truth = text[text.index("TRUE TODAY") :]
+    assert "llama-2-13b (13.02B) stands for Small (13B)" in truth
+    assert "1,000 input and 200 output tokens, 1 request/s" in truth
+    assert "of today's tokens/s" in truth
+    assert "Cheapest on AWS" in truth
+    assert "2,000 TFLOPS are with sparsity, 989 dense" in truth
+    assert "no NVLink 4-way, its GPUs talk over PCIe" in truth
+
+
+def test_training_is_held_against_what_adam_needs() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("training_large_p4d")
+    assert "training state is 1,600 GB, 344 GB are there: does not fit" in " ".join(report.split())
+
+
+def test_one_home_holds_the_configs() -> None:
+    assert shipped_folder() == TOOL / "config"
+    assert not (REPOSITORY / "src" / "gpufleet" / "compat" / "classic" / "shipped").exists()

@@ -1,0 +1,283 @@
+"""Our own answers beside the rules: counted where they are counted, unknown where they are unknown."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+
+import pytest
+
+from gpufleet.api import estimate, fit
+from gpufleet.cli import main
+from gpufleet.compat import rules
+from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow
+from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
+from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
+from gpufleet.compat.rules_today.right_size import right_size_answer
+from gpufleet.compat.rules_today.runtime import RuntimeQuestion, runtime_answer
+from gpufleet.compat.rules_today.savings import SavingsQuestion, savings_answer
+from gpufleet.compat.rules_today.scaling import ScalingQuestion, scaling_answer
+from gpufleet.compat.rules_today.stand_ins import LADDER, model_of
+from gpufleet.errors import UsageError
+from gpufleet.units import GIB
+
+VERBS = ("memory", "runtime", "scaling", "gpus", "right-size", "savings")
+
+
+def row(answer: RuleAnswer, name: str, table: int = 0) -> RuleRow:
+    return next(r for r in answer.tables[table].rows if r.name.startswith(name))
+
+
+def test_memory_sets_the_seeds_parts_beside_those_of_fit() -> None:
+    answer = memory_answer(MemoryQuestion())
+    seed = rules.calculate_memory_requirements(7_000_000_000, 2, 4, 2048)
+    assert [r.seed for r in answer.tables[0].rows if r.seed is not None] == list(seed.values())
+    ours = fit("llama-2-7b", "A100-80GB:1", 2048, precision="fp16", batch=4)
+    assert ours.total_bytes is not None
+    total = row(answer, "total").ours
+    assert total is not None
+    assert total.value == pytest.approx(ours.total_bytes.value / GIB)
+
+
+def test_the_cache_is_counted_from_heads_that_the_rule_does_not_know() -> None:
+    shared = row(memory_answer(MemoryQuestion(model="llama-3.1-8b")), "KV cache").ours
+    every_head = row(memory_answer(MemoryQuestion(model="llama-2-7b")), "KV cache").ours
+    assert shared is not None
+    assert every_head is not None
+    assert every_head.value == 4 * shared.value == 4.0
+
+
+def test_training_says_what_is_counted_and_what_is_not_modelled() -> None:
+    answer = memory_answer(TRAINING_EXAMPLE)
+    weights, moments = row(answer, "model weights").ours, row(answer, "optimizer states").ours
+    assert weights is not None
+    assert moments is not None
+    assert moments.value == 2 * weights.value
+    assert (row(answer, "activations").ours, row(answer, "activations").ours_text) == (None, "not modelled yet")
+    assert row(answer, "KV cache").ours_text == "training keeps none"
+
+
+def test_a_named_model_brings_its_own_parameters(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", "memory", "--model", "llama-3.1-8b", "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    by_hand = rules.calculate_memory_requirements(8_030_261_248, 2, 4, 2048)
+    assert answer["tables"][0]["rows"][0]["seed"] == by_hand["model_weights_gb"]
+    assert main(["rules", "scaling", "--model", "llama-3.1-8b", "--strategy", "data"]) == 0
+    assert "16.06 GB" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_a_bound_of_training_counts_the_experts_that_a_token_meets() -> None:
+    dense, sparse = (
+        row(runtime_answer(RuntimeQuestion(gpus=("H100",), training=True, model=name)), "time").ours
+        for name in ("llama-30b", "qwen3-30b-a3b")
+    )
+    assert dense is not None
+    assert sparse is not None
+    assert sparse.value < dense.value / 5
+
+
+def test_the_recommended_gpu_really_holds_it() -> None:
+    said = row(memory_answer(MemoryQuestion(parameters=13e9)), "recommended").ours_text
+    gpu = said.split()[1]
+    assert fit("llama-2-13b", f"{gpu}:1", 2048, precision="fp16", batch=4).fits
+
+
+def test_reading_is_one_pass_and_writing_is_one_for_each_token() -> None:
+    answer = runtime_answer(RuntimeQuestion())
+    for table in range(2):
+        read, written = (row(answer, f"time to {what} them", table) for what in ("read", "write"))
+        assert read.ours is not None
+        assert written.ours is not None
+        assert read.seed == written.seed
+        assert written.ours.value > 50 * read.ours.value
+
+
+def test_the_latency_beside_the_rule_is_that_of_estimate() -> None:
+    found = row(runtime_answer(RuntimeQuestion(gpus=("H100",))), "time to read them").ours
+    alone = estimate("llama-2-7b", "H100:1", input_tokens=1000, output_tokens=1, batch=1, precision="fp16")
+    assert found == alone.latency_s
+
+
+def test_a_training_time_is_never_below_what_the_peak_allows() -> None:
+    answer = runtime_answer(RuntimeQuestion())
+    runs = answer.tables[-1].rows
+    assert len(runs) == len(rules.TRAINING_RUNS)
+    for run in runs:
+        assert run.ours is not None
+        assert isinstance(run.seed, float)
+        assert run.ours.grade == "roofline"
+        assert run.seed > run.ours.value
+
+
+def test_a_speedup_is_a_ratio_of_two_estimates() -> None:
+    answer = scaling_answer(ScalingQuestion(num_gpus=4, batch=16))
+    load = {"input_tokens": 1000, "output_tokens": 200}
+    alone = estimate("llama-2-7b", "A100-80GB:1", concurrency=16, **load).output_tokens_per_s.value
+    sharded = estimate("llama-2-7b", "A100-80GB:4", concurrency=16, **load).output_tokens_per_s.value
+    copies = 4 * estimate("llama-2-7b", "A100-80GB:1", concurrency=4, **load).output_tokens_per_s.value
+    for name, together in (("tensor", sharded), ("data", copies)):
+        found = row(answer, f"{name}: speedup").ours
+        assert found is not None
+        assert found.value == pytest.approx(together / alone)
+
+
+def test_scaling_tells_where_the_seed_ends() -> None:
+    assert any("breaks off" in note for note in scaling_answer(ScalingQuestion()).notes)
+
+
+def test_more_gpus_than_sequences_is_said_not_reckoned() -> None:
+    found = row(scaling_answer(ScalingQuestion(num_gpus=8, batch=4)), "data: speedup")
+    assert (found.ours, found.ours_text) == (None, "fewer sequences than GPUs")
+
+
+@pytest.mark.parametrize(("parameters", "memory_gb"), [(70e9, 80.0), (13e9, 24.0), (7e9, 16.0)])
+def test_the_number_of_gpus_holds_it_and_one_fewer_does_not(parameters: float, memory_gb: float) -> None:
+    answer = gpus_answer(GpusQuestion(parameters=parameters, gpu_memory_gb=memory_gb))
+    found = row(answer, "inference, whole").ours
+    assert found is not None
+    model = model_of(None, parameters).asked
+    gpu = {80.0: "A100-80GB", 24.0: "A10G", 16.0: "T4"}[memory_gb]
+    assert fit(model, f"{gpu}:{found.value:.0f}", 4096, precision="fp16", batch=1).fits
+    if found.value > 1:
+        assert not fit(model, f"{gpu}:{found.value - 1:.0f}", 4096, precision="fp16", batch=1).fits
+
+
+def test_a_seven_billion_model_does_not_run_on_the_t4_that_the_seed_gives_it() -> None:
+    found = row(right_size_answer("llama 7b"), "Llama 7B")
+    assert found.seed == "14 GB, T4 / A10G"
+    assert "not on one T4" in found.ours_text
+    assert not fit("llama-2-7b", "T4:1", 2048, batch=1).fits
+
+
+def test_speech_models_are_said_to_be_unknown_here() -> None:
+    rows = right_size_answer().tables[0].rows
+    speech = [r for r in rows if r.name.startswith("Whisper")]
+    assert len(speech) == 6
+    assert all(r.ours is None and r.ours_text == "speech models are not planned yet" for r in speech)
+
+
+def test_examples_outside_of_their_class_are_told() -> None:
+    classes = right_size_answer().tables[1].rows
+    assert "GPT-2 Large 1.5 GB in FP16 (Small)" in row(right_size_answer(), "Medium", 1).ours_text
+    assert len(classes) == len(rules.SIZE_CATEGORIES)
+
+
+def test_environments_stand_at_their_own_price_and_at_todays() -> None:
+    answer = savings_answer(SavingsQuestion())
+    production = row(answer, "Production Inference")
+    assert production.seed == pytest.approx(1624.32)
+    assert production.ours is not None
+    assert production.ours.value == pytest.approx(3 * 0.752 * 730)
+    assert "$1,623" in production.ours_text
+
+
+def test_a_price_that_is_not_held_is_unknown_and_never_zero() -> None:
+    staging = row(savings_answer(SavingsQuestion()), "Staging")
+    assert (staging.ours, staging.ours_text) == (None, "price unknown")
+
+
+def test_the_night_of_the_seed_is_eight_hours() -> None:
+    answer = savings_answer(SavingsQuestion(price_usd_per_hour=1.0))
+    off = row(answer, "off 12 h")
+    assert off.seed == pytest.approx(360)
+    assert off.ours is not None
+    assert off.ours.value == pytest.approx(730 * 16 / 24)
+
+
+def test_a_machine_without_price_asks_for_one() -> None:
+    with pytest.raises(UsageError, match="--price"):
+        savings_answer(SavingsQuestion(instance="p3.2xlarge"))
+    assert savings_answer(SavingsQuestion(instance="p3.2xlarge", price_usd_per_hour=3.06)).tables
+
+
+def test_the_ladder_answers_near_and_says_when_it_is_far() -> None:
+    assert [model_of(None, size * 1e9).asked for size in (7, 13, 70)] == ["llama-2-7b", "llama-2-13b", "llama-2-70b"]
+    assert "times the parameters" in model_of(None, 1.7e12).note
+    assert all(model_of(name, 1e9).asked == name for name in LADDER)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_a_page_fits_eighty_columns_and_says_why_they_differ(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", verb]) == 0
+    page = capsys.readouterr().out
+    assert max(map(len, page.splitlines())) <= 80
+    assert "…" not in page
+    assert "the seed's rule" in page
+    assert "our model" in page
+    assert "Why they differ:" in page
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_json_and_csv_hold_every_row(verb: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", verb, "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert main(["rules", verb, "-o", "csv"]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    named = [(table["title"], r["name"]) for table in answer["tables"] for r in table["rows"]]
+    assert [(r["table"], r["name"]) for r in rows] == named
+    assert answer["differences"]
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("memory --parameters 7", "350M"),
+        ("memory --parameters 1e15B", "100,000B"),
+        ("memory --parameters nan", "count"),
+        ("memory --precision fp61", "fp16"),
+        ("memory --batch 0", "1"),
+        ("memory --sequence -5", "tokens"),
+        ("memory --model llama-3.3-70bb", "llama-3.3-70b"),
+        ("memory --gpu H1000", "H100"),
+        ("runtime --gpu datacentre", "datacenter"),
+        ("runtime --gpu H1000", "H100"),
+        ("runtime --efficiency 0", "efficiency"),
+        ("runtime --efficiency 1.5", "share"),
+        ("runtime --tokens 0", "positive"),
+        ("runtime --tokens-per-s -1", "positive"),
+        ("runtime --memory-moved 14", "80GiB"),
+        ("runtime --precision fp99", "fp16"),
+        ("scaling --gpus 0", "1"),
+        ("scaling --strategy sideways", "pipeline"),
+        ("scaling --overhead 100%", "communication_overhead"),
+        ("scaling --model-size 0GB", "positive"),
+        ("scaling --gpu H1000", "H100"),
+        ("gpus --gpu-memory 80", "80GiB"),
+        ("gpus --gpu H1000", "H100"),
+        ("gpus --users -1", "1"),
+        ("gpus --context 1e12", "context"),
+        ("memory --sequence 1e12", "context"),
+        ("runtime --tokens 1e12", "tokens"),
+        ("scaling --batch 10000000", "1000000"),
+        ("right-size llama70b", "Llama 7B"),
+        ("right-size --context 0", "positive"),
+        ("savings --instance g5.xlargee", "g5.xlarge"),
+        ("savings --price -1", "0"),
+        ("savings --price nan", "price"),
+        ("savings --spot 120%", "share"),
+        ("savings --off 25-3", "22-6"),
+        ("savings --off night", "22-6"),
+        ("savings --hours 9000", "744"),
+        ("saving", "savings"),
+    ],
+)
+def test_nonsense_gets_one_message(words: str, told: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["rules", *words.split()]) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("gpufleet: error: ")
+    assert err.count("\n") == 1
+    assert told in err
+
+
+def test_the_calculators_load_with_the_standard_library_alone() -> None:
+    code = (
+        "import gpufleet.compat.rules, sys\n"
+        "heavy = {'numpy', 'pydantic', 'yaml', 'typer', 'rich', 'jinja2'} & set(sys.modules)\n"
+        "print(sorted(heavy), sorted(m for m in sys.modules if m.startswith('gpufleet.') and 'compat' not in m))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[] ['gpufleet.errors', 'gpufleet.units']"

@@ -1,0 +1,50 @@
+"""The classic configs, read by the modern verbs."""
+
+from __future__ import annotations
+
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gpufleet.api import plan_serve
+from gpufleet.cli import main
+from gpufleet.compat.classic.fragments import shipped_folder
+from gpufleet.compat.seed_config import CLOUD, seed_catalog, seed_request
+from gpufleet.errors import GpufleetError
+
+TODAY = date(2026, 1, 1)
+
+
+def test_a_machine_costs_its_printed_price_for_each_of_its_gpus() -> None:
+    found = seed_catalog(shipped_folder(), TODAY)
+    prices = {(o.instance, o.price_kind.value): o.price_per_instance_usd_per_hour for o in found.catalog.offers}
+    assert prices["P5", "on_demand"] == 400
+    assert prices["G4dn", "spot"] == 0.21
+    assert found.catalog.clouds == (CLOUD,)
+
+
+def test_a_gpu_that_the_catalog_does_not_know_is_left_out_and_told(tmp_path: Path) -> None:
+    (tmp_path / "gpu_instances.json").write_text('{"P6": {"gpu_type": "NVIDIA CustomGPU"}}', encoding="utf-8")
+    found = seed_catalog(tmp_path, TODAY)
+    assert (CLOUD, "P6") not in found.catalog.instances
+    assert any("P6 (NVIDIA CustomGPU)" in note for note in found.notes)
+
+
+def test_a_workload_of_the_config_is_planned_on_the_machines_of_the_config() -> None:
+    request = seed_request(shipped_folder(), "inference_small_p5", 1.0, 1000, 200)
+    plan = plan_serve(request, seed_catalog(shipped_folder(), TODAY).catalog)
+    assert plan.model == "llama-2-13b"
+    assert {d.cloud for d in plan.deployments} == {CLOUD}
+    with pytest.raises(GpufleetError, match="an inference workload"):
+        seed_request(shipped_folder(), "training_large_p4d", 1.0, 1000, 200)
+
+
+def test_the_flag_of_plan_serve_takes_a_folder(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "gpu_instances.json").write_text('{"P5": {"on_demand_cost_per_hour": 0.5}}', encoding="utf-8")
+    words = ("plan", "serve", "llama-2-13b", "--rate", "1/s", "--in", "1000", "--out", "200", "--seed-config")
+    assert main([*words, str(tmp_path)]) == 0
+    shown = capsys.readouterr().out
+    assert "1x seed-config P5 (8x H100-SXM)" in shown
+    assert "~$4.00/h" in shown
+    assert main([*words, "nowhere"]) == 5
