@@ -98,9 +98,8 @@ def estimate(
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, precision, kv_precision)
-    beyond = beyond_context(arch, input_tokens + output_tokens)
-    unknown = newer_than_known(engine, engine_version)
-    notes = [*replica.notes, *filter(None, [unknown]), *beyond, *smaller_batch(question, solution), *arch.notes]
+    said = [newer_than_known(engine, engine_version), *beyond_context(arch, input_tokens + output_tokens)]
+    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *arch.notes]
     answer = serving_estimate(question, solution, inputs, notes)
     if not explain:
         return answer
