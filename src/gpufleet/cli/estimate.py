@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, format_of, page_width, refuse_targets, write_whole
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, answer_tokens, verb
+from gpufleet.cli.options import (
+    EngineOption,
+    ExplainOption,
+    ModelArgument,
+    OutFileOption,
+    OutputFormat,
+    OutputOption,
+    VersionOption,
+    answer_tokens,
+    verb,
+)
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
 
@@ -18,7 +28,6 @@ if TYPE_CHECKING:
 
 app = verb()
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
 GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as H100:8.")]
 InOption = Annotated[str, typer.Option("--in", metavar="TOKENS", help="Tokens of a prompt: 1000, 8k.")]
 OutOption = Annotated[str, typer.Option("--out", metavar="TOKENS", help="Tokens of an answer.")]
@@ -58,11 +67,6 @@ PrecisionOption = Annotated[
 KvOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8."),
-]
-EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
-VersionOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
 ]
 InstanceOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -150,9 +154,9 @@ def write_picture(result: ServingEstimate, picture: str | None) -> None:
 
 
 def page_of(result: ServingEstimate, chosen: OutputFormat, explain: bool, roofline: bool) -> Page:
-    """What is shown: the figures alone in CSV."""
+    """What is shown: in CSV the figures alone, or the operations where they are asked for."""
     from gpufleet.report.estimate import estimate_page, estimate_rows_page
 
     if chosen is OutputFormat.CSV:
-        return estimate_rows_page(result)
+        return estimate_rows_page(result, explain=explain)
     return estimate_page(result, explain=explain, roofline=roofline, width=page_width())

@@ -46,7 +46,8 @@ class MemoryEra:
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
-    `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format.
+    `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format, `newest_version` the
+    newest that anything was measured of; None where engines are known by year.
     """
 
     name: str
@@ -70,6 +71,7 @@ class EngineProfile:
     cards: tuple[CardLimits, ...] = ()
     memory_eras: tuple[MemoryEra, ...] = ()
     repository: str | None = None
+    newest_version: str | None = None
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

@@ -10,12 +10,14 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
+    decode_load,
     eager_share,
     engine_step_s,
     held_back_steps,
     idle_ttft_s,
     lone_ttft_s,
     phases,
+    prompts_load,
 )
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.units import MICROSECOND, MILLISECOND
@@ -46,7 +48,7 @@ def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     TPOT = k kernels + o_step + o_kernel N + o_sequence B + prompts per step x what one adds   [s]
     """
     q, model, serving = question, solution.model, served(solution)
-    load = StepLoad(serving.batch, q.lengths.mean_decode_context_tokens)
+    load = decode_load(serving.batch, q.lengths)
     kernels = model.seconds(load)
     step_s = float(engine_step_s(model, kernels, serving.batch, eager_share(model, q.lengths))[0])
     total_s = float(serving.tpot_s[0])
@@ -112,7 +114,7 @@ def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     """
     q, model, serving = question, solution.model, served(solution)
     prompts = serving.batch if q.load.scenario == "static_batch" else np.ones(1)
-    load = StepLoad(np.zeros(1), 1.0, prompts, q.lengths.input_tokens)
+    load = prompts_load(prompts, q.lengths)
     kernels_s = float(model.seconds(load)[0])
     lone_s, total_s = float(lone_ttft_s(model, q.lengths, prompts)[0]), float(serving.ttft_s[0])
     parts = [

@@ -19,7 +19,6 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.attention_groups import (
@@ -240,7 +239,7 @@ class _Operators:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
         self.add_stream("router", 2 * moe.num_experts, 2 * count)
-        self.add_quantisation(activation_bytes_of_experts(c), hidden, count)
+        self.add_quantisation(hw.experts.activation_bytes_per_element, hidden, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, hidden, ep, moe_tp))
@@ -312,12 +311,6 @@ def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
     cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
     is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
     return np.where(is_shared, np.inf, cores * CACHE_BYTES_PER_S_PER_CORE)
-
-
-def activation_bytes_of_experts(candidates: Candidates) -> FloatArray:
-    """Bytes per element that routed experts take their input in."""
-    formats = candidates.palette.weight_formats
-    return np.array([QUANTISED_BYTES.get(f.experts.name, ACTIVATION_BYTES) for f in formats])[candidates.weight_format]
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:

@@ -84,6 +84,26 @@ class Serving:
         return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
 
 
+def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which every sequence of `batch` gets a token."""
+    return StepLoad(batch, lengths.mean_decode_context_tokens)
+
+
+def mixed_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which the prompts that arrive in one step join the other sequences of `batch`.
+
+    B / output_tokens prompts, at least one   [prompts]
+    """
+    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
+    others = np.maximum(batch - 1, 0.0)
+    return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
+
+
+def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step of `prompts` prompts that find the engine idle."""
+    return StepLoad(np.zeros(prompts.shape[-1]), 1.0, prompts, lengths.input_tokens)
+
+
 def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
     """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
@@ -120,17 +140,15 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
     the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
     """
-    context = lengths.mean_decode_context_tokens
-    decode = model.seconds(StepLoad(batch, context))
-    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
-    mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
+    decode = model.seconds(decode_load(batch, lengths))
+    mixed = model.seconds(mixed_load(batch, lengths))
     extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
     return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
 
 
 def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
-    kernels_s = model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens))
+    kernels_s = model.seconds(decode_load(batch, lengths))
     return engine_step_s(model, kernels_s, batch, eager_share(model, lengths))
 
 
@@ -149,7 +167,7 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
-    prefill = model.seconds(StepLoad(np.zeros(len(c)), 1.0, prompts, lengths.input_tokens))
+    prefill = model.seconds(prompts_load(prompts, lengths))
     return np.asarray(
         c.engine_constant("request_overhead_s")
         + c.engine_constant("token_overhead_s") * lengths.input_tokens

@@ -55,7 +55,7 @@ def time_bounds(model: StepModel, batch: FloatArray) -> dict[str, Bounds]:
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT by load; kernels: the same
     of curves lent by another accelerator, 0 where they were measured on this one; distance: `beyond_measured_log`.
     """
-    lent_low, lent_high = _borrowed_log_ratios(model)
+    lent_low, lent_high = model.once(_borrowed_log_ratios)
     c = model.candidates
     beyond = beyond_measured_log(batch / c.attention_dp, c.num_devices)
     bounds = {}
