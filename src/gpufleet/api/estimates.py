@@ -87,17 +87,14 @@ def estimate(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
     profile = _engine(find_engine(engine), engine, engine_version).started_with(max_batch, max_step_tokens)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
-    question = EstimateQuestion(
-        arch=arch,
-        candidates=replica.candidates,
-        lengths=checked_lengths(input_tokens, output_tokens),
-        load=checked_load(concurrency, rate, batch, queued_requests(full_queue, requests)),
-        client=Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps),
-    )
+    load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
+    client = Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps)
+    question = EstimateQuestion(arch, replica.candidates, lengths, load, client)
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
