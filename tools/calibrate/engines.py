@@ -34,6 +34,7 @@ from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.performance.uncertainty import borrowed_log_ratios
 from gpufleet.provenance import Grade
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -269,6 +270,7 @@ class Residual:
     is_possible: bool
     sequences: float
     has_room: bool
+    borrowed_log: tuple[float, float] = (0.0, 0.0)
 
 
 def nearest_loan(gpu: str) -> Loan:
@@ -293,6 +295,7 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     for batch in data:
         engine = with_constants(batch.model.candidates.palette.engines[0], constants)
         possible, sequences = batch.is_possible, batch.sequences_per_group
+        lent = list(zip(*(ends.tolist() for ends in borrowed_log_ratios(batch.model)), strict=True))
         roomy = batch.largest_batch >= ROOM_SEQUENCES
         serving = batch.predict(engine)
         for quantity in QUANTITIES:
@@ -300,7 +303,9 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
             for i, point in enumerate(batch.points):
                 if np.isfinite(ratios[i]):
                     ratio, use = float(ratios[i]), bool(possible[i])
-                    found.append(Residual(era, quantity, point, ratio, use, float(sequences[i]), bool(roomy[i])))
+                    found.append(
+                        Residual(era, quantity, point, ratio, use, float(sequences[i]), bool(roomy[i]), lent[i])
+                    )
     return found
 
 
@@ -378,11 +383,13 @@ class Scored:
     half_width_ratio: float
 
 
-def scored(outside: Sequence[Residual], grouping: Grouping, beyond_log: float) -> list[Scored]:
-    """Residuals of each group against the range that the other groups give."""
+def scored(
+    outside: Sequence[Residual], teachers: Sequence[Residual], grouping: Grouping, beyond_log: float
+) -> list[Scored]:
+    """Residuals of each group against the range that the other groups of `teachers` give."""
     found = []
     for group in sorted({grouping.group(r.point) for r in outside}):
-        ranges = Ranges.learnt([r for r in outside if not grouping.touches(r.point, group)], beyond_log)
+        ranges = Ranges.learnt([r for r in teachers if not grouping.touches(r.point, group)], beyond_log)
         for r in (r for r in outside if grouping.group(r.point) == group):
             low, high = ranges.ends(r)
             found.append(Scored(r, low <= time_log_ratio(r) <= high, float(np.expm1((high - low) / 2))))
@@ -448,7 +455,8 @@ def run(arguments: argparse.Namespace) -> None:
         points = [p for p in points if p.gpu in NEAREST]
     outside = left_out_residuals(points, grouping, arguments.lend_kernels)
     beyond_log = log_per_doubling(points)
-    everything = scored(outside, grouping, beyond_log)
+    teachers = left_out_residuals(points, grouping) if arguments.lend_kernels else outside
+    everything = scored(outside, teachers, grouping, beyond_log)
     rows = left_out_rows(everything)
     print_summary(rows)
     print_headlines(everything)

@@ -199,7 +199,8 @@ class Ranges:
         low, high = self.widths[range_of(residual)].ends(residual)
         span = self.spans.get(span_key(residual), Span.of(()))
         beyond = self.log_per_doubling * span.doublings(residual)
-        return -float(np.hypot(low, beyond)), float(np.hypot(high, beyond))
+        lent_low, lent_high = residual.borrowed_log
+        return -float(np.hypot(np.hypot(low, lent_low), beyond)), float(np.hypot(np.hypot(high, lent_high), beyond))
 
     def constants(self, family: Key, era: Key, span: Key) -> dict[str, float]:
         """What an era's table holds of its ranges."""

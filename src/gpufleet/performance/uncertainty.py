@@ -53,7 +53,7 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
     the same of curves lent by another accelerator, 0 where they were measured on this one; distance:
     `beyond_measured_log`.
     """
-    lent_low, lent_high = _borrowed_log_ratios(model)
+    lent_low, lent_high = borrowed_log_ratios(model)
     c = model.candidates
     beyond = beyond_measured_log(model, batch, lengths)
     bounds = {}
@@ -120,7 +120,7 @@ def _regime_ratio(model: StepModel, batch: FloatArray) -> FloatArray:
     return regime_ratio(per_crowding, dp_log, batch / c.attention_dp, c.attention_dp)
 
 
-def _borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
+def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
     """The widest ln ratios of the curves that carry a decode step; 0 where all were measured on the device."""
     low, high = np.zeros(len(model.candidates)), np.zeros(len(model.candidates))
     for curves in weighty_curves(model):
