@@ -23,7 +23,7 @@ from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
@@ -34,7 +34,6 @@ from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import room
 from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, phases, static_batch
 from gpufleet.performance.step import StepLoad, StepModel
-from gpufleet.performance.uncertainty import load_of
 from gpufleet.provenance import Sourced
 from gpufleet.units import MILLISECOND
 
@@ -193,9 +192,12 @@ class PointBatch:
         return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
 
     @cached_property
-    def load(self) -> IntArray:
-        """Which load each point puts on its replica, as an index of `uncertainty.LOADS`."""
-        return load_of(np.minimum(self.concurrency, self.largest_batch), self.model.candidates.attention_dp)
+    def sequences_per_group(self) -> FloatArray:
+        """Sequences that decode together in one group of ranks, as `performance.uncertainty` counts them."""
+        admitted = np.ones_like(self.concurrency) * np.inf
+        if self.points[0].scenario != STATIC:
+            admitted = np.maximum(self.largest_batch, 1.0)
+        return np.asarray(np.minimum(self.concurrency, admitted) / self.model.candidates.attention_dp)
 
     @cached_property
     def group_sizes(self) -> FloatArray:

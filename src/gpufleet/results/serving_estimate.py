@@ -35,7 +35,7 @@ def serving_estimate(
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
     gpu = palette.accelerators[c.accelerator[0]]
     least_s = _fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
-    bounds = time_bounds(solution.model, serving.batch)
+    bounds = time_bounds(solution.model, serving.batch, lengths)
     tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, least_s), bounds["ttft"]
     grade = Grade(int(solution.model.once(grades)[0])).label
     terms = decode_terms(question, solution, grade)
