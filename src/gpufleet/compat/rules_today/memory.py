@@ -124,7 +124,7 @@ def inference_differences(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
         "stayed; an engine frees them layer by layer.",
         f"KV cache: the seed guesses {shape.num_layers:.0f} layers of width {shape.hidden_dim:,.0f} from the parameter "
         f"count; ours reads {stand_in.architecture.num_layers} layers and their KV heads from the model.",
-        "The seed knows no engine: graphs, libraries and buffers are its 20 % of everything.",
+        "The seed knows no engine: graphs, libraries and buffers are its 20% of everything.",
     ]
 
 

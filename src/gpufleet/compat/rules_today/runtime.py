@@ -222,7 +222,7 @@ def training_row(run: TrainingRun, tokens: float) -> RuleRow:
         unit="h",
         seed=round(hours, 2),
         ours=bound(least_s / HOUR, "h"),
-        ours_text=f"a bound: {used:.1f} % of the peak is used",
+        ours_text=f"a bound: {used:.1f}% of the peak is used",
     )
 
 
