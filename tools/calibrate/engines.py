@@ -130,7 +130,7 @@ CONSTANTS = (
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
     Constant("eager_kernel_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
     Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 0.5, 3.0),
-    Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
+    Constant("request_overhead_s", "s", 5e-3, 5e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
     Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
