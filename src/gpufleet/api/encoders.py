@@ -24,7 +24,7 @@ from gpufleet.results.base import Input
 from gpufleet.results.encoder_estimate import EncoderEstimate, encoder_estimate
 from gpufleet.units import DAY
 
-DEFAULT_RUNTIME = "transformers"
+DEFAULT_ENGINE = "transformers"
 SPOKEN_TOKENS_PER_S = 4.0  # 150 words a minute, 1.4 tokens a word, and timestamps: a rule of thumb
 MOST_BEAMS = 64
 LONGEST_AUDIO_S = 30 * DAY
@@ -40,7 +40,7 @@ def estimate_encoder(
     batch: float | None = None,
     beams: int = 1,
     precision: str | None = None,
-    runtime: str = DEFAULT_RUNTIME,
+    engine: str = DEFAULT_ENGINE,
     catalog: Catalog | None = None,
 ) -> EncoderEstimate:
     """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
@@ -56,7 +56,7 @@ def estimate_encoder(
     encoder = model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped_encoder)
     name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
     gpu = resolve_gpu(tables, name)
-    profile = find_runtime(runtime)
+    profile = find_runtime(engine)
     weights = runnable(encoder, profile, gpu.accelerator, precision)
     tower = asked_tower(encoder, input_tokens)
     question = EncoderQuestion(
@@ -184,7 +184,7 @@ def understood(
     rows = [
         ("model", q.model.name, "given"),
         ("gpus", f"{q.gpu.name}:{q.num_gpus}", "given"),
-        ("runtime", q.runtime.name, "default" if q.runtime.name == DEFAULT_RUNTIME else "given"),
+        ("engine", q.runtime.name, "default" if q.runtime.name == DEFAULT_ENGINE else "given"),
         ("weights", q.weights.name, "given" if precision else "checkpoint"),
         ("tower", q.tower.name, "given"),
         ("tokens of one input", f"{q.size.tokens:g}", "given" if q.tower.takes is Takes.TEXT else "counted"),

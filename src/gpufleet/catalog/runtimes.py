@@ -43,7 +43,7 @@ def find_runtime(name: str) -> Runtime:
         return runtimes[names[name.strip().casefold()]]
     except KeyError:
         hint = f"Encoders run in: {', '.join(sorted(runtimes))}."
-        raise UnknownName("runtime of an encoder", name, names, hint=hint) from None
+        raise UnknownName("engine of encoders", name, names, hint=hint) from None
 
 
 def _read(file: Path) -> Runtime:

@@ -33,7 +33,7 @@ class EncoderEstimate(Result):
     unit: str
     gpu: str
     num_gpus: int
-    runtime: str
+    engine: str
     weight_format: str
     inputs: list[Input]
     batch: float
@@ -77,7 +77,7 @@ def encoder_estimate(
         unit=q.tower.takes.value,
         gpu=q.gpu.name,
         num_gpus=q.num_gpus,
-        runtime=q.runtime.name,
+        engine=q.runtime.name,
         weight_format=q.weights.name,
         inputs=inputs,
         batch=s.batch,
