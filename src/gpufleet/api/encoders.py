@@ -57,14 +57,13 @@ def estimate_encoder(
     name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
     gpu = resolve_gpu(tables, name)
     profile = find_runtime(engine)
-    weights = runnable(encoder, profile, gpu.accelerator, precision)
     tower = asked_tower(encoder, input_tokens)
     question = EncoderQuestion(
         model=encoder,
         tower=tower,
         gpu=gpu.accelerator,
         runtime=profile,
-        weights=weights,
+        weights=runnable(encoder, profile, gpu.accelerator, precision),
         size=pass_size(encoder, tower, input_tokens, output_tokens, audio_s, beams),
         batch=checked_batch(batch),
         num_gpus=number,
@@ -72,7 +71,7 @@ def estimate_encoder(
     )
     solution = solve_encoder(question, calibration_of(tables))
     inputs = understood(question, solution.batch, precision, output_tokens)
-    notes = [*filter(None, [gpu.note]), *encoder.notes]
+    notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     return encoder_estimate(question, solution, num_encoder_parameters(encoder), inputs, notes)
 
 
@@ -131,13 +130,20 @@ def text_tokens(model: EncoderModel, tower: Tower, input_tokens: float | None) -
         raise UsageError(f"{model.name} takes text", expected="--in with the tokens of a sequence, such as 128")
     if not 1 <= input_tokens <= MOST_TOKENS:
         raise UsageError(f"input tokens must be from 1 to {MOST_TOKENS:,}", found=input_tokens)
-    if input_tokens > tower.max_tokens:
+    if input_tokens > tower.max_tokens and not tower.is_stretchable:
         raise Infeasible(
             f"{model.name} has positions for {tower.max_tokens:,} tokens",
             found=f"{input_tokens:g}",
             hint="Longer texts are cut into pieces of at most that.",
         )
     return float(input_tokens)
+
+
+def beyond_training(model: EncoderModel, tower: Tower, size: PassSize) -> str | None:
+    """A warning where a text is longer than those that the model was trained on."""
+    if size.tokens <= tower.max_tokens:
+        return None
+    return f"{size.tokens:,.0f} tokens are more than the {tower.max_tokens:,} that {model.name} was trained on."
 
 
 def checked_answer(
@@ -154,7 +160,7 @@ def checked_answer(
         if tower.window_s is None:
             raise UsageError(f"{model.name} writes an answer", expected="--out with its tokens")
         output_tokens = SPOKEN_TOKENS_PER_S * tower.window_s
-    longest = min(model.decoder.max_tokens, MOST_TOKENS)
+    longest = MOST_TOKENS if model.decoder.is_stretchable else model.decoder.max_tokens
     if not 1 <= output_tokens <= longest:
         raise UsageError(f"an answer of {model.name} has 1 to {longest:,} tokens", found=output_tokens)
     return float(output_tokens), beams

@@ -7,7 +7,6 @@ from gpufleet.architecture.layers import head_dim
 from gpufleet.domain.encoder import Convolution, EncoderModel, LayerStack, Projection, Takes, Tower
 
 TEXT_TO_TEXT, SPEECH_TO_TEXT = "encoder-decoder", "speech encoder-decoder"
-LONGEST_TEXT = 2**20
 MEL_FRAMES_PER_S = 100.0
 
 
@@ -43,10 +42,11 @@ def _t5_tower(fields: ConfigFields, hidden_size: int, heads: int, is_decoder: bo
         "text decoder" if is_decoder else "text encoder",
         Takes.TEXT,
         stack,
-        LONGEST_TEXT,
+        fields.count("n_positions", default=512),
         projections=head if is_decoder else (),
         embedding_params=relative + (0 if is_decoder else vocab_size * hidden_size),
         vector_params=hidden_size,
+        is_stretchable=True,
     )
 
 

@@ -108,7 +108,8 @@ class Tower:
 
     `embedding_params` are looked up (tokens, positions, types); `vector_params` are norms outside of layers.
     `fixed_tokens` is how many tokens an image or a window becomes; `extra_tokens` are added to what the convolutions
-    give (class token). `positions_per_s` is the rate of what enters the convolutions of audio.
+    give (class token). `positions_per_s` is the rate of what enters the convolutions of audio. `is_stretchable`:
+    positions are relative, so that inputs longer than `max_tokens`, which it was trained on, pass as well.
     """
 
     name: str
@@ -122,6 +123,7 @@ class Tower:
     input_positions: int | None = None
     extra_tokens: int = 0
     positions_per_s: float | None = None
+    is_stretchable: bool = False
 
     def __post_init__(self) -> None:
         require_positive(self.name, max_tokens=self.max_tokens)

@@ -117,22 +117,27 @@ def enough(question: EncoderQuestion, curves: PassCurves, largest: float) -> flo
 
 def pass_times(question: EncoderQuestion, curves: PassCurves, batches: FloatArray) -> PassTimes:
     """Seconds of one pass at each of these batches: the tower, then what its decoder writes."""
+    return together(passes_of(question, curves, batches))
+
+
+def passes_of(question: EncoderQuestion, curves: PassCurves, batches: FloatArray) -> list[PassTimes]:
+    """The pass through the tower and, where the model has a decoder, the steps that write the answer."""
     q, size = question, question.size
     encoded = tower_pass(q.tower, curves, q.runtime, batches, size.tokens, size.positions)
     if q.model.decoder is None:
-        return encoded
+        return [encoded]
     answer = Answer(size.output_tokens, size.beams)
-    return together([encoded, decoder_steps(q.model.decoder, curves, q.runtime, batches, size.tokens, answer)])
+    return [encoded, decoder_steps(q.model.decoder, curves, q.runtime, batches, size.tokens, answer)]
 
 
 def log_bounds(runtime: Runtime, curves: PassCurves) -> tuple[float, float]:
     """ln of the factors that turn an expected time into its 10th and 90th percentile.
 
-    -+ sqrt(runtime^2 + lent kernels^2)   [ln]   The runtime's share is what it missed on GPUs left out of its fit.
+    The wider of what the runtime missed on GPUs left out of its fit, which holds what lent kernels miss as far as
+    those GPUs borrow, and of what lent kernels miss.
     """
     lent_low, lent_high = lent_log_ratios(curves)
-    low, high = min(runtime.log_low.value, 0.0), max(runtime.log_high.value, 0.0)
-    return -math.hypot(low, lent_low), math.hypot(high, lent_high)
+    return -max(-runtime.log_low.value, lent_low), max(runtime.log_high.value, lent_high)
 
 
 def flop_per_input(question: EncoderQuestion) -> float:
