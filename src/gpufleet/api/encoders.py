@@ -146,9 +146,7 @@ def beyond_training(model: EncoderModel, tower: Tower, size: PassSize) -> str | 
     return f"{size.tokens:,.0f} tokens are more than the {tower.max_tokens:,} that {model.name} was trained on."
 
 
-def checked_answer(
-    model: EncoderModel, tower: Tower, output_tokens: float | None, beams: int
-) -> tuple[float, int]:
+def checked_answer(model: EncoderModel, tower: Tower, output_tokens: float | None, beams: int) -> tuple[float, int]:
     """Tokens that a decoder writes for each input: stated, or those of ordinary speech; nothing without a decoder."""
     if not 1 <= beams <= MOST_BEAMS:
         raise UsageError(f"beams must be from 1 to {MOST_BEAMS}", found=beams)

@@ -128,9 +128,7 @@ def vit(fields: ConfigFields, family: str) -> EncoderModel:
     return EncoderModel(fields.name, family, VISION_ENCODER, (tower,))
 
 
-def _patches(
-    fields: ConfigFields, hidden_size: int, default_patch: int, biased: bool
-) -> tuple[int, Convolution]:
+def _patches(fields: ConfigFields, hidden_size: int, default_patch: int, biased: bool) -> tuple[int, Convolution]:
     """Patches of an image, and the convolution that makes a token of each."""
     image, patch = fields.count("image_size", default=224), fields.count("patch_size", default=default_patch)
     if patch > image:

@@ -18,7 +18,6 @@ from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import GpufleetError
 from gpufleet.results.catalog import ModelListing, ModelRow
 
-
 DECODER = "decoder"
 
 

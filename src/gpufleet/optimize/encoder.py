@@ -74,11 +74,6 @@ class EncoderSolution:
         """Seconds of one batch, answers included."""
         return float(self.times.seconds[0])
 
-    @property
-    def is_host_bound(self) -> bool:
-        """Whether the device waits for the host."""
-        return bool(self.times.host_s[0] >= self.times.kernels_s[0])
-
 
 def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> EncoderSolution:
     """The pass at the asked batch, or at the one that gives nearly all throughput."""

@@ -5,7 +5,7 @@ Arrays run over batches. Every operator takes its time from the measured kernel 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,7 +36,7 @@ HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
 KEYS = "log2 mean keys"
 SCORES, NORMS = "attention scores in memory", "norms, biases and residuals"
 ATTENTION, CROSS, OVER_CACHE = "attention", "attention to the encoder", "attention over the answer"
-SIXTEEN_BITS = 2.0
+MULTIPLES = 2.0 ** (np.arange(13) / 2)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,7 +86,7 @@ class PassOperations:
         """A product of m rows with an [n, k] matrix, `count` times."""
         found = rising_product(curves, n, k)
         work = gemm_flop(m, n, k), gemm_bytes(m, n, k, curves.bytes_per_element, curves.activation_bytes_per_element)
-        seconds = gemm_s(found, np.asarray(m, dtype=np.float64), n, k)
+        seconds = as_in_larger(lambda rows: gemm_s(found, rows, n, k), m)
         self._add(name, "gemm", count, {"m": m, "n": n, "k": k}, seconds, work, curves)
         self.num_kernels += count
 
@@ -104,8 +104,12 @@ class PassOperations:
         heads, size, curves = stack.num_heads, stack.head_dim, self.curves.attention.prefill
         pairs = float(seen_pairs(stack, tokens))
         found = rising_attention(curves, size, pairs / tokens)
-        roofline = prefill_roofline_s(found, inputs, tokens, tokens, pairs, heads, heads, size)
-        seconds = curve_s(found, roofline, prefill_coordinates(inputs, tokens, pairs, heads, heads, size))
+
+        def seconds_of(batch: FloatArray) -> FloatArray:
+            roofline = prefill_roofline_s(found, batch, tokens, tokens, pairs, heads, heads, size)
+            return curve_s(found, roofline, prefill_coordinates(batch, tokens, pairs, heads, heads, size))
+
+        seconds = as_in_larger(seconds_of, inputs)
         moved = prefill_bytes(inputs, tokens, tokens, heads, heads, size, curves.bytes_per_element)
         shape = {"inputs": inputs, "tokens": tokens, "heads": heads, "head size": size}
         work = prefill_flop(inputs, pairs, heads, size), moved
@@ -119,8 +123,12 @@ class PassOperations:
         """Attention of one new token of each row over a context that is kept."""
         heads, size, curves = stack.num_heads, stack.head_dim, self.curves.attention.decode
         found = rising_decode(curves, heads, size)
-        roofline = decode_roofline_s(found, rows, heads, heads, size, context_tokens)
-        seconds = curve_s(found, roofline, decode_coordinates(rows, heads, heads, size, context_tokens))
+
+        def seconds_of(batch: FloatArray) -> FloatArray:
+            roofline = decode_roofline_s(found, batch, heads, heads, size, context_tokens)
+            return curve_s(found, roofline, decode_coordinates(batch, heads, heads, size, context_tokens))
+
+        seconds = as_in_larger(seconds_of, rows)
         moved = decode_bytes(rows, heads, heads, size, context_tokens, curves.bytes_per_element)
         shape = {"sequences": rows, "heads": heads, "head size": size, "context": context_tokens}
         work = decode_flop(rows, heads, size, context_tokens), moved
@@ -265,6 +273,22 @@ def together(passes: Iterable[PassTimes]) -> PassTimes:
         np.asarray(sum(each.seconds for each in listed)),
         np.asarray(sum(each.host_s for each in listed)),
     )
+
+
+def as_in_larger(seconds_of: Callable[[FloatArray], FloatArray], amount: Floats) -> FloatArray:
+    """Seconds of a kernel on so much, or its share of the seconds on more, whichever is longer.
+
+    max over r of t(r amount) / r, r = 1, sqrt 2, 2, ... 64   [s]   Curves that were measured on a device with another
+    ratio of arithmetic to bandwidth have a hump where its ridge was: a larger batch would lower the throughput. What
+    holds for every batch is what the larger ones show. Rises where t does.
+
+    >>> float(as_in_larger(lambda m: np.where(m > 8, 3.0, 1.0), np.array([8.0]))[0]) > 2.0
+    True
+    """
+    whole = np.atleast_1d(np.asarray(amount, dtype=np.float64))
+    times = MULTIPLES.reshape(-1, *(1,) * whole.ndim)
+    seconds: FloatArray = np.max(seconds_of(whole * times) / times, axis=0)
+    return seconds
 
 
 def rising_product(curves: GemmCurves, n: Floats, k: Floats) -> GemmCurves:

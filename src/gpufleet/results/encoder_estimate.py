@@ -15,6 +15,7 @@ FORMULAS = {
     "embedding": "2 us + bytes / (0.88 bandwidth)",
 }
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
+LEAST_SHOWN_RATIO = 1e-9
 HOST = "the host, which launches the kernels"
 HOST_FORMULA = "kernels x launch - seconds of the kernels"
 
@@ -132,12 +133,10 @@ def pass_terms(solution: EncoderSolution) -> list[ExplainedTerm]:
     for operation in solution.times.operations:
         seconds[operation.name] = seconds.get(operation.name, 0.0) + float(operation.total_s[0])
     waited = solution.pass_s - sum(seconds.values())
-    if waited > 0 and solution.is_host_bound:
+    if waited > LEAST_SHOWN_RATIO * solution.pass_s:
         seconds[HOST] = waited
     formulas = {**FORMULAS, HOST: HOST_FORMULA}
     return [
-        ExplainedTerm(
-            name=name, value=value, unit="s", formula=formulas.get(name, PRODUCT), grade=solution.grade.label
-        )
+        ExplainedTerm(name=name, value=value, unit="s", formula=formulas.get(name, PRODUCT), grade=solution.grade.label)
         for name, value in sorted(seconds.items(), key=lambda item: -item[1])
     ]
