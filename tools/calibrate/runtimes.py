@@ -1,8 +1,9 @@
 """The host's time per kernel of every runtime of encoders, and what it misses on GPUs left out of the fit.
 
-    python tools/calibrate runtimes [--measurements FILE]
+    python tools/calibrate runtimes [--measurements FILE] [--page FILE]
 
-One constant for each runtime, the one with the least mean |ln(measured / predicted)|; nothing else is fitted.
+It also writes the table between the marks in docs/encoders.md. One constant for each runtime, the one with the least
+mean |ln(measured / predicted)|; nothing else is fitted.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from gpufleet.catalog.runtimes import SHIPPED, find_runtime
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.encoder import EncoderQuestion, curves_of, passes_of
+from gpufleet.units import MICROSECOND
 
 ROOT = Path(__file__).resolve().parents[2]
 MICROSECONDS_TRIED = np.geomspace(1.0, 200.0, 161)
 FEWEST_ROWS = 10
 TWICE = math.log(2)
+BEGIN, END = "<!-- left out: begin -->\n", "<!-- left out: end -->"
 
 
 @dataclass(frozen=True)
@@ -59,16 +62,21 @@ class Point:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options of the command."""
     parser.add_argument("--measurements", type=Path, default=ROOT / "measurements" / "other_models.csv")
+    parser.add_argument("--page", type=Path, default=ROOT / "docs" / "encoders.md")
 
 
 def run(arguments: argparse.Namespace) -> None:
     """Fit every runtime, print what was found, write it into the runtime's file."""
-    points = points_of(arguments.measurements)
     by_runtime = defaultdict(list)
-    for point in points:
+    for point in points_of(arguments.measurements):
         by_runtime[point.runtime].append(point)
-    for name, found in sorted(by_runtime.items()):
-        write(name, found)
+    fits = [Fit.of(name, found) for name, found in by_runtime.items()]
+    for fit in fits:
+        write(fit)
+    page = arguments.page.read_text(encoding="utf-8")
+    before, _, rest = page.partition(BEGIN)
+    table = "\n".join(left_out_lines(sorted(fits, key=lambda fit: -fit.median_error)))
+    arguments.page.write_text(f"{before}{BEGIN}{table}\n{END}{rest.partition(END)[2]}", encoding="utf-8")
 
 
 def points_of(path: Path) -> list[Point]:
@@ -116,7 +124,7 @@ def question_of(asked: Asked, models: ModelFinder) -> EncoderQuestion:
 
 def fitted_launch_s(points: Sequence[Point]) -> float:
     """The launch time with the least mean |ln(measured / predicted)|."""
-    tried = MICROSECONDS_TRIED * 1e-6
+    tried = MICROSECONDS_TRIED * MICROSECOND
     return float(min(tried, key=lambda launch_s: fmean(abs(p.log_ratio(launch_s)) for p in points)))
 
 
@@ -129,25 +137,77 @@ def left_out_log_ratios(points: Sequence[Point]) -> list[float]:
     return found
 
 
-def write(name: str, points: Sequence[Point]) -> None:
+@dataclass(frozen=True)
+class Fit:
+    """The constant of one runtime, those of its GPUs alone, and what was missed where a GPU was left out."""
+
+    name: str
+    points: Sequence[Point]
+    launch_s: float
+    single_s: Sequence[float]
+    left_out: Sequence[float]
+
+    @classmethod
+    def of(cls, name: str, points: Sequence[Point]) -> Fit:
+        """Fitted to all points, to each GPU, and without each GPU."""
+        gpus = sorted({point.gpu for point in points})
+        single = [fitted_launch_s([p for p in points if p.gpu == gpu]) for gpu in gpus]
+        return cls(name, points, fitted_launch_s(points), single, left_out_log_ratios(points))
+
+    @property
+    def gpus(self) -> Sequence[str]:
+        """GPUs that were measured."""
+        return sorted({point.gpu for point in self.points})
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether there are too few rows, or GPUs, to say what a left-out one would show."""
+        return len(self.points) < FEWEST_ROWS or len(self.gpus) == 1
+
+    @property
+    def median_error(self) -> float:
+        """The median of |predicted / measured - 1|."""
+        return float(np.median([abs(math.exp(-log_ratio) - 1) for log_ratio in self.left_out]))
+
+    @property
+    def log_range(self) -> tuple[float, float]:
+        """10th and 90th percentile of ln(measured / predicted); a factor of two where that is a judgement."""
+        low, high = (-TWICE, TWICE) if self.is_judged else np.percentile(self.left_out, [10, 90])
+        return float(low), float(high)
+
+
+def left_out_lines(fits: Sequence[Fit]) -> list[str]:
+    """The table of the page, the largest errors first."""
+    lines = [
+        "| engine | rows | GPUs | host, us per kernel (one GPU alone) | median error | measured / predicted, 80 % |",
+        "| --- | ---: | --- | ---: | ---: | --- |",
+    ]
+    for fit in fits:
+        low, high = (math.exp(end) for end in fit.log_range)
+        alone = f"{min(fit.single_s) / MICROSECOND:.0f}-{max(fit.single_s) / MICROSECOND:.0f}"
+        error = "fitted to these rows" if fit.is_judged else f"{fit.median_error:.0%}"
+        source = "judgement" if fit.is_judged else "left out"
+        lines.append(
+            f"| {fit.name} | {len(fit.points)} | {', '.join(fit.gpus)} | {fit.launch_s / MICROSECOND:.0f} ({alone}) "
+            f"| {error} | {low:.2f}x to {high:.2f}x ({source}) |"
+        )
+    return lines
+
+
+def write(fit: Fit) -> None:
     """The fitted constant and the left-out percentiles into the runtime's file."""
-    launch_s = fitted_launch_s(points)
-    single = [fitted_launch_s([p for p in points if p.gpu == gpu]) for gpu in sorted({p.gpu for p in points})]
-    logs = left_out_log_ratios(points)
-    enough = len(points) >= FEWEST_ROWS
-    low, high = np.percentile(logs, [10, 90]) if enough else (-TWICE, TWICE)
-    gpus = ", ".join(sorted({p.gpu for p in points}))
-    launch = {"value": launch_s, "low": min(single), "high": max(single), "points": len(points)}
+    rows, gpus = len(fit.points), ", ".join(fit.gpus)
+    launch = {"value": fit.launch_s, "low": min(fit.single_s), "high": max(fit.single_s), "points": rows}
     why = "least mean |ln(measured / predicted)|; low and high are fits to one GPU each"
-    residual = "ln(measured / predicted) on GPUs left out of the fit" if enough else "judgement: too few rows"
-    path = SHIPPED / f"{name}.toml"
+    residual = "judgement: too few rows" if fit.is_judged else "ln(measured / predicted) on GPUs left out of the fit"
+    path = SHIPPED / f"{fit.name}.toml"
     text = path.read_text(encoding="utf-8")
-    text = with_table(text, "launch_s", launch, f"measurements/other_models.csv: {len(points)} rows on {gpus}; {why}")
-    for key, value in (("log_low", float(low)), ("log_high", float(high))):
-        text = with_table(text, key, {"value": round(value, 3), "points": len(points) * enough}, residual)
+    text = with_table(text, "launch_s", launch, f"measurements/other_models.csv: {rows} rows on {gpus}; {why}")
+    for key, value in zip(("log_low", "log_high"), fit.log_range, strict=True):
+        figures = {"value": round(value, 3), "points": 0 if fit.is_judged else rows}
+        text = with_table(text, key, figures, residual)
     path.write_text(text, encoding="utf-8")
-    off = [abs(1 / math.exp(r) - 1) for r in logs]
-    print(f"{name}: {len(points)} rows, launch {launch_s * 1e6:.1f} us, left-out median error {np.median(off):.0%}")
+    print(f"{fit.name}: {rows} rows, launch {fit.launch_s / MICROSECOND:.1f} us, median {fit.median_error:.0%}")
 
 
 def with_table(text: str, name: str, figures: dict[str, float], source: str) -> str:
