@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from os import PathLike
 
 from gpufleet.api.estimates import MOST_SEQUENCES, MOST_TOKENS, calibration_of
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.architecture.precision_labels import LABELS
+from gpufleet.catalog.listing import cheapest_on_demand
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.query import resolve_gpu
@@ -21,6 +24,7 @@ from gpufleet.inputs.model_config import read_encoder
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
 from gpufleet.results.base import Input
+from gpufleet.results.catalog import PriceRow
 from gpufleet.results.encoder_estimate import EncoderEstimate, encoder_estimate
 from gpufleet.units import DAY
 
@@ -72,7 +76,14 @@ def estimate_encoder(
     solution = solve_encoder(question, calibration_of(tables))
     inputs = understood(question, solution.batch, precision, output_tokens)
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
-    return encoder_estimate(question, solution, num_encoder_parameters(encoder), inputs, notes)
+    price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
+    return encoder_estimate(question, solution, num_encoder_parameters(encoder), price, inputs, notes)
+
+
+@lru_cache(maxsize=4)
+def cheapest_of_whole_gpus(tables: Catalog) -> Mapping[tuple[str, bool], PriceRow]:
+    """The lowest on-demand price per GPU, by name and whether it is of whole ones; read once for a catalog."""
+    return cheapest_on_demand(tables, lambda row: (row.gpu, row.gpu_count >= 1))
 
 
 def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:

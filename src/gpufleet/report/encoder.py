@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet import units
 from gpufleet.report.grades import grade_line
-from gpufleet.report.numbers import amount, count, gib, percent, ranged, ranged_duration, significant
+from gpufleet.report.numbers import amount, count, gib, percent, ranged, ranged_duration, significant, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_estimate import EncoderEstimate
@@ -85,7 +85,29 @@ def figures_table(result: EncoderEstimate) -> Table:
         factor = result.real_time_factor
         shown = ranged(factor.value, factor.low, factor.high, digits=2)
         rows.append(figure_row("real-time factor of one GPU", factor, shown))
-    return Table(columns, rows)
+    return Table(columns, [*rows, *cost_rows(result)], notes=price_notes(result))
+
+
+def cost_rows(result: EncoderEstimate) -> list[Row]:
+    """USD for a million inputs, or for an hour of audio."""
+    figure, unit = result.usd_per_million_inputs, f"a million {PLURALS[result.unit]}"
+    if result.usd_per_hour_of_audio is not None:
+        figure, unit = result.usd_per_hour_of_audio, "an hour of audio"
+    return (
+        [] if figure is None else [figure_row(f"$ for {unit}", figure, ranged(figure.value, figure.low, figure.high))]
+    )
+
+
+def price_notes(result: EncoderEstimate) -> list[str]:
+    """Whose price that is, and of which day."""
+    price = result.price
+    if price is None:
+        return [f"No on-demand price of {result.gpu} is known."]
+    hourly = usd_per_hour(price.price_per_gpu_usd_per_hour)
+    return [
+        f"At full load and {hourly} per GPU, the lowest on-demand price in the tables: {price.cloud} {price.region} "
+        f"{price.instance}, {price.basis} price of {price.as_of}."
+    ]
 
 
 def latency_name(result: EncoderEstimate) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from gpufleet.domain.encoder import Takes
 from gpufleet.memory.fit import DOES_NOT_FIT
 from gpufleet.optimize.encoder import EncoderQuestion, EncoderSolution, flop_per_input
+from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.catalog import PriceRow
+from gpufleet.units import HOUR, MEGA
 
 FORMULAS = {
     "attention": "4 heads head_dim pairs / peak, over the measured prefill-attention curve",
@@ -25,7 +28,8 @@ class EncoderEstimate(Result):
 
     `unit` is one input: a sequence, an image, a window of audio, or audio. `latency_s` is of one batch, or of one
     recording where its length was stated; `inputs_per_s` of all GPUs. `real_time_factor` is seconds of work for one
-    second of audio on one GPU, `audio_s_per_s` its inverse on all of them.
+    second of audio on one GPU, `audio_s_per_s` its inverse on all of them. `price` is the lowest on-demand price of one
+    GPU that the tables hold; costs are at full load, and None where no price is known.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -46,6 +50,9 @@ class EncoderEstimate(Result):
     inputs_per_s: Figure
     audio_s_per_s: Figure | None
     real_time_factor: Figure | None
+    price: PriceRow | None
+    usd_per_million_inputs: Figure | None
+    usd_per_hour_of_audio: Figure | None
     weights_bytes: float
     memory_bytes: Figure
     device_bytes: float
@@ -63,7 +70,12 @@ class EncoderEstimate(Result):
 
 
 def encoder_estimate(
-    question: EncoderQuestion, solution: EncoderSolution, num_parameters: int, inputs: list[Input], notes: list[str]
+    question: EncoderQuestion,
+    solution: EncoderSolution,
+    num_parameters: int,
+    price: PriceRow | None,
+    inputs: list[Input],
+    notes: list[str],
 ) -> EncoderEstimate:
     """The answer for one question."""
     q, s = question, solution
@@ -90,6 +102,11 @@ def encoder_estimate(
         inputs_per_s=rate_figure(rate, s),
         audio_s_per_s=None if audio_rate is None else rate_figure(rate * audio_rate, s),
         real_time_factor=None if audio_rate is None else time_figure(s.pass_s / s.batch / audio_rate, "s/s", s),
+        price=price,
+        usd_per_million_inputs=cost_figure(price, rate / q.num_gpus / MEGA, s),
+        usd_per_hour_of_audio=None
+        if audio_rate is None
+        else cost_figure(price, rate / q.num_gpus * audio_rate / HOUR, s),
         weights_bytes=s.memory.weights_bytes,
         memory_bytes=Figure(value=float(total.expected), unit="bytes", low=low, high=high, grade="transferred"),
         device_bytes=s.memory.device_bytes,
@@ -125,6 +142,15 @@ def rate_figure(rate: float, solution: EncoderSolution) -> Figure:
     """A rate with its range, which moves against that of the time."""
     low, high = rate / solution.high_ratio, rate / solution.low_ratio
     return Figure(value=rate, unit="1/s", low=low, high=high, grade=solution.grade.label)
+
+
+def cost_figure(price: PriceRow | None, amounts_per_s: float, solution: EncoderSolution) -> Figure | None:
+    """USD for one amount that a GPU at full load delivers at this rate; None without a price."""
+    if price is None:
+        return None
+    usd = float(usd_per_request(price.price_per_gpu_usd_per_hour, amounts_per_s))
+    low, high = usd * solution.low_ratio, usd * solution.high_ratio
+    return Figure(value=usd, unit="USD", low=low, high=high, grade=solution.grade.label)
 
 
 def pass_terms(solution: EncoderSolution) -> list[ExplainedTerm]:

@@ -49,6 +49,21 @@ def test_an_answer_of_whisper_is_ordinary_speech_unless_it_is_said() -> None:
     assert any("4 tokens for a second" in i.origin for i in found.inputs)
 
 
+def test_a_million_sequences_cost_what_the_hours_of_one_gpu_do() -> None:
+    one, four = (estimate_encoder("bert-base", ("L4", n), input_tokens=128, batch=32) for n in (1, 4))
+    assert one.price is not None
+    assert one.usd_per_million_inputs is not None
+    hours = 1e6 / one.inputs_per_s.value / 3600
+    assert one.usd_per_million_inputs.value == pytest.approx(hours * one.price.price_per_gpu_usd_per_hour)
+    assert four.usd_per_million_inputs is not None
+    assert four.usd_per_million_inputs.value == pytest.approx(one.usd_per_million_inputs.value)
+
+
+def test_a_card_that_nobody_rents_out_has_no_cost() -> None:
+    found = estimate_encoder("bert-base", "RTX 3070 Ti", input_tokens=128, batch=32)
+    assert (found.price, found.usd_per_million_inputs) == (None, None)
+
+
 def test_beams_cost_time_and_memory() -> None:
     one, five = (estimate_encoder("whisper-large-v3", "L4", batch=8, beams=b) for b in (1, 5))
     assert five.latency_s.value > one.latency_s.value
