@@ -18,6 +18,22 @@ def t5(fields: ConfigFields, family: str) -> EncoderModel:
     return EncoderModel(fields.name, family, TEXT_TO_TEXT, (encoder,), decoder)
 
 
+MT5_DEFAULTS = {
+    "vocab_size": 250112,
+    "num_layers": 8,
+    "num_heads": 6,
+    "d_ff": 1024,
+    "feed_forward_proj": "gated-gelu",
+    "tie_word_embeddings": False,
+}
+
+
+def mt5(fields: ConfigFields, family: str) -> EncoderModel:
+    """mT5: T5 of version 1.1, with gates and a head of its own, in many languages."""
+    given = {key: value for key, value in fields.values.items() if value is not None}
+    return t5(ConfigFields({**MT5_DEFAULTS, **given}, fields.name), family)
+
+
 def _t5_tower(fields: ConfigFields, hidden_size: int, heads: int, is_decoder: bool) -> Tower:
     """One stack; the encoder holds the embedding, the decoder the head."""
     num_layers = fields.layers("num_layers", default=6)

@@ -79,13 +79,18 @@ def bert(fields: ConfigFields, family: str) -> EncoderModel:
     return _text_encoder(fields, family, stack, positions, rows * stack.hidden_size, has_pooler=True)
 
 
-def roberta(fields: ConfigFields, family: str) -> EncoderModel:
-    """RoBERTa and XLM-RoBERTa: BERT whose positions begin after the padding token; one or two token types."""
+def roberta(fields: ConfigFields, family: str, default_vocab: int = 50265) -> EncoderModel:
+    """RoBERTa: BERT whose positions begin after the padding token; one or two token types."""
     stack = _usual_stack(fields)
     positions = fields.count("max_position_embeddings", default=512)
-    rows = fields.count("vocab_size", default=50265) + positions + fields.count("type_vocab_size", default=2)
+    rows = fields.count("vocab_size", default=default_vocab) + positions + fields.count("type_vocab_size", default=2)
     longest = positions - 2 if positions > 2 else positions
     return _text_encoder(fields, family, stack, longest, rows * stack.hidden_size, has_pooler=True)
+
+
+def xlm_roberta(fields: ConfigFields, family: str) -> EncoderModel:
+    """XLM-RoBERTa and CamemBERT: RoBERTa, whose class has the vocabulary of BERT where the config has none."""
+    return roberta(fields, family, default_vocab=30522)
 
 
 def distilbert(fields: ConfigFields, family: str) -> EncoderModel:

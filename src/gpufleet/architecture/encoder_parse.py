@@ -18,18 +18,18 @@ EncoderBuilder = Callable[[ConfigFields, str], EncoderModel]
 
 ENCODER_FAMILIES: Mapping[str, EncoderBuilder] = {
     "bert": encoders.bert,
-    "camembert": encoders.roberta,
+    "camembert": encoders.xlm_roberta,
     "clip": encoders.clip,
     "distilbert": encoders.distilbert,
     "hubert": encoders.wav2vec2,
     "mpnet": encoders.mpnet,
-    "mt5": with_decoder.t5,
+    "mt5": with_decoder.mt5,
     "roberta": encoders.roberta,
     "t5": with_decoder.t5,
     "vit": encoders.vit,
     "wav2vec2": encoders.wav2vec2,
     "whisper": with_decoder.whisper,
-    "xlm-roberta": encoders.roberta,
+    "xlm-roberta": encoders.xlm_roberta,
 }
 _BY_FOLDED = {re.sub(r"[-_]", "", family): family for family in ENCODER_FAMILIES}
 _CLASS_ENDINGS = r"(Model|For[A-Z]\w*|LMHeadModel)$"
