@@ -3,7 +3,7 @@
     python tools/calibrate runtimes [--measurements FILE] [--page FILE]
 
 It also writes the table between the marks in docs/encoders.md. One constant for each runtime, the one with the least
-mean |ln(measured / predicted)|; nothing else is fitted.
+mean |ln(measured / predicted)|; nothing else is fitted. measurements/encoders_published.csv is left for checking.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from statistics import fmean
 import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.other_models import QUANTITIES, RELATIVE_SPEED, SEQUENCES_PER_S, Asked, not_scored
+from gpufleet.accuracy.other_models import IMAGES_PER_S, QUANTITIES, RELATIVE_SPEED, SEQUENCES_PER_S, Asked, not_scored
 from gpufleet.api.encoders import asked_tower, pass_size, runnable
 from gpufleet.api.estimates import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -99,7 +99,7 @@ def point_of(row: MeasurementRow, models: ModelFinder) -> Point | None:
     curves = curves_of(calibration_of(load_catalog()), question.gpu, question.weights)
     passes = passes_of(question, curves, np.array([asked.batch]))
     value = row.positive("value") or math.nan
-    is_rate = quantity is SEQUENCES_PER_S
+    is_rate = quantity in (SEQUENCES_PER_S, IMAGES_PER_S)
     launch_s = question.runtime.launch_s.value
     return Point(
         runtime=question.runtime.name,

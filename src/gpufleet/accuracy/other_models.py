@@ -1,4 +1,4 @@
-"""Scores models that are not decoders: sequences/s, times of transcription, speeds relative to a model, memory."""
+"""Scores models that are not decoders: rates of sequences and images, transcription times, relative speed, memory."""
 
 from __future__ import annotations
 
@@ -21,11 +21,13 @@ from gpufleet.results.encoder_estimate import EncoderEstimate
 from gpufleet.units import GIB, parse_duration
 
 SEQUENCES_PER_S = Quantity("sequences_per_s", "value", "sequences/s")
+IMAGES_PER_S = Quantity("images_per_s", "value", "images/s")
 TRANSCRIPTION = Quantity("transcription_time", "value", "s")
 RELATIVE_SPEED = Quantity("relative_speed", "value", "x")
 VRAM = Quantity("memory", "vram_gb", "GiB", GIB)
 QUANTITIES: Mapping[tuple[str, str], Quantity] = {
     ("throughput", "sequences/s"): SEQUENCES_PER_S,
+    ("throughput", "images/s"): IMAGES_PER_S,
     ("transcription time", "s"): TRANSCRIPTION,
     ("speed relative to large", "x"): RELATIVE_SPEED,
 }
@@ -143,6 +145,7 @@ def readings_of(asked: Asked, models: ModelFinder) -> Mapping[Quantity, Callable
     """Where each quantity of a row stands in an estimate."""
     return {
         SEQUENCES_PER_S: lambda: Prediction.of(asked.answer(models).inputs_per_s),
+        IMAGES_PER_S: lambda: Prediction.of(asked.answer(models).inputs_per_s),
         TRANSCRIPTION: lambda: Prediction.of(asked.answer(models).latency_s),
         RELATIVE_SPEED: lambda: relative_speed(asked, models),
         VRAM: lambda: Prediction.of(asked.answer(models).memory_bytes),

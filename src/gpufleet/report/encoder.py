@@ -94,7 +94,7 @@ def cost_rows(result: EncoderEstimate) -> list[Row]:
     if result.usd_per_hour_of_audio is not None:
         figure, unit = result.usd_per_hour_of_audio, "an hour of audio"
     return (
-        [] if figure is None else [figure_row(f"$ for {unit}", figure, ranged(figure.value, figure.low, figure.high))]
+        [] if figure is None else [figure_row(f"USD for {unit}", figure, ranged(figure.value, figure.low, figure.high))]
     )
 
 
