@@ -92,12 +92,11 @@ class Stage(NamedTuple):
 FIRST_TOKEN = Stage(
     (
         "prefill_scale_ratio",
+        "prompt_launch_s",
         "request_overhead_s",
         "token_overhead_s",
         "first_token_steps",
-        "dp_gather_steps",
-        "first_flush_ratio",
-        "synchrony_ratio",
+        "poll_wait_ratio",
     ),
     ("ttft",),
 )
@@ -125,13 +124,12 @@ CONSTANTS = (
     Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
     Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
-    Constant("prefill_scale_ratio", "ratio", 1.2, 0.3, 0.5, 3.0),
-    Constant("request_overhead_s", "s", 20e-3, 40e-3, 0.0, 0.3),
-    Constant("token_overhead_s", "s", 5e-6, 5e-6, 0.0, 5e-5),
-    Constant("first_token_steps", "count", 2.0, 2.0, 0.5, 20.0),
-    Constant("dp_gather_steps", "count", 2.0, 10.0, 0.0, 100.0),
-    Constant("first_flush_ratio", "ratio", 0.7, 0.3, 0.0, 1.2),
-    Constant("synchrony_ratio", "ratio", 0.3, 0.3, 0.0, 1.0),
+    Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 0.5, 3.0),
+    Constant("prompt_launch_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
+    Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
+    Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
+    Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
+    Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
 )
 
 

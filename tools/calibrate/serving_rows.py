@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 
 import numpy as np
 
-from gpufleet.accuracy.conditions import conditions_of, engine_of_row, layout_of
+from gpufleet.accuracy.benchmark_clients import conditions_of
+from gpufleet.accuracy.conditions import engine_of_row, layout_of
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
+from gpufleet.accuracy.serving_points import spread_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import Loan, load_calibration
@@ -84,7 +86,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
     scenario = SCENARIOS[row.text("scenario")]
     ratio = row.number("mean_length_ratio") or 1.0
     count = row.text("concurrency", "batch_or_concurrency")
-    conditions = conditions_of(row, engine.name)
+    sent = conditions_of(row, engine.name)
     precision = weight_precision_of(row)
     if not row.text("model_id") or not row.text("gpu_id"):
         raise ValueError("shape or GPU unknown")
@@ -105,7 +107,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
             (row.number("isl") or SHORT_PROMPT_TOKENS) * ratio,
             (row.number("osl") or USUAL_OUTPUT_TOKENS) * ratio,
         ),
-        client=Client(float(conditions.waves or np.inf), float(conditions.stream_interval_tokens), 2 * (1 - ratio)),
+        client=Client(float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps),
         measured=_measured(row),
     )
 
@@ -233,9 +235,7 @@ def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch
     space = room(arch, candidates, lengths, reserved_tokens(lengths, points[0].scenario))
     model = StepModel.build(arch, candidates, load_calibration(accelerators, instead))
     client = Client(
-        np.array([p.client.waves for p in points]),
-        np.array([p.client.stream_interval_tokens for p in points]),
-        np.array([p.client.length_spread_ratio for p in points]),
+        **{f.name: np.array([getattr(p.client, f.name) for p in points]) for f in fields(Client)},
     )
     return PointBatch(
         points,
@@ -291,9 +291,8 @@ NEUTRAL = {
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
     "first_token_steps": 0.5,
-    "dp_gather_steps": 0.0,
-    "first_flush_ratio": 1.0,
-    "synchrony_ratio": 0.0,
+    "prompt_launch_s": 0.0,
+    "poll_wait_ratio": 0.5,
 }
 
 

@@ -58,7 +58,8 @@ class Load(Lengths, total=False):
     batch: float
     full_queue: bool
     waves: float | None
-    stream_interval: float
+    poll_interval_steps: float
+    gather_steps: float
     length_spread: float
 
 

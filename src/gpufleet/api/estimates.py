@@ -62,8 +62,9 @@ def estimate(
     engine: str = "vllm",
     engine_version: str | None = None,
     waves: float | None = None,
-    stream_interval: float | None = None,
     length_spread: float = 1.0,
+    poll_interval_steps: float = 1.0,
+    gather_steps: float = 0.0,
     instance: str | None = None,
     explain: bool = False,
     catalog: Catalog | None = None,
@@ -71,7 +72,8 @@ def estimate(
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
-    `full_queue`: as much as the engine takes. `waves`, `stream_interval` and `length_spread` describe the client.
+    `full_queue`: as much as the engine takes. `waves` and `length_spread` describe the client, `poll_interval_steps`
+    and `gather_steps` how the engine was started (see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
@@ -89,7 +91,7 @@ def estimate(
         candidates=replica.candidates,
         lengths=checked_lengths(input_tokens, output_tokens),
         load=checked_load(concurrency, rate, batch, full_queue),
-        client=Client(waves or math.inf, stream_interval or 1.0, length_spread),
+        client=Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps),
     )
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:

@@ -72,7 +72,6 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         kv_block_tokens=int(table["kv_block_tokens"]),
         max_batch=int(table["max_batch"]),
         prefill_budget_tokens=int(table["prefill_budget_tokens"]),
-        stream_interval_tokens=int(table["stream_interval_tokens"]),
         constants={key: _figure(table["constants"], key) for key in table["constants"]},
         weight_formats=tuple(dict.fromkeys(support.name for support in formats)),
         vendors=tuple(table["vendors"]),

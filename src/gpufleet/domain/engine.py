@@ -58,7 +58,6 @@ class EngineProfile:
     kv_block_tokens: int
     max_batch: int
     prefill_budget_tokens: int
-    stream_interval_tokens: int
     constants: dict[str, Sourced] = field(default_factory=dict)
     weight_formats: tuple[str, ...] = ()
     vendors: tuple[str, ...] = ("nvidia",)

@@ -4,11 +4,10 @@ Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
-prefill_scale_ratio                                     one prefill = scale * kernels
+prefill_scale_ratio, prompt_launch_s                    one prefill = max(scale * kernels, launch * kernels launched)
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
-dp_gather_steps                                         steps that attention-DP groups wait to prefill together
-first_flush_ratio                                       share of the streaming interval that delays the first token
-synchrony_ratio                                         how far clients with equal requests move in step
+poll_wait_ratio                                         share of the polling interval that a new request waits
+synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.performance.queueing import mean_wait_s, wait_percentile_s
 from gpufleet.performance.step import StepLoad, StepModel
 
@@ -41,15 +40,22 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Client:
-    """How the measuring client behaves.
+    """How the client behaves, and how it had the engine started.
 
-    `waves` prompts per client, an engine that streams every `stream_interval_tokens`, and lengths drawn from
-    [1 - length_spread_ratio, 1] of the longest: 0 means that all requests are alike, 1 that they are as users' are.
+    `waves` prompts per client, with lengths drawn from [1 - length_spread_ratio, 1] of the longest: 0 means that all
+    requests are alike, 1 that they are as users' are. The engine looks for new requests every `poll_interval_steps`
+    steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts.
     """
 
     waves: Floats = np.inf
-    stream_interval_tokens: Floats = 1.0
     length_spread_ratio: Floats = 1.0
+    poll_interval_steps: Floats = 1.0
+    gather_steps: Floats = 0.0
+
+    @property
+    def is_alike(self) -> BoolArray:
+        """Whether all requests have the same lengths."""
+        return np.asarray(self.length_spread_ratio) <= 0
 
 
 @dataclass(frozen=True)
@@ -117,8 +123,9 @@ def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
     """Time to first token of `prompts` requests that find the engine idle and are prefilled together.
 
-    TTFT = a + b input_tokens + k_p t_kernels   [s]
-    a: request handling, b: tokenising, k_p: engine over kernels
+    TTFT = a + b input_tokens + max(k_p t_kernels, l N)   [s]
+    a: request handling, b: tokenising, k_p: engine over kernels, l: the host's time to launch each of the N kernels of
+    a prefill that finds the device idle.
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
@@ -126,7 +133,10 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     return np.asarray(
         c.engine_constant("request_overhead_s")
         + c.engine_constant("token_overhead_s") * lengths.input_tokens
-        + c.engine_constant("prefill_scale_ratio") * prefill,
+        + np.maximum(
+            c.engine_constant("prefill_scale_ratio") * prefill,
+            c.engine_constant("prompt_launch_s") * model.num_kernels,
+        ),
         dtype=np.float64,
     )
 
@@ -137,10 +147,8 @@ def synchrony(model: StepModel, client: Client) -> FloatArray:
     s = max(first wave / waves, s_engine where all requests are alike)   [1]
     An engine that prefills before it decodes keeps requests of one length together; lengths that differ part them.
     """
-    alike = np.asarray(client.length_spread_ratio) <= 0
-    return np.maximum(
-        1.0 / np.asarray(client.waves), np.where(alike, model.candidates.engine_constant("synchrony_ratio"), 0.0)
-    )
+    together = np.where(client.is_alike, model.candidates.engine_constant("synchrony_ratio"), 0.0)
+    return np.maximum(1.0 / np.asarray(client.waves), together)
 
 
 def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in_step: Floats = 0.0) -> FloatArray:
@@ -186,16 +194,7 @@ def closed_loop(
     per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
     rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
-    flushed = flushed_tokens(model, client, lengths)
-    later_tokens = np.maximum(lengths.output_tokens - 1, 1)
-    streamed_s = per_token_s * np.maximum(later_tokens - flushed, 0.0) / later_tokens
-    return Serving(batch, streamed_s, first_s + flushed * per_token_s + (concurrency - batch) / rate, rate)
-
-
-def flushed_tokens(model: StepModel, client: Client, lengths: Lengths) -> FloatArray:
-    """Tokens after the first that the engine holds back before the client sees anything."""
-    interval = np.minimum(client.stream_interval_tokens, lengths.output_tokens)
-    return np.asarray(model.candidates.engine_constant("first_flush_ratio") * np.maximum(interval - 1, 0))
+    return Serving(batch, per_token_s, first_s + (concurrency - batch) / rate, rate)
 
 
 def loaded_ttft_s(
@@ -203,26 +202,41 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + n steps + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts   [s]
+    lone request + n steps + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
     n: steps between arrival, prefill and answer. Clients in step (s) send together: prompt i waits for i - 1 others.
+    Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
+    last term, which lengths that differ do away with.
     """
     groups, in_step = model.candidates.attention_dp, synchrony(model, client)
     service_s = prompt_service_s(model, at)
-    everyone_first_s = np.maximum(batch / groups - 1, 0.0) / 2 * service_s
+    others = np.maximum(batch / groups - 1, 0.0)
+    everyone_first_s = others / 2 * service_s
     prefill_load = np.minimum(rate / groups * service_s, HIGHEST_LOAD_RATIO)
     wait_s = np.minimum(mean_wait_s(prefill_load, service_s), everyone_first_s)
-    queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s
-    return np.asarray(idle_ttft_s(model, at, lone_ttft_s(model, lengths)) + queued_s, dtype=np.float64)
+    met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
+    queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s + met_s
+    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths))
+    held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
+    return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)
 
 
 def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray) -> FloatArray:
-    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s].
+    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s]."""
+    return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * at.decode_step_s)
 
-    Groups of attention-DP step together: an engine may hold a prompt back for n_dp steps until other groups have one.
+
+def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client) -> FloatArray:
+    """Steps that an engine lets a prompt wait by the way it was started.
+
+    n = w (polling interval - 1) + min(groups output_tokens / B, gather_steps where there are groups)   [1]
+    SGLang may look for requests every so many steps. TensorRT-LLM may balance attention-DP: a prompt waits until every
+    group has one, which takes `groups` arrivals at B / output_tokens a step, or until its patience ends.
     """
     c = model.candidates
-    held = np.where(c.attention_dp > 1, c.engine_constant("dp_gather_steps"), 0.0)
-    return np.asarray(lone_s + (c.engine_constant("first_token_steps") + held) * at.decode_step_s)
+    polled = c.engine_constant("poll_wait_ratio") * np.maximum(np.asarray(client.poll_interval_steps) - 1, 0.0)
+    until_all_have_one = c.attention_dp * lengths.output_tokens / np.maximum(batch, 1.0)
+    gathered = np.where(c.attention_dp > 1, np.minimum(until_all_have_one, client.gather_steps), 0.0)
+    return np.asarray(polled + gathered, dtype=np.float64)
 
 
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
