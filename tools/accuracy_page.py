@@ -51,7 +51,7 @@ MEASUREMENTS, DOCS = ROOT / "measurements", ROOT / "docs"
 PAGE, PICTURE = "accuracy.md", "accuracy.svg"
 TABLE_SUFFIXES = (".csv", ".json", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
-KIND_ORDER = ("serving_points", "inference_throughput", "inference_memory", "param_counts")
+KIND_ORDER = ("serving_points", "inference_throughput", "inference_memory", "param_counts", "other_models")
 LEFT_OUT_NAMES = {
     "model": "model",
     "gpu": "GPU",

@@ -284,6 +284,7 @@ def engine_index(names: Sequence[str]) -> IntArray:
 WIDE_BYTES = 2.0
 ACTIVATION_BYTES: Mapping[str, float] = {
     "fp32": 4.0,
+    "tf32": 4.0,
     "fp8": 1.0,
     "fp8_block": PRECISIONS["fp8_block"].bytes_per_element,
     "int8": 1.0,
