@@ -45,7 +45,10 @@ def own_machine(place: Place, name: str, table: Mapping[str, Any], default_sourc
     """A table of owned.toml."""
     refuse_unknown_keys(place, table, OWNED_KEYS)
     source = text(place, "source_id", table.get("source_id", default_source))
-    return OwnMachine(own_instance(place, name, table, source), own_offer(place, name, table, source))
+    try:
+        return OwnMachine(own_instance(place, name, table, source), own_offer(place, name, table, source))
+    except ValueError as refusal:
+        raise UsageError(f"{place}: {refusal}") from None
 
 
 def stated(place: Place, column: str, table: Mapping[str, Any]) -> float:

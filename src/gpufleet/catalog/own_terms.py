@@ -244,4 +244,7 @@ def in_dollars(foreign: ForeignOffer, rate: ExchangeRate) -> Offer:
 
 def exchanged(foreign: Iterable[ForeignOffer], rates: Mapping[str, ExchangeRate]) -> list[Offer]:
     """Foreign prices whose currency has a rate; the others stay what they are and are never ranked."""
-    return [in_dollars(offer, rates[offer.currency]) for offer in foreign if offer.currency in rates]
+    try:
+        return [in_dollars(offer, rates[offer.currency]) for offer in foreign if offer.currency in rates]
+    except ValueError as refusal:
+        raise UsageError(f"a price in another currency makes no offer: {refusal}") from None
