@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, IntArray
+from gpufleet.domain.arrays import AnyArray, BoolArray, IntArray
 
 if TYPE_CHECKING:
     from gpufleet.domain.instance import Instance
@@ -37,8 +37,9 @@ class CodedColumn(NamedTuple):
 
 
 class OfferIndex(NamedTuple):
-    """Columns that offers are chosen by."""
+    """The offers, and columns that they are chosen by."""
 
+    offers: AnyArray
     cloud: CodedColumn
     region: CodedColumn
     instance: CodedColumn
@@ -49,7 +50,10 @@ class OfferIndex(NamedTuple):
     @classmethod
     def of(cls, offers: Sequence[Offer], instances: Mapping[tuple[str, str], Instance]) -> OfferIndex:
         """The columns of these offers; an accelerator is that of the instance."""
+        objects = np.empty(len(offers), dtype=np.object_)
+        objects[:] = offers
         return cls(
+            offers=objects,
             cloud=CodedColumn.of(o.cloud for o in offers),
             region=CodedColumn.of(o.region for o in offers),
             instance=CodedColumn.of(o.instance for o in offers),

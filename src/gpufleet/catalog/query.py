@@ -71,7 +71,8 @@ def allows(wanted: Collection[object] | None, found: object) -> bool:
 
 def matching_offers(catalog: Catalog, wanted: OfferFilter) -> list[Offer]:
     """Offers that match, in the order of the tables."""
-    return [catalog.offers[row] for row in np.flatnonzero(wanted.chosen(catalog)).tolist()]
+    found: list[Offer] = catalog.offer_index.offers[wanted.chosen(catalog)].tolist()
+    return found
 
 
 def price_per_gpu_usd_per_hour(offer: Offer, instance: Instance) -> float:
