@@ -89,7 +89,7 @@ def estimate(
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
-    profile = _engine(find_engine(engine), engine, engine_version).started_with(max_batch, max_step_tokens)
+    profile = _engine(find_engine(engine), engine, engine_version, max_batch, max_step_tokens)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
@@ -138,9 +138,14 @@ def configured(
 
 
 @lru_cache(maxsize=64)
-def _engine(read: EngineProfile, name: str, version: str | None) -> EngineProfile:
-    """The engine as its version behaves; another overlay is another `read` profile, and is not answered from memory."""
-    return load_engine(name, version)
+def _engine(
+    read: EngineProfile, name: str, version: str | None, max_batch: int | None, max_step_tokens: int | None
+) -> EngineProfile:
+    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
+
+    Another overlay is another `read` profile, and is not answered from memory.
+    """
+    return load_engine(name, version).started_with(max_batch, max_step_tokens)
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:

@@ -266,3 +266,10 @@ def test_an_engine_started_for_more_sequences_keeps_more_memory_for_them() -> No
     long = {"input_tokens": 8000, "output_tokens": 8000, "engine": "tensorrt-llm"}
     few, many = (ask(concurrency=1, max_batch=n, **long).largest_batch for n in (64, 8192))
     assert many < few < 64
+
+
+def test_a_question_asked_again_finds_its_replica_ready(monkeypatch) -> None:
+    """What does not depend on lengths and load is gathered once: the second answer must build nothing anew."""
+    ask(input_tokens=1000, engine="sglang")
+    monkeypatch.setattr("gpufleet.optimize.estimate.StepModel.build", None)
+    assert ask(input_tokens=1001, engine="sglang").tpot_s.value > 0
