@@ -127,7 +127,12 @@ def test_unquantised_checkpoints_are_in_their_dtype(dtype, name):
 
 
 @pytest.mark.parametrize(
-    "quantization", [{"quant_method": "aqlm"}, {"quant_method": "gptq", "bits": 3}, {"quant_algo": "MIXED_PRECISION"}]
+    "quantization",
+    [
+        {"quant_method": "aqlm"},
+        {"quant_method": "gptq", "bits": 3},
+        {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"lm_head": {"quant_algo": "W2A2"}}},
+    ],
 )
 def test_a_quantisation_that_is_not_known_is_said(quantization):
     with pytest.raises(UsageError, match="quantisation that is not planned yet"):
