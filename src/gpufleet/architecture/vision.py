@@ -110,8 +110,8 @@ def _gemma4(fields: ConfigFields, text: ConfigFields) -> VisionTower:
     width, layers = fields.count("intermediate_size"), fields.layers("num_hidden_layers")
     merged = fields.count("pooling_kernel_size", default=3) ** 2
     encoder = _Encoder(hidden, width, layers, NUM_COLOURS * patch**2, merged)
-    heads = fields.count("num_attention_heads") * fields.count("head_dim")
-    layer = 4 * hidden * heads + 3 * hidden * width
+    heads = fields.count("num_attention_heads") + fields.count("num_key_value_heads", default=12)
+    layer = 2 * hidden * heads * fields.count("head_dim") + 3 * hidden * width
     vectors = 2 * fields.count("position_embedding_size") * hidden
     vectors += layers * (4 * hidden + 2 * fields.count("head_dim"))
     return _tower(fields, encoder, layer, text.count("hidden_size") * hidden, vectors)

@@ -152,7 +152,7 @@ def test_an_unknown_family_whose_fields_are_understood_is_read_as_a_llama_and_sa
     known, unknown = (parse_architecture({**LLAMA, "model_type": family}, "m") for family in ("llama", "newcomer"))
     assert num_parameters(unknown) == num_parameters(known)
     assert (unknown.is_assumed, known.is_assumed) == (True, False)
-    assert "newcomer is not known" in unknown.notes[0]
+    assert "is not known" in unknown.notes[0]
 
 
 def test_an_unknown_family_with_experts_is_read_as_a_mixture():
