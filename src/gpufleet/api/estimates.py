@@ -34,6 +34,7 @@ from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.performance.recurrence import is_timed_by_formula
 from gpufleet.performance.serving import Client, Lengths
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
@@ -95,7 +96,7 @@ def estimate(
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, precision, kv_precision)
-    notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
+    notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *timed_by_formula(arch), *arch.notes]
     answer = serving_estimate(question, solution, inputs, notes)
     if not explain:
         return answer
@@ -234,6 +235,13 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
         f"The context of {context_tokens:,.0f} tokens is above the {arch.max_context_tokens:,} that {arch.name} was "
         "made for: engines refuse it unless rope scaling is configured."
     ]
+
+
+def timed_by_formula(arch: Architecture) -> list[str]:
+    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
+    if not is_timed_by_formula(arch):
+        return []
+    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
 
 
 def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:

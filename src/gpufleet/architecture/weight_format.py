@@ -129,7 +129,7 @@ def _kv_precision(quantization: Mapping[str, object]) -> Precision | None:
     """The cache format that a checkpoint brings scales for."""
     scheme = quantization.get("kv_cache_scheme")
     is_fp8 = isinstance(scheme, Mapping) and scheme.get("num_bits") == 8 and scheme.get("type") == "float"
-    return FP8 if is_fp8 or quantization.get("kv_cache_quant_algo") == "FP8" else None
+    return FP8 if is_fp8 or "FP8" in (scheme, quantization.get("kv_cache_quant_algo")) else None
 
 
 def _base_precision(config: Mapping[str, object], name: str) -> Precision:
