@@ -12,6 +12,7 @@ import numpy as np
 
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.architecture.vision import image_tokens
 from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.engines import find_engine
@@ -36,11 +37,14 @@ from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.recurrence import is_timed_by_formula
 from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.vision import vision_s
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
+from gpufleet.units import MILLISECOND
 
+IMAGE_PIXELS = 1024
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
 
 
@@ -97,6 +101,7 @@ def estimate(
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     inputs = understood(question, precision, kv_precision)
     notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *timed_by_formula(arch), *arch.notes]
+    notes += images_cost(arch, replica.candidates.palette.accelerators[int(replica.candidates.accelerator[0])])
     answer = serving_estimate(question, solution, inputs, notes)
     if not explain:
         return answer
@@ -242,6 +247,19 @@ def timed_by_formula(arch: Architecture) -> list[str]:
     if not is_timed_by_formula(arch):
         return []
     return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
+
+
+def images_cost(arch: Architecture, accelerator: Accelerator) -> list[str]:
+    """What an image adds to a prompt, where the model reads images; the figures above are of text."""
+    peak = accelerator.peak_flop_per_s.get("bf16") or accelerator.peak_flop_per_s.get("fp16")
+    if arch.vision is None or peak is None:
+        return []
+    tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
+    seconds = float(vision_s(arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    return [
+        f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
+        f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token."
+    ]
 
 
 def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:

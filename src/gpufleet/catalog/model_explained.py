@@ -153,6 +153,7 @@ def _choice(kept_tokens: float) -> str:
 def feed_forward_in_words(part: FeedForward) -> str:
     """What follows the mixer.
 
+    >>> from gpufleet.domain.architecture import MixtureOfExperts
     >>> feed_forward_in_words(MixtureOfExperts(256, 8, 2048, True, shared_width=2048))
     '8 of 256 experts of 2,048, shared one of 2,048'
     """

@@ -195,3 +195,9 @@ def test_an_unknown_decoder_is_answered_with_a_lower_grade_and_a_warning(tmp_pat
     assert any("newcomer" in note for note in found.notes)
     assert found.tpot_s.value == pytest.approx(known.tpot_s.value)
     assert found.tpot_s.high > known.tpot_s.high
+
+
+def test_a_model_that_reads_images_says_what_one_adds() -> None:
+    (note,) = (note for note in ask("qwen3-vl-8b", "H100:1").notes if "image" in note)
+    assert "1,024 tokens" in note
+    assert not any("image" in note for note in ask("qwen3-8b", "H100:1").notes)
