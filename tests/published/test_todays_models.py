@@ -118,6 +118,13 @@ def test_sizes_are_those_of_the_model_cards(model, billions):
     assert num_active_parameters(arch) / GIGA == pytest.approx(billions[1], rel=0.12)
 
 
+def test_kimi_k3_is_a_checkpoint_of_1560_gigabytes():
+    """moonshotai/Kimi-K3 as its loaders report it: 1.56 TB, experts in MXFP4; no class counts its parameters."""
+    arch = shipped_architecture("moonshotai/Kimi-K3")
+    assert weights_bytes(arch, arch.weights) / GIGA == pytest.approx(1560, rel=0.005)
+    assert num_text_parameters(arch) == 2_779_484_393_568
+
+
 def test_a_vision_tower_counts_among_parameters_and_weights_but_serves_no_token_of_text():
     arch = shipped_architecture("qwen3.5-27b")
     assert num_parameters(arch) - num_text_parameters(arch) == arch.vision.params == 460_730_096

@@ -37,7 +37,7 @@ from gpufleet.domain.mixers import GatedDeltaNet, NoFeedForward, NoMixer, StateS
 from gpufleet.errors import UsageError
 
 STATE_BYTES = {"float32": 4.0, "bfloat16": 2.0, "float16": 2.0}
-ATTENTION_RESIDUALS_LEFT_OUT = "attention over the residuals of earlier layers is not counted (a few vectors a layer)"
+RESIDUAL_VECTORS_PER_LAYER, RESIDUAL_VECTORS_AT_END = 4, 2
 
 
 def qwen3_5(fields: ConfigFields, family: str) -> Architecture:
@@ -111,15 +111,21 @@ def _state_bytes(fields: ConfigFields, default: str) -> float:
 
 
 def kimi_linear(fields: ConfigFields, family: str) -> Architecture:
-    """Kimi Linear and Kimi K3: Kimi Delta Attention, latent attention in every fourth layer, dense first layers."""
+    """Kimi Linear and Kimi K3: Kimi Delta Attention, latent attention in every fourth layer, dense first layers.
+
+    Attention over the residuals of earlier layers (K3, arXiv:2603.15031) adds a norm and a query before each part.
+    """
     num_layers, nested = fields.layers("num_hidden_layers"), _linear_fields(fields)
     full = nested.layer_numbers("full_attn_layers") or frozenset(range(4, num_layers + 1, 4))
     delta, latent = _kimi_delta_net(nested), _gated_latent(fields)
     mixers = [latent if layer + 1 in full else delta for layer in range(num_layers)]
-    layers = [replace(x, feed_forward=_kimi_experts(fields, x.feed_forward)) for x in deepseek_layers(fields, mixers)]
+    residual = fields.count("hidden_size") if fields.optional_count("attn_res_block_size") else 0
+    layers = [
+        Layer(x.mixer, _kimi_experts(fields, x.feed_forward), x.norm_params + RESIDUAL_VECTORS_PER_LAYER * residual)
+        for x in deepseek_layers(fields, mixers)
+    ]
     plain = decoder(fields, family, layers, tied=False, default_context=1048576)
-    has_residuals = fields.optional_count("attn_res_block_size") is not None
-    return replace(plain, notes=(ATTENTION_RESIDUALS_LEFT_OUT,)) if has_residuals else plain
+    return replace(plain, vector_params=plain.vector_params + RESIDUAL_VECTORS_AT_END * residual)
 
 
 def _linear_fields(fields: ConfigFields) -> ConfigFields:
