@@ -50,7 +50,7 @@ def test_it_runs_with_nothing_installed_from_any_folder(run: Run) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.count("GPU MIGRATION REPORT") == 2
     assert "SUMMARY of basic_demos" in done.stdout
-    assert "pip install gpu-fleet-optimizer" in done.stdout
+    assert "'make plan' there" in done.stdout
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
@@ -89,6 +89,7 @@ def test_the_viewer_asks_where_there_is_a_terminal() -> None:
         assert viewer.wait() == 0
     os.close(ours)
     assert b"Show which?" in said
+    assert max(map(len, said.splitlines())) <= 80
     assert b"performance_focus (2 scenarios)" in said
     assert b"unknown section '9'" in said
 
@@ -117,6 +118,18 @@ def test_the_viewer_names_the_broken_file(run: Run, tmp_path: Path) -> None:
     assert done.returncode == 2
 
 
+def test_the_viewer_never_calls_a_refused_file_valid(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpu_instances.json").write_text('{"P5": {"gpu_memory_gb": -80}}', encoding="utf-8")
+    done = run(str(TOOL / "config_viewer.py"), "--config-dir", str(tmp_path))
+    assert "gpu_instances.json: INVALID: gpu_instances.json:1:26" in done.stdout
+    assert ": valid" not in done.stdout
+
+
+def test_a_goal_keeps_the_summary_of_a_set(run: Run) -> None:
+    done = run(str(TOOL / "gpu_migration_analyzer.py"), "--set", "basic_demos", "--goal", "reliability")
+    assert "SUMMARY of basic_demos" in done.stdout
+
+
 def test_reports_are_json_too(run: Run) -> None:
     done = run(str(TOOL / "gpu_migration_analyzer.py"), "--json", "--goal", "performance", "inference_small_p5")
     (report,) = json.loads(done.stdout)
@@ -132,6 +145,7 @@ def test_reports_are_json_too(run: Run) -> None:
         (("--set", "basic_demo"), "Did you mean basic_demos"),
         (("--config-dir", "nowhere"), "does not exist"),
         (("--troubleshoot", "qq"), "unknown symptom"),
+        (("--set", "basic_demos", "inference_small_p5"), "workloads and a set are both named"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2_or_5(run: Run, words: tuple[str, ...], says: str) -> None:
@@ -161,6 +175,8 @@ def test_a_wheel_holds_the_names_and_the_configs(run: Run, tmp_path: Path) -> No
     done = run("-c", code)
     assert done.stderr == ""
     assert done.stdout.split() == [str(site / "gpufleet" / "compat" / "classic" / "shipped"), "9"]
+    shown = run("-c", f"import sys; sys.path.insert(0, {str(site)!r}); import config_viewer as v; v.main(['next'])")
+    assert "python3 -m gpu_migration_analyzer --set basic_demos" in shown.stdout
     assert sorted(p.name for p in (site / "gpufleet" / "compat" / "classic" / "shipped").iterdir()) == sorted(FILES)
 
 
@@ -203,7 +219,7 @@ def test_the_interactive_session_of_the_guide(capsys: pytest.CaptureFixture[str]
         workload_type=WorkloadType.INFERENCE, model_size=ModelSize.MEDIUM, precision="int8",
     )  # fmt: skip
     assert isinstance(int8, MigrationReport)
-    assert "42 GB = 35B parameters x 1 bytes x 1.2" in int8
+    assert "42 GB = 35B parameters x 1 byte x 1.2" in int8
 
 
 def test_sets_hold_the_members_of_the_guide() -> None:
@@ -223,7 +239,7 @@ def test_each_report_closes_with_what_is_true_today() -> None:
     truth = text[text.index("TRUE TODAY") :]
     assert "llama-2-13b (13.02B) stands for Small (13B)" in truth
     assert "1,000 input and 200 output tokens, 1 request/s" in truth
-    assert "of today's tokens/s" in truth
+    assert "x today's tokens/s: at full load a token costs" in truth
     assert "Cheapest on AWS" in truth
     assert "2,000 TFLOPS are with sparsity, 989 dense" in truth
     assert "no NVLink 4-way, its GPUs talk over PCIe" in truth
@@ -231,7 +247,20 @@ def test_each_report_closes_with_what_is_true_today() -> None:
 
 def test_training_is_held_against_what_adam_needs() -> None:
     report = AWSGPUMigrationAnalyzer().report_of("training_large_p4d")
-    assert "training state is 1,600 GB, 344 GB are there: does not fit" in " ".join(report.split())
+    assert "training state is 1,600 GB, 344 GB are there (40 GiB a GPU): does not fit" in " ".join(report.split())
+
+
+def test_a_recommendation_that_does_not_carry_the_load_is_told_so() -> None:
+    text = " ".join(AWSGPUMigrationAnalyzer().report_of("production_serving_g4dn").split())
+    truth = text[text.index("TRUE TODAY") :]
+    assert "1x g4dn.12xlarge (2 of 4 GPUs)" in truth
+    assert "short of that load" in truth
+    assert "for that load with 20% to spare" in truth
+
+
+def test_the_rule_of_memory_is_quoted_with_the_multiplier_in_force() -> None:
+    report = AWSGPUMigrationAnalyzer().generate_migration_report("P6", 8, "training", "extra_large")
+    assert "x 1.8 for training leaves too little" in " ".join(report.split())
 
 
 def test_one_home_holds_the_configs() -> None:

@@ -12,6 +12,7 @@ from tools.seed_index import all_elements
 from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, ModelSize, WorkloadType
 from gpufleet.compat.classic.config import load_config
 from gpufleet.compat.classic.fragments import shipped_folder
+from gpufleet.compat.classic.records import Scenario
 from gpufleet.errors import GpufleetError
 
 TEXT = {element.id: element.text for element in all_elements()}
@@ -59,7 +60,7 @@ def test_spot_is_advised_for_training_and_against_for_production_inference() -> 
 )
 def test_memory_is_the_size_of_the_model_times_its_overhead(line: int, work: WorkloadType, overhead: float) -> None:
     assert f"Model size × {overhead}" in TEXT[f"guide:{line}"].replace("√ó", "×")
-    asked = ANALYZER.question("P5", 1, work, ModelSize.MEDIUM)
+    asked = ANALYZER.question(Scenario("P5", 1, work, ModelSize.MEDIUM))
     assert asked.needed_gb == pytest.approx(70 * overhead)
 
 

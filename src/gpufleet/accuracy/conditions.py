@@ -1,61 +1,22 @@
-"""Conditions of a measurement that are not the model's: how the client loads the engine, which layout it ran in."""
+"""Conditions of a measurement that are not the model's: which engine and version it ran on, in which layout."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile, MemoryEra
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 
-
-@dataclass(frozen=True)
-class ClientConditions:
-    """Prompts sent per slot of concurrency (None: not stated) and tokens between two streamed messages."""
-
-    waves: int | None = None
-    stream_interval_tokens: int = 1
-
-
-@dataclass(frozen=True)
-class Client:
-    """What a benchmark client does with every engine, and the streaming that it sets for some."""
-
-    waves: int | None = None
-    stream_interval_tokens: Mapping[str, int] = field(default_factory=dict)
-
-
-CLIENTS: Mapping[str, Client] = {
-    "inferencex": Client(waves=10, stream_interval_tokens={"sglang": 30, "trtllm": 20, "tensorrt-llm": 20}),
-}
 DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 OLD_GENERATION = "V0"
 GENERATION = re.compile(r"\bV[01]\b")
 ISSUE = re.compile(r"github\.com/(?P<repository>[^/\s]+/[^/\s]+) (?:issues|pull)/(?P<number>\d+)")
 SUMMED_GPUS = re.compile(r"\bsum over (\d+) GPUs\b")
 SPLITS_BY_LAYER = ("llama.cpp", "hf-transformers", "transformers", "hf-accelerate", "exllama", "exllamav2", "autoawq")
-
-
-def client_conditions(client: str, engine: str) -> ClientConditions:
-    """Waves and streaming of a client with an engine.
-
-    >>> client_conditions("inferencex", "sglang")
-    ClientConditions(waves=10, stream_interval_tokens=30)
-    """
-    known = CLIENTS.get(client.casefold(), Client())
-    return ClientConditions(known.waves, known.stream_interval_tokens.get(engine.casefold(), 1))
-
-
-def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
-    """What the row states itself, else what its client is known to do."""
-    known = client_conditions(row.text("client"), engine)
-    return ClientConditions(
-        waves=row.whole("waves") or known.waves,
-        stream_interval_tokens=row.whole("stream_interval_tokens") or known.stream_interval_tokens,
-    )
 
 
 @dataclass(frozen=True)

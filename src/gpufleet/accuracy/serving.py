@@ -57,8 +57,12 @@ class Load(Lengths, total=False):
     concurrency: float
     batch: float
     full_queue: bool
+    requests: float | None
+    max_batch: int | None
+    max_step_tokens: int | None
     waves: float | None
-    stream_interval: float
+    poll_interval_steps: float
+    gather_steps: float
     length_spread: float
 
 

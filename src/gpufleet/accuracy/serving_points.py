@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.accuracy.conditions import EngineLabel, conditions_of, engine_of
+from gpufleet.accuracy.benchmark_clients import conditions_of
+from gpufleet.accuracy.conditions import EngineLabel, engine_of
 from gpufleet.accuracy.figures import Comparison, Prediction, RowLabels, RowScores, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, compare_with_estimate
@@ -36,7 +37,7 @@ def why_not_scored(row: MeasurementRow) -> str | None:
 
 
 def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
-    """The closed loop of a row: its lengths as sent, its clients and how they stream."""
+    """The closed loop of a row: its lengths as sent, its clients, and how they had the engine started."""
     isl, osl, concurrency = row.positive("isl"), row.positive("osl"), row.positive("concurrency")
     if isl is None or osl is None or concurrency is None:
         raise UsageError("lengths or concurrency not stated")
@@ -48,7 +49,8 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         output_tokens=osl * sent_ratio,
         concurrency=concurrency,
         waves=client.waves,
-        stream_interval=client.stream_interval_tokens,
+        poll_interval_steps=client.poll_interval_steps,
+        gather_steps=client.gather_steps,
     )
     if stated_ratio is not None:
         load["length_spread"] = spread_of(stated_ratio)

@@ -15,7 +15,7 @@ app = verb_group("Rules of thumb by the seeds' arithmetic, each beside our model
 
 ParametersOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--parameters", metavar="N", help="Parameters of the model, such as 7B or 350M."),
+    typer.Option("--parameters", metavar="N", help="Parameters, such as 7B or 350M; else those of --model."),
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -59,7 +59,10 @@ StrategyOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--strategy", metavar="NAME,...", help="data, model, pipeline, tensor; all by default."),
 ]
-ModelSizeOption = Annotated[str, typer.Option("--model-size", metavar="SIZE", help="Memory of the model: 14GB.")]
+ModelSizeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--model-size", metavar="SIZE", help="Memory of the model, such as 14GB; else --model in FP16."),
+]
 OverheadOption = Annotated[str, typer.Option("--overhead", metavar="SHARE", help="Share lost to communication.")]
 GpuMemoryOption = Annotated[str, typer.Option("--gpu-memory", metavar="SIZE", help="Memory of one GPU: 24GB, 80GB.")]
 OneGpuOption = Annotated[
@@ -99,12 +102,12 @@ def memory(
 ) -> None:
     """Memory of a model by part; without options the seed's example of 7B."""
     from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
-    from gpufleet.units import parse_count, parse_tokens
+    from gpufleet.units import parse_tokens
 
     usual = TRAINING_EXAMPLE if training else MemoryQuestion()
     question = MemoryQuestion(
-        parameters=usual.parameters if parameters is None else parse_count(parameters),
-        precision=precision or usual.precision,
+        parameters=asked_parameters(parameters, model, usual.parameters),
+        precision=(precision or usual.precision).casefold(),
         batch=batch or usual.batch,
         tokens=round(parse_tokens(sequence)),
         training=training,
@@ -136,7 +139,7 @@ def runtime(
 
     usual = RuntimeQuestion.usual(training)
     question = RuntimeQuestion(
-        parameters=usual.parameters if parameters is None else parse_count(parameters),
+        parameters=asked_parameters(parameters, model, usual.parameters),
         tokens=usual.tokens if tokens is None else parse_count(tokens),
         precision=(precision or usual.precision).casefold(),
         training=training,
@@ -155,7 +158,7 @@ def runtime(
 def scaling(
     gpus: NumGpusOption = 8,
     strategy: StrategyOption = None,
-    model_size: ModelSizeOption = "14GB",
+    model_size: ModelSizeOption = None,
     batch: BatchOption = None,
     overhead: OverheadOption = "0.1",
     model: ModelOption = None,
@@ -165,13 +168,13 @@ def scaling(
 ) -> None:
     """Memory, efficiency and speedup of several GPUs, by strategy."""
     from gpufleet.compat.rules.scaling import strategy_of
-    from gpufleet.compat.rules_today.scaling import ScalingQuestion, scaling_answer
+    from gpufleet.compat.rules_today.scaling import ScalingQuestion, half_precision_gb, scaling_answer
     from gpufleet.units import GB, parse_bytes, parse_ratio
 
     question = ScalingQuestion(
         num_gpus=gpus,
         strategies=tuple(map(strategy_of, words(strategy))) if strategy else ScalingQuestion.strategies,
-        model_size_gb=parse_bytes(model_size) / GB,
+        model_size_gb=half_precision_gb(model) if model_size is None else parse_bytes(model_size) / GB,
         batch=batch or ScalingQuestion.batch,
         overhead=parse_ratio(overhead),
         model=model,
@@ -194,11 +197,11 @@ def gpus(
 ) -> None:
     """Number of GPUs for inference and training, and the size class of a model."""
     from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
-    from gpufleet.units import GB, parse_bytes, parse_count, parse_tokens
+    from gpufleet.units import GB, parse_bytes, parse_tokens
 
     question = GpusQuestion(
-        parameters=GpusQuestion.parameters if parameters is None else parse_count(parameters),
-        precision=precision or GpusQuestion.precision,
+        parameters=asked_parameters(parameters, model, GpusQuestion.parameters),
+        precision=(precision or GpusQuestion.precision).casefold(),
         gpu_memory_gb=parse_bytes(gpu_memory) / GB,
         gpu=gpu,
         context_tokens=parse_tokens(context),
@@ -246,6 +249,14 @@ def savings(
         night=None if off is None else parse_night(off),
     )
     emit_rule(savings_answer(question), output, out_file)
+
+
+def asked_parameters(text: str | None, model: str | None, usual: float) -> float:
+    """What was typed, else the parameters of the named model, else those of the seed's example."""
+    from gpufleet.compat.rules_today.stand_ins import parameters_of
+    from gpufleet.units import parse_count
+
+    return parameters_of(model, usual) if text is None else parse_count(text)
 
 
 def emit_rule(answer: RuleAnswer, output: OutputFormat | None, out_file: str | None) -> None:

@@ -10,11 +10,14 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
+    decode_load,
+    eager_share,
     engine_step_s,
-    flushed_tokens,
+    held_back_steps,
     idle_ttft_s,
     lone_ttft_s,
     phases,
+    prompts_load,
 )
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.units import MICROSECOND, MILLISECOND
@@ -40,21 +43,19 @@ class TimeAccount:
 
 
 def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
-    """TPOT: one decode step of the solved batch, the prompts of neighbours, and what streaming holds back.
+    """TPOT: one decode step of the solved batch, and the prompts of neighbours.
 
-    TPOT = (k kernels + o_step + o_kernel N + o_sequence B + prompts per step x what one adds) (1 - held back)   [s]
+    TPOT = k kernels + o_step + o_kernel N + o_sequence B + prompts per step x what one adds   [s]
     """
     q, model, serving = question, solution.model, served(solution)
-    load = StepLoad(serving.batch, q.lengths.mean_decode_context_tokens)
+    load = decode_load(serving.batch, q.lengths)
     kernels = model.seconds(load)
-    step_s = float(engine_step_s(model, kernels, serving.batch)[0])
+    step_s = float(engine_step_s(model, kernels, serving.batch, eager_share(model, q.lengths))[0])
     total_s = float(serving.tpot_s[0])
-    per_token_s = total_s / _streamed_ratio(q, model)
     parts = [
         TimePart("kernels", float(kernels[0]), "the operations above"),
         *_engine_parts(model, float(kernels[0]), step_s, serving.batch),
-        *_neighbour_parts(q, model, serving.batch, per_token_s - step_s),
-        TimePart("tokens that come with the first", total_s - per_token_s, "streamed before the clock starts"),
+        *_neighbour_parts(q, model, serving.batch, total_s - step_s),
     ]
     return TimeAccount(load, float(kernels[0]), total_s, _that_count(parts, total_s))
 
@@ -63,15 +64,6 @@ def served(solution: EstimateSolution) -> Serving:
     """The steady state of a candidate that fits."""
     assert solution.serving is not None, "only a candidate that fits has an estimate"
     return solution.serving
-
-
-def _streamed_ratio(question: EstimateQuestion, model: StepModel) -> float:
-    """Share of the later tokens that clients see come one by one."""
-    if question.load.scenario != "closed_loop":
-        return 1.0
-    later = max(float(question.lengths.output_tokens) - 1, 1.0)
-    flushed = float(flushed_tokens(model, question.client, question.lengths)[0])
-    return max(later - flushed, 0.0) / later or 1.0
 
 
 def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: FloatArray) -> list[TimePart]:
@@ -90,8 +82,14 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
         ),
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
     ]
-    rest_s = step_s - kernels_s - sum(part.seconds for part in parts)
-    return [*parts, TimePart("no less than half of the kernels", rest_s, "the least that a step takes")]
+    graphed_s = float(engine_step_s(model, np.array([kernels_s]), batch)[0])
+    least_s = graphed_s - kernels_s - sum(part.seconds for part in parts)
+    eager_us = float(c.engine_constant("eager_kernel_s")[0]) / MICROSECOND
+    return [
+        *parts,
+        TimePart("no less than half of the kernels", least_s, "the least that a step takes"),
+        TimePart("beyond CUDA graphs", step_s - graphed_s, f"{launched:,.0f} kernels launched in {eager_us:.3g} µs"),
+    ]
 
 
 def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatArray, seconds: float) -> list[TimePart]:
@@ -112,11 +110,11 @@ def _that_count(parts: list[TimePart], total_s: float) -> tuple[TimePart, ...]:
 def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
     """TTFT: the prefill of a prompt (of all prompts of a static batch), the engine, running steps, and waiting.
 
-    TTFT = k_p kernels + a + b input_tokens + running steps + wait   [s]
+    TTFT = max(k_p kernels, launches) + a + b input_tokens + running steps + wait   [s]
     """
     q, model, serving = question, solution.model, served(solution)
     prompts = serving.batch if q.load.scenario == "static_batch" else np.ones(1)
-    load = StepLoad(np.zeros(1), 1.0, prompts, q.lengths.input_tokens)
+    load = prompts_load(prompts, q.lengths)
     kernels_s = float(model.seconds(load)[0])
     lone_s, total_s = float(lone_ttft_s(model, q.lengths, prompts)[0]), float(serving.ttft_s[0])
     parts = [
@@ -137,15 +135,20 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
         return float(model.candidates.engine_constant(name)[0])
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
+    launch, launched = constant("eager_kernel_s"), float(model.num_kernels[0])
+    unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),
+        TimePart(
+            "launches that nothing hides", unhidden_s, f"{launched:,.0f} kernels x {launch / MICROSECOND:.3g} µs, less"
+        ),
         TimePart("taking the request", constant("request_overhead_s"), "arrival, scheduling, first answer"),
         TimePart("tokenising", token * tokens, f"{tokens:,.0f} tokens x {token / MICROSECOND:.3g} µs"),
     ]
 
 
 def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_s: float) -> list[TimePart]:
-    """Steps that run already, a place in the batch, tokens held back."""
+    """Steps that run already, a place in the batch, steps for which the engine holds a prompt back."""
     q, model, serving = question, solution.model, served(solution)
     if q.load.scenario not in ("closed_loop", "open_loop"):
         return []
@@ -160,10 +163,11 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
         return parts
     waiting = q.load.amount - float(serving.batch[0])
     rate = float(serving.requests_per_s[0])
-    flushed = float(flushed_tokens(model, q.client, q.lengths)[0])
-    per_token_s = float(serving.tpot_s[0]) / _streamed_ratio(q, model)
+    held = float(held_back_steps(model, serving.batch, q.lengths, q.client)[0])
     return [
         *parts,
         TimePart("a place in the batch", waiting / rate, f"{waiting:,.0f} clients / {rate:.3g} requests/s"),
-        TimePart("tokens held back by streaming", flushed * per_token_s, f"{flushed:.3g} tokens"),
+        TimePart(
+            "held back by the engine's options", held * step_s, f"{held:.3g} steps x {step_s / MILLISECOND:.3g} ms"
+        ),
     ]

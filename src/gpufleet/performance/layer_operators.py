@@ -22,7 +22,6 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
@@ -68,9 +67,11 @@ from gpufleet.performance.latent_attention import (
     QK_NOPE_HEAD_DIM,
     V_HEAD_DIM,
 )
+from gpufleet.units import GB
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
+CACHE_BYTES_PER_S_PER_CORE = 30 * GB  # fitted to TensorRT-LLM 0.5 to 0.9; 25 to 32 do equally well
 SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
@@ -170,7 +171,9 @@ class _Operators:
             self._attention(plain)
         for mixer, count in mixers.items():
             self._add_mixer(mixer, count)
-        self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, self._num_mixers)
+        alone = sum(b.count for b in self.arch.blocks if not (b.summed_together or isinstance(b.mixer, NoMixer)))
+        if alone:
+            self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, alone)
 
     @property
     def _num_mixers(self) -> int:
@@ -228,7 +231,11 @@ class _Operators:
         decode = tuple(self.part(OVER_CACHE, "attention decode", count) for count in mixers.values())
         prompts = tuple(self.part(OVER_PROMPTS, "attention prefill", count) for count in mixers.values())
         curves = self.hardware.attention
-        self.others += [DecodeAttention(decode, curves, heads), PromptAttention(prompts, curves, heads)]
+        cache_bytes_per_s = cache_bytes_per_s_of(self.candidates, heads)
+        self.others += [
+            DecodeAttention(decode, curves, heads, cache_bytes_per_s),
+            PromptAttention(prompts, curves, heads),
+        ]
 
     def _latent_projections(self, mixer: LatentAttention, count: int) -> None:
         hidden, heads = self.arch.hidden_size, mixer.num_heads / self.tp
@@ -355,7 +362,7 @@ class _Operators:
         if moe.latent_width:
             self.add_product("expert latents", hw.mlp_gemm, float(width), hidden, count)
             self.add_product("expert latents", hw.mlp_gemm, float(hidden), width, count)
-        self.add_quantisation(activation_bytes_of_experts(c), width, count)
+        self.add_quantisation(hw.experts.activation_bytes_per_element, width, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp))
@@ -427,10 +434,17 @@ def heads_of_sparse_kernel(heads: FloatArray) -> FloatArray:
     return np.maximum(heads, SPARSE_HEADS)
 
 
-def activation_bytes_of_experts(candidates: Candidates) -> FloatArray:
-    """Bytes per element that routed experts take their input in."""
-    formats = candidates.palette.weight_formats
-    return np.array([QUANTISED_BYTES.get(f.experts.name, ACTIVATION_BYTES) for f in formats])[candidates.weight_format]
+def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
+    """What query heads read keys and values with, each for itself; infinite where a kernel shares them in the group.
+
+    Engines without a kernel for a group size launch one block per query head: the first one brings keys and values
+    from memory, the others find them in the second-level cache, at 30 GB/s for each multiprocessor.
+    """
+    shared = candidates.engine_figure("shared_query_heads", np.inf)
+    group = heads.num_heads / heads.num_kv_heads
+    cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
+    is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
+    return np.where(is_shared, np.inf, cores * CACHE_BYTES_PER_S_PER_CORE)
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:

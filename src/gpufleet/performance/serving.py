@@ -4,11 +4,11 @@ Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
-prefill_scale_ratio                                     one prefill = scale * kernels
+prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, eager * kernels launched)
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
-dp_gather_steps                                         steps that attention-DP groups wait to prefill together
-first_flush_ratio                                       share of the streaming interval that delays the first token
-synchrony_ratio                                         how far clients with equal requests move in step
+poll_wait_ratio                                         share of the polling interval that a new request waits
+synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
+eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.performance.queueing import mean_wait_s, wait_percentile_s
 from gpufleet.performance.step import StepLoad, StepModel
 
@@ -41,15 +41,22 @@ class Lengths:
 
 @dataclass(frozen=True)
 class Client:
-    """How the measuring client behaves.
+    """How the client behaves, and how it had the engine started.
 
-    `waves` prompts per client, an engine that streams every `stream_interval_tokens`, and lengths drawn from
-    [1 - length_spread_ratio, 1] of the longest: 0 means that all requests are alike, 1 that they are as users' are.
+    `waves` prompts per client, with lengths drawn from [1 - length_spread_ratio, 1] of the longest: 0 means that all
+    requests are alike, 1 that they are as users' are. The engine looks for new requests every `poll_interval_steps`
+    steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts.
     """
 
     waves: Floats = np.inf
-    stream_interval_tokens: Floats = 1.0
     length_spread_ratio: Floats = 1.0
+    poll_interval_steps: Floats = 1.0
+    gather_steps: Floats = 0.0
+
+    @property
+    def is_alike(self) -> BoolArray:
+        """Whether all requests have the same lengths."""
+        return np.asarray(self.length_spread_ratio) <= 0
 
 
 @dataclass(frozen=True)
@@ -77,10 +84,31 @@ class Serving:
         return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
 
 
-def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> FloatArray:
-    """One decode step of `batch` sequences as the engine runs it.
+def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which every sequence of `batch` gets a token."""
+    return StepLoad(batch, lengths.mean_decode_context_tokens)
+
+
+def mixed_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which the prompts that arrive in one step join the other sequences of `batch`.
+
+    B / output_tokens prompts, at least one   [prompts]
+    """
+    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
+    others = np.maximum(batch - 1, 0.0)
+    return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
+
+
+def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step of `prompts` prompts that find the engine idle."""
+    return StepLoad(np.zeros(prompts.shape[-1]), 1.0, prompts, lengths.input_tokens)
+
+
+def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
+    """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
     t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, t_kernels / 2)   [s]
+    eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence.
     """
@@ -91,7 +119,19 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> Flo
         + c.engine_constant("kernel_overhead_s") * model.num_kernels
         + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
     )
-    return np.asarray(np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s), dtype=np.float64)
+    graphed_s = np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s)
+    late_s = np.maximum(c.engine_constant("eager_kernel_s") * model.num_kernels - graphed_s, 0.0)
+    return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
+
+
+def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
+    """Share of a request's decode steps whose context is longer than the engine's CUDA graphs were recorded for   [1].
+
+    clip((input + output - longest) / output, 0, 1); engines without graphs record 0 tokens.
+    """
+    longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
+    beyond = lengths.input_tokens + lengths.output_tokens - longest
+    return np.asarray(np.clip(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0, 1.0))
 
 
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
@@ -100,12 +140,16 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
     the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
     """
-    context = lengths.mean_decode_context_tokens
-    decode = model.seconds(StepLoad(batch, context))
-    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
-    mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
+    decode = model.seconds(decode_load(batch, lengths))
+    mixed = model.seconds(mixed_load(batch, lengths))
     extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode, batch), extra)
+    return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
+
+
+def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
+    kernels_s = model.seconds(decode_load(batch, lengths))
+    return engine_step_s(model, kernels_s, batch, eager_share(model, lengths))
 
 
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -117,16 +161,20 @@ def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
     """Time to first token of `prompts` requests that find the engine idle and are prefilled together.
 
-    TTFT = a + b input_tokens + k_p t_kernels   [s]
-    a: request handling, b: tokenising, k_p: engine over kernels
+    TTFT = a + b input_tokens + max(k_p t_kernels, l N)   [s]
+    a: request handling, b: tokenising, k_p: engine over kernels, l: the host's time to launch each of the N kernels of
+    a prefill that finds the device idle.
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
-    prefill = model.seconds(StepLoad(np.zeros(len(c)), 1.0, prompts, lengths.input_tokens))
+    prefill = model.seconds(prompts_load(prompts, lengths))
     return np.asarray(
         c.engine_constant("request_overhead_s")
         + c.engine_constant("token_overhead_s") * lengths.input_tokens
-        + c.engine_constant("prefill_scale_ratio") * prefill,
+        + np.maximum(
+            c.engine_constant("prefill_scale_ratio") * prefill,
+            c.engine_constant("eager_kernel_s") * model.num_kernels,
+        ),
         dtype=np.float64,
     )
 
@@ -137,10 +185,8 @@ def synchrony(model: StepModel, client: Client) -> FloatArray:
     s = max(first wave / waves, s_engine where all requests are alike)   [1]
     An engine that prefills before it decodes keeps requests of one length together; lengths that differ part them.
     """
-    alike = np.asarray(client.length_spread_ratio) <= 0
-    return np.maximum(
-        1.0 / np.asarray(client.waves), np.where(alike, model.candidates.engine_constant("synchrony_ratio"), 0.0)
-    )
+    together = np.where(client.is_alike, model.candidates.engine_constant("synchrony_ratio"), 0.0)
+    return np.maximum(1.0 / np.asarray(client.waves), together)
 
 
 def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in_step: Floats = 0.0) -> FloatArray:
@@ -186,16 +232,7 @@ def closed_loop(
     per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
     rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
-    flushed = flushed_tokens(model, client, lengths)
-    later_tokens = np.maximum(lengths.output_tokens - 1, 1)
-    streamed_s = per_token_s * np.maximum(later_tokens - flushed, 0.0) / later_tokens
-    return Serving(batch, streamed_s, first_s + flushed * per_token_s + (concurrency - batch) / rate, rate)
-
-
-def flushed_tokens(model: StepModel, client: Client, lengths: Lengths) -> FloatArray:
-    """Tokens after the first that the engine holds back before the client sees anything."""
-    interval = np.minimum(client.stream_interval_tokens, lengths.output_tokens)
-    return np.asarray(model.candidates.engine_constant("first_flush_ratio") * np.maximum(interval - 1, 0))
+    return Serving(batch, per_token_s, first_s + (concurrency - batch) / rate, rate)
 
 
 def loaded_ttft_s(
@@ -203,26 +240,41 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + n steps + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts   [s]
+    lone request + n steps + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
     n: steps between arrival, prefill and answer. Clients in step (s) send together: prompt i waits for i - 1 others.
+    Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
+    last term, which lengths that differ do away with.
     """
     groups, in_step = model.candidates.attention_dp, synchrony(model, client)
     service_s = prompt_service_s(model, at)
-    everyone_first_s = np.maximum(batch / groups - 1, 0.0) / 2 * service_s
+    others = np.maximum(batch / groups - 1, 0.0)
+    everyone_first_s = others / 2 * service_s
     prefill_load = np.minimum(rate / groups * service_s, HIGHEST_LOAD_RATIO)
     wait_s = np.minimum(mean_wait_s(prefill_load, service_s), everyone_first_s)
-    queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s
-    return np.asarray(idle_ttft_s(model, at, lone_ttft_s(model, lengths)) + queued_s, dtype=np.float64)
+    met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
+    queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s + met_s
+    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths))
+    held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
+    return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)
 
 
 def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray) -> FloatArray:
-    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s].
+    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s]."""
+    return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * at.decode_step_s)
 
-    Groups of attention-DP step together: an engine may hold a prompt back for n_dp steps until other groups have one.
+
+def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client) -> FloatArray:
+    """Steps that an engine lets a prompt wait by the way it was started.
+
+    n = w (polling interval - 1) + min(groups output_tokens / B, gather_steps where there are groups)   [1]
+    SGLang may look for requests every so many steps. TensorRT-LLM may balance attention-DP: a prompt waits until every
+    group has one, which takes `groups` arrivals at B / output_tokens a step, or until its patience ends.
     """
     c = model.candidates
-    held = np.where(c.attention_dp > 1, c.engine_constant("dp_gather_steps"), 0.0)
-    return np.asarray(lone_s + (c.engine_constant("first_token_steps") + held) * at.decode_step_s)
+    polled = c.engine_constant("poll_wait_ratio") * np.maximum(np.asarray(client.poll_interval_steps) - 1, 0.0)
+    until_all_have_one = c.attention_dp * lengths.output_tokens / np.maximum(batch, 1.0)
+    gathered = np.where(c.attention_dp > 1, np.minimum(until_all_have_one, client.gather_steps), 0.0)
+    return np.asarray(polled + gathered, dtype=np.float64)
 
 
 def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
@@ -247,18 +299,38 @@ def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Servi
 
     latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B)   [s]
     """
-    step_s = engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)), batch)
+    step_s = decode_step_s(model, batch, lengths)
     first_s = lone_ttft_s(model, lengths, batch)
     latency_s = first_s + (lengths.output_tokens - 1) * step_s
     return Serving(batch, step_s, first_s, batch / latency_s)
 
 
-def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
-    """Throughput when the queue never empties and `batch` sequences are always decoding; TTFT is of the engine alone.
+def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths, requests: Floats = np.inf) -> Serving:
+    """Throughput of an offline queue of `requests` (all at once; infinite: never empty); TTFT is of the engine alone.
 
-    rate = B / (t_prompt + output_tokens TPOT(B))   [1/s]
+    rate = R / (R phi t_prompt + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
+    Requests of one length that start together end together: n waves fill all B slots, the last wave has r sequences.
     """
+    batch = np.minimum(batch, requests)
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
     rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
+    rate = rate * last_wave_ratio(model, at, batch, rate, lengths, requests)
     return Serving(batch, per_token_s, lone_ttft_s(model, lengths), rate)
+
+
+def last_wave_ratio(
+    model: StepModel, at: Phases, batch: FloatArray, rate: FloatArray, lengths: Lengths, requests: Floats
+) -> FloatArray:
+    """Throughput of a queue that ends over that of one that does not: the last wave of requests leaves slots empty.
+
+    ratio = T / (T + output_tokens (t_decode(r) - r / B t_decode(B))), T = R / rate of the endless queue   [1]
+    """
+    if not np.any(np.isfinite(requests)):
+        return np.ones_like(rate)
+    queued = np.where(np.isfinite(requests), requests, batch)
+    rest = queued - np.floor(queued / batch) * batch
+    last_s = decode_step_s(model, np.maximum(rest, 1.0), lengths)
+    idle_s = np.where(rest > 0, last_s - rest / batch * at.decode_step_s, 0.0)
+    endless_s = queued / rate
+    return np.asarray(endless_s / (endless_s + lengths.output_tokens * np.maximum(idle_s, 0.0)))

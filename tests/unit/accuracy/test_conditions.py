@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.accuracy.benchmark_clients import (
+    ClientConditions,
+    StepLimits,
+    conditions_of,
+    queued_requests,
+    step_limits,
+)
 from gpufleet.accuracy.conditions import (
     EngineLabel,
-    client_conditions,
-    conditions_of,
     engine_of,
     engine_of_row,
     layout_of,
@@ -34,17 +39,24 @@ def test_an_engine_label_holds_name_and_version(label: str, name: str, version: 
     assert engine_of(label) == EngineLabel(name, version)
 
 
-def test_streaming_is_a_condition_of_the_client_and_not_of_the_engine() -> None:
-    assert client_conditions("inferencex", "trtllm").stream_interval_tokens == 20
-    assert client_conditions("inferencex", "vllm").stream_interval_tokens == 1
-    assert client_conditions("internal", "sglang").stream_interval_tokens == 1
-    assert client_conditions("internal", "sglang").waves is None
+def test_polling_and_gathering_are_conditions_of_the_client_and_not_of_the_engine() -> None:
+    def asked(engine: str, **cells: str) -> ClientConditions:
+        return conditions_of(MeasurementRow(2, {"client": "inferencex", "gpu_id": "B200", **cells}), engine)
+
+    assert asked("sglang", concurrency="64").poll_interval_steps == 30
+    assert asked("sglang", concurrency="8").poll_interval_steps == 10
+    assert asked("sglang", concurrency="64", gpu_id="H200").poll_interval_steps == 1
+    assert asked("sglang", concurrency="64", client="internal").poll_interval_steps == 1
+    assert (asked("trtllm").gather_steps, asked("vllm").gather_steps) == (60, 0)
+
+
+def test_a_client_that_nobody_describes_sends_ten_prompts_for_each_slot() -> None:
+    assert conditions_of(MeasurementRow(2, {"client": "internal"}), "vllm") == ClientConditions(waves=10)
 
 
 def test_what_a_row_states_itself_comes_first() -> None:
-    row = MeasurementRow(2, {"client": "inferencex", "waves": "4", "stream_interval_tokens": "5"})
-    assert conditions_of(row, "sglang").waves == 4
-    assert conditions_of(row, "sglang").stream_interval_tokens == 5
+    row = MeasurementRow(2, {"client": "inferencex", "waves": "4", "poll_interval_steps": "5", "gather_steps": "7"})
+    assert conditions_of(row, "sglang") == ClientConditions(4, 5, 7)
 
 
 def test_gpus_without_tp_are_split_as_the_engine_splits() -> None:
@@ -110,3 +122,26 @@ def test_a_sum_over_gpus_names_them_where_the_column_says_one() -> None:
     summed = row_of(engine="AutoAWQ", gpu_id="RTX-4090", num_gpus="1", notes="peak memory; sum over 2 GPUs")
     assert layout_of(summed, "autoawq").num_gpus == 2
     assert layout_of(row_of(gpu_id="RTX-4090", num_gpus="1"), "autoawq").num_gpus == 1
+
+
+BENCH = "github.com/NVIDIA/TensorRT-LLM docs/source/performance/perf-overview.md (version 0.14.0 table)"
+
+
+def bench_row(**cells: str) -> MeasurementRow:
+    return MeasurementRow(1, {"source": BENCH, "model_id": "llama-3-70b", "isl": "128", "osl": "4096", **cells})
+
+
+def test_a_published_queue_is_as_long_as_its_source_says() -> None:
+    """TensorRT-LLM 0.14, docs/source/performance/perf-overview.md, "Preparing a Dataset"."""
+    assert queued_requests(bench_row()) == 1500
+    assert queued_requests(bench_row(osl="128")) == 30000
+    assert queued_requests(bench_row(requests="64")) == 64
+    assert queued_requests(bench_row(source="elsewhere")) is None
+
+
+def test_an_engine_keeps_the_limits_that_its_benchmark_built_it_for() -> None:
+    """tensorrt_llm/bench/build/benchmark_config.yml: two GPUs have a row of their own for 4,096 tokens."""
+    assert step_limits(bench_row(), 2) == StepLimits(256, 1024)
+    assert step_limits(bench_row(isl="2048", osl="2048"), 2) == StepLimits(2048, 1024)
+    assert step_limits(bench_row(), 8) == StepLimits(8192, 16384)
+    assert step_limits(bench_row(source="elsewhere"), 8) == StepLimits()

@@ -96,7 +96,7 @@ def test_a_serving_point_is_a_closed_loop_with_the_lengths_as_sent(asked: dict[s
     scores = score_serving_point(MeasurementRow(2, POINT), "mine.csv", ModelFinder())
     assert asked["gpus"] == ("H100-SXM", 4)
     assert (asked["input_tokens"], asked["output_tokens"], asked["concurrency"]) == (900, 450, 16)
-    assert (asked["waves"], asked["stream_interval"]) == (10, 30)
+    assert (asked["waves"], asked["poll_interval_steps"], asked["gather_steps"]) == (10, 1, 0)
     assert (asked["engine"], asked["engine_version"], asked["tp"]) == ("sglang", "0.5.1", 4)
     assert asked["precision"] is None
     found = {figure.quantity: (figure.measured, figure.predicted) for figure in scores.figures}

@@ -161,7 +161,7 @@ def test_training_takes_six_times_the_gpus_and_never_fewer_whole_ones(b: float, 
 def test_the_six_of_training_are_the_parts_that_the_seed_lists() -> None:
     from gpufleet.compat.rules.gpus import TRAINING_MULTIPLIERS
 
-    assert sum(TRAINING_MULTIPLIERS.values()) == rules.TRAINING_MULTIPLIER
+    assert sum(TRAINING_MULTIPLIERS.values()) == rules.TRAINING_MULTIPLIER == 6
     assert "weights" not in TRAINING_MULTIPLIERS
 
 

@@ -19,6 +19,7 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.links import usual_link
 from gpufleet.performance.recurrence import is_timed_by_formula
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.performance.uncertainty import grades, time_bounds
 from gpufleet.provenance import Grade
@@ -116,7 +117,9 @@ def test_what_is_timed_by_formula_is_said_to_be_a_roofline_with_a_wider_range(na
     step = model(name, tp)
     assert is_timed_by_formula(step.arch)
     assert grades(step).tolist() == [Grade.ROOFLINE]
-    wide, narrow = (time_bounds(m, np.array([16.0]))["tpot"] for m in (step, model("llama-3.1-8b", 1)))
+    wide, narrow = (
+        time_bounds(m, np.array([16.0]), Lengths(1000.0, 200.0))["tpot"] for m in (step, model("llama-3.1-8b", 1))
+    )
     assert wide.high_ratio > narrow.high_ratio
     assert wide.low_ratio < narrow.low_ratio
 

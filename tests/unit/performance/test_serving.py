@@ -20,9 +20,10 @@ from gpufleet.performance.serving import (
     Lengths,
     closed_loop,
     cycle_s,
+    eager_share,
     engine_step_s,
-    flushed_tokens,
     full_queue,
+    held_back_steps,
     idle_ttft_s,
     loaded_ttft_s,
     lone_ttft_s,
@@ -48,9 +49,9 @@ IDEAL = {
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
     "first_token_steps": 0.5,
-    "dp_gather_steps": 0.0,
-    "first_flush_ratio": 1.0,
+    "poll_wait_ratio": 0.5,
     "synchrony_ratio": 0.5,
+    "eager_kernel_s": 0.0,
 }
 
 
@@ -114,7 +115,7 @@ def test_a_decode_step_sees_the_prompt_and_half_of_the_answer() -> None:
 
 
 def test_a_lone_user_waits_for_nobody() -> None:
-    ideal = model(first_flush_ratio=0.0)
+    ideal = model()
     alone = closed_loop(ideal, batch(1), LENGTHS, 64.0, USERS)
     at = phases(ideal, batch(1), LENGTHS)
     np.testing.assert_allclose(alone.tpot_s, at.decode_step_s)
@@ -177,16 +178,26 @@ def test_no_step_is_more_than_wholly_mixed() -> None:
     assert tpot_s(eager, at, batch(64), short)[0] <= mixed[0]
 
 
-def test_an_engine_that_streams_every_30_tokens_delays_the_first_and_not_the_last() -> None:
-    ideal = model()
-    each, flushed = (closed_loop(ideal, batch(4), LENGTHS, 64.0, Client(stream_interval_tokens=n)) for n in (1.0, 30.0))
-    np.testing.assert_allclose(flushed.ttft_s - each.ttft_s, 29 * each.tpot_s)
-    last = [found.ttft_s + 199 * found.tpot_s for found in (each, flushed)]
-    np.testing.assert_allclose(*last)
+def test_requests_that_are_all_alike_meet_the_next_prompt_and_others_do_not() -> None:
+    ideal = model(synchrony_ratio=0.0)
+    at, rate = phases(ideal, batch(8), LENGTHS), batch(1.0)
+    alike, spread = (
+        loaded_ttft_s(ideal, at, batch(8), rate, LENGTHS, Client(waves=10.0, length_spread_ratio=n)) for n in (0.0, 0.2)
+    )
+    np.testing.assert_allclose(alike - spread, prompt_service_s(ideal, at) * 7 / 8)
 
 
-def test_an_answer_shorter_than_the_interval_is_flushed_at_its_end() -> None:
-    assert flushed_tokens(model(), Client(stream_interval_tokens=500.0), LENGTHS)[0] == 199
+def test_a_host_that_launches_a_prefill_slowly_sets_its_pace() -> None:
+    slow = model(eager_kernel_s=1e-3)
+    np.testing.assert_allclose(lone_ttft_s(slow, LENGTHS), slow.num_kernels * 1e-3)
+    np.testing.assert_allclose(lone_ttft_s(model(eager_kernel_s=1e-9), LENGTHS), lone_ttft_s(model(), LENGTHS))
+
+
+def test_an_engine_that_looks_for_requests_every_30_steps_delays_the_first_and_not_the_later() -> None:
+    ideal = model(poll_wait_ratio=0.5)
+    each, rarely = (closed_loop(ideal, batch(4), LENGTHS, 64.0, Client(poll_interval_steps=n)) for n in (1.0, 31.0))
+    np.testing.assert_allclose(rarely.ttft_s - each.ttft_s, 15 * phases(ideal, batch(4), LENGTHS).decode_step_s)
+    np.testing.assert_allclose(rarely.tpot_s, each.tpot_s)
 
 
 def test_a_static_batch_takes_its_prefill_and_then_a_step_for_each_further_token() -> None:
@@ -210,8 +221,41 @@ def test_a_full_queue_never_lets_a_slot_idle() -> None:
     np.testing.assert_allclose(full.tpot_s, clients.tpot_s)
 
 
+def test_a_queue_of_whole_waves_is_as_fast_as_one_that_never_ends() -> None:
+    endless, whole = (full_queue(model(), batch(64), LENGTHS, queued) for queued in (np.inf, 640.0))
+    np.testing.assert_allclose(whole.requests_per_s, endless.requests_per_s)
+
+
+def test_the_last_wave_of_a_queue_decodes_alone() -> None:
+    """Ten waves of 64 and one request more: all prompts, ten times 200 steps of 64 and 200 steps of one."""
+    ideal = model()
+    at, rest = phases(ideal, batch(64), LENGTHS), phases(ideal, batch(1), LENGTHS)
+    found = full_queue(ideal, batch(64), LENGTHS, 641.0)
+    steps_s = 200 * (10 * at.decode_step_s + rest.decode_step_s)
+    np.testing.assert_allclose(641 / found.requests_per_s, 641 * prompt_service_s(ideal, at) + steps_s)
+
+
+def test_fewer_requests_than_slots_run_together() -> None:
+    few, slots = full_queue(model(), batch(64), LENGTHS, 16.0), full_queue(model(), batch(16), LENGTHS)
+    assert few.batch[0] == 16
+    np.testing.assert_allclose(few.requests_per_s, slots.requests_per_s)
+
+
+def test_steps_beyond_the_recorded_graphs_wait_for_the_host() -> None:
+    eager = model(eager_kernel_s=40e-6, graphed_context_tokens=1100)
+    assert eager_share(eager, LENGTHS)[0] == pytest.approx(0.5)
+    launches_s, graphed_s = 40e-6 * 321, 5e-3
+    assert engine_step_s(eager, np.array([graphed_s]), batch(8), 1.0)[0] == pytest.approx(launches_s)
+    assert engine_step_s(eager, np.array([graphed_s]), batch(8), 0.5)[0] == pytest.approx((launches_s + graphed_s) / 2)
+    assert engine_step_s(eager, np.array([20e-3]), batch(8), 1.0)[0] == pytest.approx(20e-3)
+
+
+def test_engines_without_a_limit_record_every_context() -> None:
+    assert eager_share(model(), Lengths(100_000.0, 10.0))[0] == 0
+
+
 def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
-    single, groups = (model("qwen3-30b-a3b", attention_dp=n, first_flush_ratio=0.0) for n in (1, 4))
+    single, groups = (model("qwen3-30b-a3b", attention_dp=n) for n in (1, 4))
     extra = [
         tpot_s(m, phases(m, batch(64), LENGTHS), batch(64), LENGTHS) - phases(m, batch(64), LENGTHS).decode_step_s
         for m in (single, groups)
@@ -236,8 +280,10 @@ def test_a_first_token_at_no_load_waits_for_running_steps_alone() -> None:
     assert ttft_percentile_s(idle, prompt_service_s(halfway, at), np.zeros(1), 1.0, 0.95)[0] == idle[0]
 
 
-def test_groups_of_attention_dp_may_hold_a_prompt_back_until_others_have_one() -> None:
-    for groups, held in ((1, 0.0), (4, 8.0)):
-        waits = model("qwen3-30b-a3b", attention_dp=groups, first_token_steps=0.0, dp_gather_steps=8.0)
-        at, lone = phases(waits, batch(8), LENGTHS), lone_ttft_s(waits, LENGTHS)
-        np.testing.assert_allclose(idle_ttft_s(waits, at, lone), lone + held * at.decode_step_s)
+def test_groups_of_attention_dp_may_hold_a_prompt_back_until_all_have_one_or_patience_ends() -> None:
+    """At 8 sequences with answers of 200 tokens a prompt arrives every 25 steps: 4 groups have theirs after 100."""
+    patient, hasty = Client(gather_steps=1e9), Client(gather_steps=60.0)
+    single, groups = (model("qwen3-30b-a3b", attention_dp=n) for n in (1, 4))
+    assert held_back_steps(single, batch(8), LENGTHS, patient)[0] == 0
+    assert held_back_steps(groups, batch(8), LENGTHS, patient)[0] == 100
+    assert held_back_steps(groups, batch(8), LENGTHS, hasty)[0] == 60

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 
 from gpufleet.compat.classic import schema
-from gpufleet.compat.classic.analysis import Analysis, analysis
+from gpufleet.compat.classic.analysis import analysis
 from gpufleet.compat.classic.arithmetic import Setup, memory_needed_gb, model_size_gb
-from gpufleet.compat.classic.config import DEFAULT_HOURS, DEFAULT_PRECISION, load_config
+from gpufleet.compat.classic.config import load_config
+from gpufleet.compat.classic.lines import INDENT, bullets, hanging, usd
 from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, member_named
 from gpufleet.compat.classic.options import USUAL_GOAL, Question
-from gpufleet.compat.classic.records import Scenario
-from gpufleet.compat.classic.report import MigrationReport, migration_report, usd
+from gpufleet.compat.classic.records import DEFAULT_HOURS, DEFAULT_PRECISION, Scenario
+from gpufleet.compat.classic.report import MigrationReport, migration_report
 from gpufleet.compat.classic.troubles import trouble_of
 from gpufleet.compat.classic.true_today import true_today
 from gpufleet.errors import UsageError
-from gpufleet.report.text import wrapped
-
-WIDTH = 80
-Truth = Callable[[Analysis], Sequence[str]]
 
 
 class AWSGPUMigrationAnalyzer:
@@ -54,34 +52,24 @@ class AWSGPUMigrationAnalyzer:
         goal: Goal | str | None = None,
     ) -> MigrationReport:
         """Where this setup could move, what that costs and how fast it is; prints as text, `.data` has the figures."""
-        question = self.question(
+        scenario = Scenario(
             current_instance, current_gpu_count, workload_type, model_size, monthly_hours, use_spot, precision, goal
         )
+        question = self.question(scenario)
         return self._report(question, title_of(question), "")
 
-    def question(
-        self,
-        current_instance: str,
-        current_gpu_count: int,
-        workload_type: WorkloadType | str,
-        model_size: ModelSize | str,
-        monthly_hours: float = DEFAULT_HOURS,
-        use_spot: bool = False,
-        precision: str = DEFAULT_PRECISION,
-        goal: Goal | str | None = None,
-    ) -> Question:
-        """The question that these words ask, every one of them checked."""
-        config = self.config
-        instance = config.instance(current_instance)
+    def question(self, scenario: Scenario) -> Question:
+        """The question of a scenario, every word of it checked."""
+        s, config = scenario, self.config
         today = Setup(
-            instance,
-            whole_number("current_gpu_count", current_gpu_count, schema.MOST_GPUS),
-            hours("monthly_hours", monthly_hours),
-            true_or_false("use_spot", use_spot),
+            config.instance(s.current_instance),
+            whole_number("current_gpu_count", s.current_gpu_count, schema.MOST_GPUS),
+            hours("monthly_hours", s.monthly_hours),
+            true_or_false("use_spot", s.use_spot),
         )
-        work = member_named(WorkloadType, workload_type, "workload type")
-        size, format_ = config.size(model_size), config.precision(precision)
-        wanted = USUAL_GOAL[work] if goal is None else member_named(Goal, goal, "goal")
+        work = member_named(WorkloadType, s.workload_type, "workload type")
+        size, format_ = config.size(s.model_size), config.precision(s.precision)
+        wanted = USUAL_GOAL[work] if s.goal is None else member_named(Goal, s.goal, "goal")
         return Question(today, work, size, format_, wanted, memory_needed_gb(config, size, format_, work))
 
     def list_available_workloads(self) -> list[str]:
@@ -89,43 +77,29 @@ class AWSGPUMigrationAnalyzer:
         print("\n".join(workload_lines(self)))
         return [workload.key for workload in self.config.workloads.values()]
 
-    def run_workload_by_id(self, workload_id: str) -> MigrationReport:
+    def run_workload_by_id(self, workload_id: str, goal: Goal | str | None = None) -> MigrationReport:
         """Print the report of a workload, and return it."""
-        report = self.report_of(workload_id)
+        report = self.report_of(workload_id, goal)
         print(report)
         return report
 
-    def run_workload_set(self, set_name: str) -> list[MigrationReport]:
+    def run_workload_set(self, set_name: str, goal: Goal | str | None = None) -> list[MigrationReport]:
         """Print the reports of a set and a line on each, and return them."""
         ids = self.config.set_of(set_name)
-        reports = [self.run_workload_by_id(workload_id) for workload_id in ids]
+        reports = [self.run_workload_by_id(workload_id, goal) for workload_id in ids]
         print("\n".join(set_lines(set_name, ids, reports)))
         return reports
 
     def report_of(self, workload_id: str, goal: Goal | str | None = None) -> MigrationReport:
         """The report of a workload, not printed."""
         workload = self.config.workload(workload_id)
-        question = self._scenario(workload.scenario, goal)
-        return self._report(question, f"{workload.name} ({workload.key})", workload.expected_outcome)
+        scenario = workload.scenario if goal is None else replace(workload.scenario, goal=goal)
+        return self._report(self.question(scenario), f"{workload.name} ({workload.key})", workload.expected_outcome)
 
     def troubleshoot(self, symptom: str) -> str:
         """The cause of a symptom and what helps: cannot fit, high cost, low performance, no GPU, out of memory."""
         trouble = trouble_of(symptom)
-        lines = [trouble.title, f"Cause: {trouble.cause}", "Solutions:", *(f"  - {s}" for s in trouble.solutions)]
-        return "\n".join(wrapped(line, WIDTH) for line in lines)
-
-    def _scenario(self, scenario: Scenario, goal: Goal | str | None) -> Question:
-        s = scenario
-        return self.question(
-            s.current_instance,
-            s.current_gpu_count,
-            s.workload_type,
-            s.model_size,
-            s.monthly_hours,
-            s.use_spot,
-            s.precision,
-            goal or s.goal,
-        )
+        return "\n".join([trouble.title, f"Cause: {trouble.cause}", "Solutions:", *bullets(trouble.solutions)])
 
     def _report(self, question: Question, title: str, expected: str) -> MigrationReport:
         answer = analysis(self.config, question)
@@ -136,7 +110,7 @@ class AWSGPUMigrationAnalyzer:
 def title_of(question: Question) -> str:
     """A question in one line."""
     q = question
-    return f"{q.today.label}, {q.work.title} of a {q.size.name} model, {q.precision.name}"
+    return f"{q.today.label}, {q.work.title}, {q.size.name} model, {q.precision.name}"
 
 
 def workload_lines(analyzer: AWSGPUMigrationAnalyzer) -> list[str]:
@@ -145,10 +119,10 @@ def workload_lines(analyzer: AWSGPUMigrationAnalyzer) -> list[str]:
     lines = ["Available workloads:"]
     for workload in config.workloads.values():
         lines.append(f"  {workload.key}{' (example)' if workload.custom else ''}")
-        lines += wrapped(f"      {workload.name}", WIDTH).splitlines()
+        lines += hanging(workload.name, INDENT * 3)
     lines += ["", "Workload sets:"]
     for name, ids in config.sets.items():
-        lines += wrapped(f"  {name}: {', '.join(ids)}", WIDTH).splitlines()
+        lines += hanging(f"{name}: {', '.join(ids)}")
     return lines
 
 

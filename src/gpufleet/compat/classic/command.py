@@ -6,12 +6,12 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from gpufleet.compat.classic.analyzer import AWSGPUMigrationAnalyzer
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.report import MigrationReport
-from gpufleet.errors import GpufleetError
+from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.report.text import printable
 
 DEFAULT_SET = "basic_demos"
@@ -23,10 +23,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return answered(lambda: run(parser().parse_args(arguments)))
 
 
-def answered(work: object) -> int:
+def answered(work: Callable[[], object]) -> int:
     """The exit code of `work`, whose errors for users are printed in one line."""
     try:
-        work()  # type: ignore[operator]
+        work()
         sys.stdout.flush()
     except GpufleetError as error:
         print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
@@ -61,21 +61,18 @@ def run(asked: argparse.Namespace) -> None:
         print(analyzer.troubleshoot(asked.troubleshoot))
     elif asked.list:
         analyzer.list_available_workloads()
-    elif asked.json or asked.goal:
-        print_reports(reports(analyzer, asked), asked.json)
+    elif asked.workloads and asked.set_name:
+        raise UsageError("workloads and a set are both named", expected="one of them")
+    elif asked.json:
+        print(json.dumps([report.data for report in reports(analyzer, asked)], indent=2))
     elif asked.workloads:
         for workload_id in asked.workloads:
-            analyzer.run_workload_by_id(workload_id)
+            analyzer.run_workload_by_id(workload_id, asked.goal)
     else:
-        analyzer.run_workload_set(asked.set_name or DEFAULT_SET)
+        analyzer.run_workload_set(asked.set_name or DEFAULT_SET, asked.goal)
 
 
 def reports(analyzer: AWSGPUMigrationAnalyzer, asked: argparse.Namespace) -> list[MigrationReport]:
     """The reports of the named workloads, or of the set."""
     ids = asked.workloads or analyzer.config.set_of(asked.set_name or DEFAULT_SET)
     return [analyzer.report_of(workload_id, asked.goal) for workload_id in ids]
-
-
-def print_reports(found: Sequence[MigrationReport], as_json: bool) -> None:
-    """One after the other, or as one JSON list."""
-    print(json.dumps([report.data for report in found], indent=2) if as_json else "\n".join(found))

@@ -21,10 +21,11 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import GpufleetError
 from gpufleet.results.base import Figure
-from gpufleet.units import GIGA
+from gpufleet.units import GIB, GIGA
 
 CLOUD, CLOUD_TITLE, ENGINE_TITLE = "aws", "AWS", "vLLM"
 INPUT_TOKENS, OUTPUT_TOKENS, RATE_PER_S = 1000, 200, 1.0
+LOAD_TOKENS_PER_S, SPARE = RATE_PER_S * OUTPUT_TOKENS, 0.2
 ADAM_BYTES_PER_PARAMETER = 16
 
 
@@ -34,7 +35,12 @@ class Rental:
 
     offer: Offer
     machine: Instance
-    machines: int
+    gpu_count: int
+
+    @property
+    def machines(self) -> int:
+        """Whole machines that hold these GPUs."""
+        return math.ceil(self.gpu_count / self.machine.gpu_count)
 
     @property
     def usd_per_hour(self) -> float:
@@ -43,8 +49,10 @@ class Rental:
 
     @property
     def label(self) -> str:
-        """How it is said: '1x p5.4xlarge'."""
-        return f"{self.machines}x {self.machine.name}"
+        """How it is said: '1x p5.4xlarge', and how many of its GPUs are asked for where it has more."""
+        there = self.machines * self.machine.gpu_count
+        part = f" ({self.gpu_count} of {there:g} GPUs)" if there > self.gpu_count else ""
+        return f"{self.machines}x {self.machine.name}{part}"
 
 
 @dataclass(frozen=True)
@@ -77,12 +85,17 @@ def conclusion(today: Finding, option: Finding | None = None) -> list[str]:
     """What the recommended move would do by catalog and model, where they know."""
     if option is None:
         return []
-    known = []
-    if today.month_usd and option.month_usd:
-        known.append(f"{option.month_usd / today.month_usd:.0%} of today's price")
-    if today.tokens_per_s and option.tokens_per_s:
-        known.append(f"{option.tokens_per_s / today.tokens_per_s:.0%} of today's tokens/s")
-    return [f"So by catalog and model the move means {' and '.join(known)}."] if known else []
+    price = ratio_of(option.month_usd, today.month_usd)
+    speed = ratio_of(option.tokens_per_s, today.tokens_per_s)
+    known = [f"{price:.2f}x today's price"] if price else []
+    known += [f"{speed:.2f}x today's tokens/s"] if speed else []
+    each = f": at full load a token costs {price / speed:.2f}x as much" if price and speed else ""
+    return [f"So by catalog and model the move means {' and '.join(known)}{each}."] if known else []
+
+
+def ratio_of(option: float | None, today: float | None) -> float | None:
+    """How one compares with the other, where both are known."""
+    return option / today if option and today else None
 
 
 def architecture_of(size: SizeClass) -> Architecture:
@@ -103,7 +116,8 @@ def assumptions(question: Question, arch: Architecture) -> str:
     model = f"{said(arch)} stands for {size.name} ({size.parameter_count_billion:g}B)"
     if question.work is not WorkloadType.INFERENCE:
         return f"Assumed: {model}; mixed-precision Adam, {ADAM_BYTES_PER_PARAMETER} bytes per parameter."
-    lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {RATE_PER_S:g} request/s"
+    load = f"{RATE_PER_S:g} request/s ({LOAD_TOKENS_PER_S:g} tokens/s)"
+    lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {load}"
     return f"Assumed: {model}, {question.precision.name} weights, {ENGINE_TITLE}, {lengths}."
 
 
@@ -121,8 +135,9 @@ def finding(tables: Catalog, question: Question, arch: Architecture, word: str, 
         rate = serving_rate(question, arch, setup, gpu)
     except GpufleetError as error:
         return Finding(f"{start}; {error}", month_usd)
-    speed = f"fits; up to {rate.value:,.0f} tokens/s ({rate.low:,.0f} to {rate.high:,.0f}, {rate.grade})."
-    return Finding(f"{start}; {speed}", month_usd, rate.value)
+    speed = f"up to {rate.value:,.0f} tokens/s ({rate.low:,.0f} to {rate.high:,.0f}, {rate.grade})"
+    short = "" if rate.value >= LOAD_TOKENS_PER_S else ", short of that load"
+    return Finding(f"{start}; fits; {speed}{short}.", month_usd, rate.value)
 
 
 def price(rented: Rental | None, setup: Setup) -> str:
@@ -144,7 +159,7 @@ def rental(tables: Catalog, setup: Setup, gpu: Accelerator) -> Rental | None:
     offers = [(o, tables.instance_of(o)) for o in matching_offers(tables, wanted)]
     largest = max((machine.gpu_count for _, machine in offers), default=0)
     enough = [(o, m) for o, m in offers if m.gpu_count >= min(setup.gpu_count, largest)]
-    rentals = [Rental(o, m, math.ceil(setup.gpu_count / m.gpu_count)) for o, m in enough]
+    rentals = [Rental(o, m, setup.gpu_count) for o, m in enough]
     return min(rentals, key=lambda r: (r.usd_per_hour, r.machines, r.offer.region), default=None)
 
 
@@ -169,7 +184,8 @@ def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
     needed_gb = question.size.parameter_count_billion * ADAM_BYTES_PER_PARAMETER
     there_gb = setup.gpu_count * gpu.memory_bytes / GIGA
     fits = "held, before activations" if needed_gb < there_gb else "does not fit without adapters or offloading"
-    return f"{question.work.title} state is {needed_gb:,.0f} GB, {there_gb:,.0f} GB are there: {fits}."
+    there = f"{there_gb:,.0f} GB are there ({gpu.memory_bytes / GIB:.0f} GiB a GPU)"
+    return f"{question.work.title} state is {needed_gb:,.0f} GB, {there}: {fits}."
 
 
 def cheapest(question: Question, arch: Architecture) -> str:
@@ -177,7 +193,7 @@ def cheapest(question: Question, arch: Architecture) -> str:
     pricing = ("spot",) if question.today.use_spot else None
     request = ServeRequest(
         arch, RATE_PER_S, INPUT_TOKENS, OUTPUT_TOKENS,
-        clouds=[CLOUD], pricing=pricing, precision=[question.precision.key.casefold()],
+        clouds=[CLOUD], pricing=pricing, precision=[question.precision.key.casefold()], headroom=SPARE,
     )  # fmt: skip
     try:
         plan = plan_serve(request)
@@ -185,9 +201,9 @@ def cheapest(question: Question, arch: Architecture) -> str:
         return f"Cheapest on {CLOUD_TITLE}: {error}"
     if not plan.is_feasible:
         return f"Cheapest on {CLOUD_TITLE}: nothing there holds and serves it."
-    best = plan.answer
-    month = best.usd_per_hour * question.today.monthly_hours
+    best, hours = plan.answer, question.today.monthly_hours
+    machines = f"{best.instance_count}x {best.instance} ({best.gpu}), {best.region}"
     return (
-        f"Cheapest on {CLOUD_TITLE} for that load: {best.instance_count}x {best.instance} ({best.gpu}), {best.region}, "
-        f"${best.usd_per_hour:,.2f}/h, ${month:,.0f} for {question.today.monthly_hours:g} hours."
+        f"Cheapest on {CLOUD_TITLE} for that load with {SPARE:.0%} to spare: {machines}, "
+        f"${best.usd_per_hour:,.2f}/h, ${best.usd_per_hour * hours:,.0f} for {hours:g} hours."
     )

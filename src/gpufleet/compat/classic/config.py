@@ -13,11 +13,10 @@ from gpufleet.compat.classic.fragments import Fragment, fragments_of, overlaid, 
 from gpufleet.compat.classic.json_text import Value
 from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, canonical, member_named
 from gpufleet.compat.classic.records import GpuInstance, PrecisionFormat, Scenario, SizeClass, Workload
+from gpufleet.compat.classic.removed import without_orphans
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.units import HOURS_PER_MONTH_SEEDS
 
 FOLDER_VARIABLE = "GPUFLEET_CLASSIC_CONFIG"
-DEFAULT_HOURS, DEFAULT_PRECISION = int(HOURS_PER_MONTH_SEEDS), "fp16"
 LONGEST_NAME = 60
 Row = TypeVar("Row")
 
@@ -83,7 +82,7 @@ def load_config(config_dir: str | os.PathLike[str] | None = None) -> Config:
 def config_of(fragments: Iterable[Fragment], folder: Path) -> Config:
     """Fragments, each laid over those before it, as one checked configuration."""
     parts = tuple(fragments)
-    sections = overlaid(parts)
+    sections, left_out = without_orphans(overlaid(parts))
     rules = _Rows(
         instances=_rows(sections, "gpu_instances", schema.INSTANCE, GpuInstance),
         sizes=_rows(sections, "model_sizes", schema.SIZE, SizeClass),
@@ -94,7 +93,7 @@ def config_of(fragments: Iterable[Fragment], folder: Path) -> Config:
     sets = {key: _set(value, workloads) for key, value in _named_rows(sections["workload_sets"], "workload set")}
     for size in rules.sizes.values():
         ModelSize.learn(size.key)
-    notes = [note for part in parts for note in part.notes] + odd_prices(rules.instances.values())
+    notes = [note for part in parts for note in part.notes] + left_out + odd_prices(rules.instances.values())
     return Config(*rules, overheads, workloads, sets, folder, tuple(notes))
 
 
@@ -110,10 +109,9 @@ def _rows(
     sections: Mapping[str, Value], section: str, fields: Mapping[str, schema.Field], make: Callable[..., Row]
 ) -> dict[str, Row]:
     what = section.rstrip("s").replace("_", " ")
-    rows = {
-        key: make(key=value.key, **schema.record(value, f"{what} {value.key}", fields))
-        for key, value in _named_rows(sections[section], what)
-    }
+    given = _named_rows(sections[section], what)
+    names = [value.key for _, value in given]
+    rows = {k: make(key=v.key, **schema.record(v, f"{what} {v.key}", fields, names)) for k, v in given}
     if not rows:
         raise UsageError(f"{sections[section].place}: {section!r} is empty", expected="one row at least")
     return rows
@@ -158,8 +156,7 @@ def _workload(value: Value, rows: _Rows) -> Workload:
         except UnknownName as error:
             problem = f"{places[field]}: workload {value.key}: {error.problem}"
             raise UsageError(problem, hint=error.hint) from None
-    defaults = {"monthly_hours": DEFAULT_HOURS, "use_spot": False, "precision": DEFAULT_PRECISION}
-    return Workload(key=value.key, scenario=Scenario(**{**defaults, **given}), **fields)
+    return Workload(key=value.key, scenario=Scenario(**given), **fields)
 
 
 def _set(value: Value, workloads: Mapping[str, Workload]) -> tuple[str, ...]:

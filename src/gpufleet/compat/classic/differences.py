@@ -77,12 +77,13 @@ def spot_parts(row: GpuInstance) -> Iterator[str]:
 
 def memory_rule(question: Question) -> str:
     """Why the rule of thumb for memory is not what a model takes."""
+    factor = f"x {question.overhead:.3g} for {question.work.title}"
     if question.work is WorkloadType.INFERENCE:
         return (
-            "x 1.2 for inference ignores architecture, context and users; 'gpufleet fit' counts the KV cache of each "
+            f"{factor} ignores architecture, context and users; 'gpufleet fit' counts the KV cache of each "
             "user, and how many fit."
         )
     return (
-        "x 1.5 for training leaves too little for gradients and optimizer states: mixed-precision Adam takes x 8 of "
+        f"{factor} leaves too little for gradients and optimizer states: mixed-precision Adam takes x 8 of "
         "the FP16 size (another seed says x 6); adapters alone take far less."
     )

@@ -30,10 +30,18 @@ class Fragment:
     notes: tuple[str, ...] = ()
 
 
+INSTALLED_FOLDER = Path(__file__).parent / "shipped"
+
+
 def shipped_folder() -> Path:
     """The shipped configuration: inside an installed package, or `gpu-migration-analyzer/config` of a clone."""
-    installed = Path(__file__).parent / "shipped"
-    return installed if installed.is_dir() else Path(__file__).parents[4] / "gpu-migration-analyzer" / "config"
+    clone = Path(__file__).parents[4] / "gpu-migration-analyzer" / "config"
+    return INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else clone
+
+
+def command(script: str) -> str:
+    """How a script of the tool is started: from its folder in a clone, as a module where it is installed."""
+    return f"python3 -m {script}" if INSTALLED_FOLDER.is_dir() else f"python3 {script}.py"
 
 
 def fragments_of(folder: Path) -> list[Fragment]:
@@ -45,7 +53,7 @@ def fragments_of(folder: Path) -> list[Fragment]:
         raise DataMissing(
             "the configuration folder does not exist",
             found=str(folder),
-            hint="'python3 config_viewer.py --copy DIR' makes one with the shipped files.",
+            hint=f"'{command('config_viewer')} --copy DIR' makes one with the shipped files.",
         )
     return shipped + [read_fragment(path) for path in files_of(folder)]
 

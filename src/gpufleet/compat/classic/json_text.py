@@ -100,7 +100,7 @@ class JsonText:
 
     def _entry(self, depth: int) -> Value:
         if self.text[self._position : self._position + 1] != '"':
-            raise self._error("a name in double quotes is missing here")
+            raise self._error("a name in double quotes is missing here", expected='a name such as "workloads"')
         key = self._string(depth)
         self._skip()
         self._take(":")

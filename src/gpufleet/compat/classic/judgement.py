@@ -49,7 +49,7 @@ def risk(today: Setup, option: Setup, work: WorkloadType, needed_gb: float) -> J
         found.append((Level.MEDIUM, f"memory is {full:.0%} full: longer contexts or larger batches may not fit"))
     if speed < MUCH_SLOWER:
         level = Level.HIGH if speed < FAR_SLOWER else Level.MEDIUM
-        found.append((level, f"{speed:.2f}x of today's computed speed: enough only if today's GPUs are mostly idle"))
+        found.append((level, f"{speed:.2f}x today's computed speed: enough only if today's GPUs are mostly idle"))
     if option.machines > 1:
         level = Level.HIGH if option.machines > today.machines else Level.MEDIUM
         found.append((level, f"one model on {option.machines} machines: a network instead of a link between its parts"))

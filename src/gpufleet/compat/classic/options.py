@@ -14,6 +14,7 @@ from gpufleet.compat.classic.records import PrecisionFormat, SizeClass
 from gpufleet.units import PERCENT
 
 MOST_OPTION_GPUS = 64
+LEAST_BYTES_TRAINED = 2
 USUAL_GOAL = {
     WorkloadType.TRAINING: Goal.PERFORMANCE,
     WorkloadType.FINE_TUNING: Goal.COST,
@@ -31,6 +32,11 @@ class Question:
     precision: PrecisionFormat
     goal: Goal
     needed_gb: float
+
+    @property
+    def overhead(self) -> float:
+        """What the weights are multiplied by."""
+        return self.needed_gb / (self.size.parameter_count_billion * self.precision.bytes_per_parameter)
 
     @property
     def fits_today(self) -> bool:
@@ -114,6 +120,8 @@ def _smaller_precision(config: Config, question: Question) -> list[Remedy]:
         needed = memory_needed_gb(config, q.size, precision, q.work)
         fits = q.today.gpu_count >= gpus_needed(needed, q.today.instance)
         verdict = f"fits {q.today.label}" if fits else f"still too large for {q.today.label}"
+        if q.work is WorkloadType.TRAINING and precision.bytes_per_parameter < LEAST_BYTES_TRAINED:
+            verdict += "; seldom trained in"
         found.append(Remedy(f"Use {precision.name}: {needed:,g} GB needed, {verdict}.", q.today if fits else None))
     return found or [Remedy(f"No precision is smaller than {q.precision.name}.", None)]
 

@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType
+from gpufleet.units import HOURS_PER_MONTH_SEEDS
+
+DEFAULT_HOURS, DEFAULT_PRECISION = int(HOURS_PER_MONTH_SEEDS), "fp16"
+
 
 @dataclass(frozen=True)
 class GpuInstance:
@@ -59,16 +64,16 @@ class PrecisionFormat:
 
 @dataclass(frozen=True)
 class Scenario:
-    """The question of a workload, in the words of `generate_migration_report`."""
+    """A question in the words of `generate_migration_report`."""
 
     current_instance: str
     current_gpu_count: int
-    workload_type: str
-    model_size: str
-    monthly_hours: float
-    use_spot: bool
-    precision: str
-    goal: str | None = None
+    workload_type: WorkloadType | str
+    model_size: ModelSize | str
+    monthly_hours: float = DEFAULT_HOURS
+    use_spot: bool = False
+    precision: str = DEFAULT_PRECISION
+    goal: Goal | str | None = None
 
 
 @dataclass(frozen=True)

@@ -8,13 +8,14 @@ from typing import Any
 
 from gpufleet.compat.classic.analysis import Analysis
 from gpufleet.compat.classic.arithmetic import Setup
-from gpufleet.compat.classic.judgement import Judgement
+from gpufleet.compat.classic.judgement import Judgement, Level
+from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, percent, plural, share, usd
 from gpufleet.compat.classic.names import Goal
-from gpufleet.compat.classic.options import Option
+from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Option
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text, wrapped
 
-WIDTH, SHOWN_OPTIONS, INDENT = 80, 8, "  "
+SHOWN_OPTIONS = 8
 CANNOT_FIT = "CANNOT FIT MODEL"
 Section = tuple[str, Sequence[str]]
 
@@ -45,15 +46,6 @@ def migration_report(
     return MigrationReport(report_text(a, title, expected, notes, true), report_data(a, title, expected, notes, true))
 
 
-def usd(amount: float) -> str:
-    """USD without cents.
-
-    >>> usd(-33480.4)
-    '-$33,480'
-    """
-    return f"{'-' if round(amount) < 0 else ''}${abs(amount):,.0f}"
-
-
 def report_text(a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]) -> str:
     """The whole report within 80 columns."""
     sections = [section for section in _sections(a, expected, notes, true) if section[1]]
@@ -71,10 +63,10 @@ def _sections(a: Analysis, expected: str, notes: Sequence[str], true: Sequence[s
     yield "RECOMMENDATION", list(_recommendation(a, expected))
     for trouble in a.troubles:
         if trouble.key != "cannot_fit":
-            yield trouble.title.upper(), [*_bullets([f"Cause: {trouble.cause}.", *trouble.solutions])]
-    yield "TIPS", list(_bullets(a.tips))
-    yield "NOTES", list(_bullets(notes))
-    yield "TRUE TODAY (catalog and model, not the arithmetic above)", list(_bullets(true))
+            yield trouble.title.upper(), list(bullets([f"Cause: {trouble.cause}.", *trouble.solutions]))
+    yield "TIPS", list(bullets(a.tips))
+    yield "NOTES", list(bullets(notes))
+    yield "TRUE TODAY (catalog and model, not the arithmetic above)", list(bullets(true))
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -84,13 +76,6 @@ def _pairs(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
         lines = wrapped(value, WIDTH - len(INDENT) - width - 2).splitlines()
         yield f"{INDENT}{name:<{width}}  {lines[0]}"
         yield from (" " * (len(INDENT) + width + 2) + line for line in lines[1:])
-
-
-def _bullets(texts: Sequence[str]) -> Iterator[str]:
-    for text in texts:
-        first, *rest = wrapped(text, WIDTH - 4).splitlines()
-        yield f"{INDENT}- {first}"
-        yield from (f"{INDENT}  {line}" for line in rest)
 
 
 def _current(a: Analysis) -> Iterator[str]:
@@ -105,7 +90,7 @@ def _current(a: Analysis) -> Iterator[str]:
             ("Price", _price(today)),
             ("Monthly cost", f"{usd(today.monthly_usd)} {_bought(today)} ({usd(price)} {other})"),
             ("Memory needed", _memory(a)),
-            ("Memory available", f"{today.memory_gb:,g} GB ({q.needed_gb / today.memory_gb:.0%} used): {fits}"),
+            ("Memory available", f"{today.memory_gb:,g} GB ({share(q.needed_gb / today.memory_gb)} used): {fits}"),
             ("Sold as", _sold_as(today)),
         ]
     )
@@ -122,9 +107,8 @@ def _bought(setup: Setup) -> str:
 
 def _memory(a: Analysis) -> str:
     q = a.question
-    size, bytes_each = q.size.parameter_count_billion, q.precision.bytes_per_parameter
-    factor = q.needed_gb / (size * bytes_each)
-    return f"{q.needed_gb:,g} GB = {size:g}B parameters x {bytes_each:g} bytes x {factor:.3g} ({q.work.title})"
+    size, each = q.size.parameter_count_billion, plural(q.precision.bytes_per_parameter, "byte")
+    return f"{q.needed_gb:,g} GB = {size:g}B parameters x {each} x {q.overhead:.3g} ({q.work.title})"
 
 
 def _sold_as(setup: Setup) -> str:
@@ -143,20 +127,16 @@ def _sold_as(setup: Setup) -> str:
 
 def _cannot_fit(a: Analysis) -> Iterator[str]:
     q = a.question
-    short = q.needed_gb - q.today.memory_gb
-    yield from _bullets(
-        [
-            f"{q.size.name} in {q.precision.name} needs {q.needed_gb:,g} GB; {q.today.label} have "
-            f"{q.today.memory_gb:,g} GB: short by {short:,g} GB. Solutions:"
-        ]
-    )
-    for remedy in a.remedies:
-        yield from (INDENT + line for line in _bullets([remedy.text]))
+    needed, there = f"{q.needed_gb:,g} GB", f"{q.today.memory_gb:,g} GB"
+    short = f"{q.needed_gb - q.today.memory_gb:,g} GB"
+    problem = f"{q.size.name} in {q.precision.name} needs {needed}, {there} are on {q.today.label}: short by {short}."
+    yield from bullets([f"{problem} Solutions:"])
+    yield from bullets((remedy.text for remedy in a.remedies), INDENT * 2)
 
 
 def _best(a: Analysis) -> Iterator[str]:
     if not a.best:
-        yield from _bullets(["No instance of the configuration holds the model on up to 64 GPUs."])
+        yield from bullets([f"No instance of the configuration holds the model on up to {MOST_OPTION_GPUS} GPUs."])
         return
     rows = []
     for goal, best in a.best.items():
@@ -178,7 +158,7 @@ def _saving(o: Option) -> str:
         return "as today"
     word = "costs" if o.saving_usd < 0 else "saves"
     more = " more" if o.saving_usd < 0 else ""
-    return f"{word} {usd(abs(o.saving_usd))} ({abs(o.saving_percent):.1f}%){more}"
+    return f"{word} {usd(abs(o.saving_usd))} ({percent(abs(o.saving_percent))}%){more}"
 
 
 COLUMNS = (
@@ -186,7 +166,7 @@ COLUMNS = (
     Column("on_demand", "On demand", usd, "right"),
     Column("spot", "Spot", usd, "right"),
     Column("saving", "Saves", usd, "right"),
-    Column("percent", "%", lambda x: f"{x:.1f}", "right", priority=2),
+    Column("percent", "%", percent, "right", priority=2),
     Column("speed", "Speed", lambda x: f"{x:.2f}x", "right"),
     Column("risk", "Risk"),
     Column("complexity", "Effort", priority=1),
@@ -209,16 +189,27 @@ def _table(a: Analysis) -> list[str]:
     ]
     if not rows:
         return []
-    bought, left = _bought(a.question.today), len(rows) - SHOWN_OPTIONS
-    more = f" {left} more in --json." if left > 0 else ""
-    notes = [f"USD a month; 'Saves' is against today, both {bought}; 'Speed' is computed, today = 1.{more}"]
-    return table_as_text(Table(COLUMNS, rows[:SHOWN_OPTIONS], notes=notes, chosen=0), WIDTH).splitlines()
+    return table_as_text(
+        Table(COLUMNS, rows[:SHOWN_OPTIONS], notes=list(_table_notes(a)), chosen=0), WIDTH
+    ).splitlines()
+
+
+def _table_notes(a: Analysis) -> Iterator[str]:
+    """What the columns mean, and what the order of the rows hides."""
+    q, left = a.question, len(a.ranked) - SHOWN_OPTIONS
+    are_some_risky = {o.risk.level for o in a.ranked} > {Level.HIGH}
+    order = " Options of high risk come last." if q.goal is Goal.COST and are_some_risky else ""
+    yield f"USD a month; 'Saves' is against today, both {_bought(q.today)}; 'Speed' is computed, today = 1.{order}"
+    if not q.fits_today:
+        yield f"{q.today.label} cannot hold this model: 'Saves' and 'Speed' compare GPUs, not two ways to run it."
+    if left > 0:
+        yield f"{left} more in report.data['options'], and by --json."
 
 
 def _recommendation(a: Analysis, expected: str) -> Iterator[str]:
-    yield from _bullets([_summary(a), *_reasons(a)])
+    yield from bullets([_summary(a), *_reasons(a)])
     if expected:
-        yield from _bullets([f"Expected of this scenario: {expected}."])
+        yield from bullets([f"Expected of this scenario: {expected}."])
 
 
 def _summary(a: Analysis) -> str:

@@ -74,8 +74,9 @@ RULES = (
     ),
     Rule(
         "Configs",
-        "A file of a folder of your own is laid over the shipped rows: single fields suffice, null removes a row, "
-        "capitals make no difference, // comments are accepted with a note, names beginning with _ are notes. A new "
-        "size becomes a member of ModelSize. Other *.json files of the folder count too.",
+        "A file of a folder of your own is laid over the shipped rows: single fields suffice, null removes a row and "
+        "the workloads that name it, capitals make no difference, // comments are accepted with a note, names "
+        "beginning with _ are notes. A new size becomes a member of ModelSize. Other *.json files of the folder count "
+        "too.",
     ),
 )

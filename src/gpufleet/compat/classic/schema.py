@@ -80,20 +80,27 @@ def texts(value: Value, field: str) -> tuple[str, ...]:
     return tuple(text(item, f"an item of {field}") for item in value.content)
 
 
-def record(value: Value, what: str, fields: Mapping[str, Field]) -> dict[str, Any]:
-    """The fields of one row; unknown names, missing ones and wrong values are refused."""
+def record(value: Value, what: str, fields: Mapping[str, Field], rows: Collection[str] = ()) -> dict[str, Any]:
+    """The fields of one of the `rows`; unknown names, missing ones and wrong values are refused."""
     given = entries(value, what)
     for key, entry in given.items():
         if key not in fields:
             raise unknown_field(entry, what, fields)
     missing = [name for name, field in fields.items() if field.required and name not in given]
     if missing:
-        raise UsageError(
-            f"{value.place}: {what} lacks {missing[0]!r}",
-            found=f"{', '.join(sorted(given)) or 'no field'}",
-            hint="A file of a folder of your own may name single fields: they are laid over the shipped rows.",
-        )
+        raise missing_field(value, what, missing[0], given, [name for name in rows if name != value.key])
     return {key: fields[key].read(entry, f"{what}: {entry.key}") for key, entry in given.items()}
+
+
+def missing_field(value: Value, what: str, field: str, given: Collection[str], others: Collection[str]) -> UsageError:
+    """The error of a row that lacks a field, with the rows that may have been meant."""
+    near = nearest_names(value.key, others, count=2)
+    meant = f"Did you mean {' or '.join(near)}? " if near else ""
+    return UsageError(
+        f"{value.place}: {what} lacks {field!r}",
+        found=", ".join(sorted(given)) or "no field",
+        hint=f"{meant}A new row names every field; single fields suffice where a row of that name is there already.",
+    )
 
 
 def entries(value: Value, what: str) -> dict[str, Value]:

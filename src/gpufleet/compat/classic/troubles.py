@@ -35,7 +35,7 @@ TROUBLES = (
         "High Monthly Costs",
         "Using on-demand pricing or over-provisioned instances",
         (
-            "Enable spot pricing (use_spot=True)",
+            "Enable spot pricing (use_spot=True), not for production inference",
             "Right-size instance for workload",
             "Consider G-series for inference workloads",
         ),

@@ -5,8 +5,8 @@ from __future__ import annotations
 from gpufleet.compat.classic.analysis import Analysis
 
 HOW_TO_GET_IT = (
-    "Needs the full install: 'pip install gpu-fleet-optimizer', or 'make' in a clone and then "
-    "'.venv/bin/python gpu_migration_analyzer.py'. The arithmetic above needs nothing."
+    "Needs the full install: 'pip install .' in the clone, or 'make plan' there and its .venv/bin/python instead of "
+    "python3. The arithmetic above needs nothing."
 )
 
 

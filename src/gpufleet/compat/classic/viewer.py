@@ -10,17 +10,16 @@ from pathlib import Path
 
 from gpufleet.compat.classic.command import answered
 from gpufleet.compat.classic.config import FOLDER_VARIABLE, Config, chosen_folder, load_config
-from gpufleet.compat.classic.fragments import FILES, files_of, is_shipped, read_fragment, shipped_folder
+from gpufleet.compat.classic.fragments import FILES, command, files_of, is_shipped, read_fragment, shipped_folder
+from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, hanging, plural, usd
 from gpufleet.compat.classic.records import GpuInstance
-from gpufleet.compat.classic.report import usd
 from gpufleet.compat.classic.rules_settled import RULES
 from gpufleet.compat.classic.troubles import TROUBLES
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
 from gpufleet.report.page import Column, Table
-from gpufleet.report.text import table_as_text, wrapped
+from gpufleet.report.text import table_as_text
 from gpufleet.units import HOURS_PER_MONTH_SEEDS
 
-WIDTH = 80
 QUIT = ("q", "quit", "exit", "")
 
 
@@ -47,12 +46,23 @@ def run(asked: argparse.Namespace) -> None:
     unknown = [name for name in asked.sections if name not in SECTIONS]
     if unknown:
         raise UnknownName("section", unknown[0], SECTIONS)
-    print("\n".join(status_lines(chosen_folder(asked.config_dir))))
-    config = load_config(asked.config_dir)
+    config = checked(asked.config_dir)
     if asked.sections or asked.plain or not (sys.stdin.isatty() and sys.stdout.isatty()):
         show(config, asked.sections or list(SECTIONS))
     else:
         converse(config)
+
+
+def checked(config_dir: str | None) -> Config:
+    """The configuration, after the state of its files; the one with a fault is told before the fault is raised."""
+    folder = chosen_folder(config_dir)
+    try:
+        config = load_config(config_dir)
+    except GpufleetError as error:
+        print("\n".join(status_lines(folder, str(error))))
+        raise
+    print("\n".join(status_lines(folder)))
+    return config
 
 
 def show(config: Config, names: Sequence[str]) -> None:
@@ -64,19 +74,19 @@ def show(config: Config, names: Sequence[str]) -> None:
 def converse(config: Config) -> None:
     """Ask which section to show until the user has enough."""
     while True:
-        print("\nShow which? " + ", ".join(f"{i} {name}" for i, name in enumerate(SECTIONS, 1)) + "; q quits.")
+        print("\n" + "\n".join(hanging(QUESTION, "")))
         try:
-            word = input("> ").strip().casefold()
+            word = input("> ").strip()
         except (EOFError, KeyboardInterrupt):
+            print()
             return
-        if word in QUIT:
+        if word.casefold() in QUIT:
             return
-        by_number = {str(i): name for i, name in enumerate(SECTIONS, 1)}
-        name = by_number.get(word, word)
+        name = NUMBERS.get(word, word.casefold())
         if name in SECTIONS:
             show(config, [name])
         else:
-            print(str(UnknownName("section", word, SECTIONS)))
+            print("\n".join(hanging(str(UnknownName("section", word, SECTIONS)), "")))
 
 
 def copied(target: Path) -> list[str]:
@@ -91,33 +101,36 @@ def copied(target: Path) -> list[str]:
     except OSError as error:
         raise UsageError(f"cannot copy to {target}: {error.strerror or error}") from error
     return [
-        f"Copied {', '.join(FILES)} to {target}. Edit them there, and use them by any of:",
+        f"Copied {', '.join(FILES)} to {target}.",
+        "Edit them there, and use them by any of:",
         f"  AWSGPUMigrationAnalyzer(config_dir={str(target)!r})",
-        f"  python3 gpu_migration_analyzer.py --config-dir {target}",
+        f"  {command('gpu_migration_analyzer')} --config-dir {target}",
         f"  export {FOLDER_VARIABLE}={target}",
-        "Lines that you do not change may be deleted: the shipped ones stand in for them.",
+        "What you do not change may be deleted: the shipped rows and fields stand in.",
     ]
 
 
-def status_lines(folder: Path) -> Iterator[str]:
+def status_lines(folder: Path, fault: str = "") -> Iterator[str]:
     """Each file with its state."""
     own = not is_shipped(folder)
     yield f"CONFIGURATION: {folder}{', laid over the shipped files' if own else ' (shipped)'}"
     if not folder.is_dir():
         return
     for path in files_of(folder) if own else [folder / name for name in FILES]:
-        yield from wrapped(f"  {path.name}: {status(path)}", WIDTH).splitlines()
+        yield from hanging(f"{path.name}: {status(path, fault)}")
     if own:
         yield from (f"  {name}: as shipped" for name in FILES if not (folder / name).exists())
 
 
-def status(path: Path) -> str:
-    """Whether a file can be read, and what is in it."""
+def status(path: Path, fault: str) -> str:
+    """Whether a file is valid, and what is in it."""
+    if fault.startswith(f"{path.name}:"):
+        return f"INVALID: {fault}"
     try:
         fragment = read_fragment(path)
     except GpufleetError as error:
         return f"INVALID: {error}"
-    parts = [f"{len(value.content)} {section}" for section, value in fragment.sections.items() if value.is_object]
+    parts = [f"{len(value.content)} in {section}" for section, value in fragment.sections.items() if value.is_object]
     return "; ".join([f"valid, {', '.join(parts) or 'empty'}", *fragment.notes])
 
 
@@ -154,7 +167,7 @@ def instance_lines(config: Config) -> list[str]:
 def details(i: GpuInstance) -> str:
     """The fields of an instance that have no column."""
     link = f"{i.interconnect_type} {i.interconnect_bandwidth_gbps:g} GB/s x {i.interconnect_multiplier:g}"
-    gpus = f"{i.gpus_per_instance} GPU{'s' * (i.gpus_per_instance > 1)}, {i.vcpus} vCPUs"
+    gpus = f"{plural(i.gpus_per_instance, 'GPU')}, {plural(i.vcpus, 'vCPU')}"
     return f"{i.compute_tflops:,g} TFLOPS x {i.memory_bandwidth_factor:g}, {link}, {gpus}"
 
 
@@ -162,19 +175,21 @@ def size_lines(config: Config) -> list[str]:
     """Model sizes."""
     lines = []
     for size in config.sizes.values():
-        head = f"  ModelSize.{size.key.upper()}: {size.name}, {size.parameter_count_billion:g}B ({size.description})"
+        head = f"ModelSize.{size.key.upper()}: {size.name}, {size.parameter_count_billion:g}B ({size.description})"
         multiplier = size.memory_overhead_multiplier
         own = "" if multiplier is None else f"; training x {multiplier:g}"
         model = f"; today's model: {size.catalog_model}" if size.catalog_model else ""
         examples = f"; such as {', '.join(size.examples)}" if size.examples else ""
-        lines += wrapped(head + own + model + examples, WIDTH).splitlines()
+        lines += hanging(head + own + model + examples)
     return lines
 
 
 def precision_lines(config: Config) -> list[str]:
     """Precisions and overheads."""
     lines = [
-        f"  {p.name}: {p.bytes_per_parameter:g} bytes/parameter ({p.description})" for p in config.precisions.values()
+        line
+        for p in config.precisions.values()
+        for line in hanging(f"{p.name}: {plural(p.bytes_per_parameter, 'byte')}/parameter ({p.description or '-'})")
     ]
     factors = ", ".join(f"{kind} x {factor:g}" for kind, factor in config.overheads.items())
     return [*lines, f"  Overhead: {factors}"]
@@ -188,20 +203,20 @@ def workload_lines(config: Config) -> list[str]:
         question = f"{s.current_gpu_count}x {s.current_instance}, {s.workload_type}, {s.model_size}, {s.precision}"
         hours = f"{s.monthly_hours:g} hours{' on spot' if s.use_spot else ''}"
         lines.append(f"  {w.key}{' (example)' if w.custom else ''}")
-        lines += wrapped(f"      {w.name}: {question}, {hours}", WIDTH).splitlines()
-        lines += wrapped(f"      Expected: {w.expected_outcome or '-'}", WIDTH).splitlines()
+        lines += hanging(f"{w.name}: {question}, {hours}", INDENT * 3)
+        lines += hanging(f"Expected: {w.expected_outcome or '-'}", INDENT * 3)
     return lines
 
 
 def set_lines(config: Config) -> list[str]:
     """Workload sets."""
-    lines = (f"  {name} ({len(ids)} scenarios): {', '.join(ids)}" for name, ids in config.sets.items())
-    return [part for line in lines for part in wrapped(line, WIDTH).splitlines()]
+    lines = (f"{name} ({plural(len(ids), 'scenario')}): {', '.join(ids)}" for name, ids in config.sets.items())
+    return [part for line in lines for part in hanging(line)]
 
 
 def rule_lines(_config: Config) -> list[str]:
     """The rules that the seeds leave open."""
-    return [part for r in RULES for part in wrapped(f"  {r.about}: {r.rule}", WIDTH).splitlines()]
+    return [part for r in RULES for part in hanging(f"{r.about}: {r.rule}")]
 
 
 def trouble_lines(_config: Config) -> list[str]:
@@ -209,21 +224,21 @@ def trouble_lines(_config: Config) -> list[str]:
     lines = []
     for t in TROUBLES:
         lines.append(f"  {t.title}")
-        lines += wrapped(f"      Cause: {t.cause}", WIDTH).splitlines()
-        lines += [part for s in t.solutions for part in wrapped(f"      - {s}", WIDTH).splitlines()]
+        lines += [*hanging(f"Cause: {t.cause}", INDENT * 3), *bullets(t.solutions, INDENT * 3)]
     return lines
 
 
 def next_lines(config: Config) -> list[str]:
     """What to run next."""
     workload, chosen = next(iter(config.workloads), "WORKLOAD"), next(iter(config.sets), "SET")
+    analyzer, viewer = command("gpu_migration_analyzer"), command("config_viewer")
     return [
-        "  python3 gpu_migration_analyzer.py                     the set basic_demos",
-        f"  python3 gpu_migration_analyzer.py {workload}",
-        f"  python3 gpu_migration_analyzer.py --set {chosen}",
-        "  python3 gpu_migration_analyzer.py --troubleshoot 'CUDA out of memory'",
-        "  python3 config_viewer.py --copy my_config             then edit, and",
-        "  python3 gpu_migration_analyzer.py --config-dir my_config",
+        f"  {analyzer}  # the set basic_demos",
+        f"  {analyzer} {workload}",
+        f"  {analyzer} --set {chosen}",
+        f"  {analyzer} --troubleshoot 'out of memory'",
+        f"  {viewer} --copy my_config  # then edit, and",
+        f"  {analyzer} --config-dir my_config",
     ]
 
 
@@ -237,3 +252,5 @@ SECTIONS: dict[str, Callable[[Config], list[str]]] = {
     "troubles": trouble_lines,
     "next": next_lines,
 }
+NUMBERS = {str(i): name for i, name in enumerate(SECTIONS, 1)}
+QUESTION = f"Show which? {', '.join(f'{i} {name}' for i, name in NUMBERS.items())}; q quits."

@@ -9,7 +9,7 @@ from gpufleet.compat.rules.plausible import refuse_unless
 from gpufleet.errors import UnknownName
 
 TRAINING_MULTIPLIERS = {"optimizer states": 2, "gradients": 1, "forward activations": 1, "temporary buffers": 2}
-TRAINING_MULTIPLIER = 6
+TRAINING_MULTIPLIER = sum(TRAINING_MULTIPLIERS.values())
 PRECISION_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "int8": 1}
 
 

@@ -96,7 +96,7 @@ def _recommendation(strategy: ParallelismStrategy, num_gpus: int, batch_size: in
         needed = LEAST_MICRO_BATCHES_PER_STAGE * num_gpus
         return f"The pipeline runs half empty: a batch of {needed} or more fills it."
     if efficiency < WORTHWHILE_EFFICIENCY:
-        return "Less than 70 % of the GPUs is used: use fewer GPUs or another strategy."
+        return "Less than 70% of the GPUs is used: use fewer GPUs or another strategy."
     if strategy is ParallelismStrategy.DATA:
         return "Use it where the model fits one GPU."
     return "Use it where the model does not fit one GPU."

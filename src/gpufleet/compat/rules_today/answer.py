@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 
-RULE_GRADE = "seed rule"
 COUNTED = "counted"
 
 

@@ -17,7 +17,6 @@ from gpufleet.compat.rules.gpus import (
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, exact, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, billions, gpu_of_memory, memory_note, model_of
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.errors import GpufleetError
 from gpufleet.report.numbers import gib
 from gpufleet.results.base import Figure
 from gpufleet.units import GB
@@ -88,13 +87,10 @@ def least_gpus(q: GpusQuestion, gpu: Accelerator, stand_in: StandIn) -> tuple[Fi
     """The smallest number that a layout exists for and that holds the users, or why none does."""
     reason = ""
     for number in NUMBERS_OF_GPUS:
-        try:
-            result = fit(stand_in.asked, f"{gpu.name}:{number}", q.context_tokens, precision=q.precision, batch=q.users)
-        except GpufleetError as error:
-            return None, error.problem
+        result = fit(stand_in.asked, f"{gpu.name}:{number}", q.context_tokens, precision=q.precision, batch=q.users)
         if result.fits:
             return exact(float(number), UNIT), f"as {result.layout}"
-        reason = result.refusal or f"not on {number}"
+        reason = result.refusal or f"more than {number}"
     return None, reason
 
 

@@ -9,7 +9,6 @@ from gpufleet.compat.rules.gpus import precision_bytes, size_category
 from gpufleet.compat.rules.memory import calculate_memory_requirements, guessed_shape
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given, scaled
 from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of
-from gpufleet.errors import GpufleetError
 from gpufleet.results.base import Figure
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB
@@ -110,10 +109,7 @@ def row(name: str, seed: float | None, ours: Figure | None = None, said: str = "
 def smallest_single_gpu(q: MemoryQuestion, stand_in: StandIn) -> str:
     """The first GPU, by memory, that holds all of it by our own count."""
     for gpu in SINGLE_GPUS:
-        try:
-            result = q.fit_on(gpu, stand_in)
-        except GpufleetError:
-            continue
+        result = q.fit_on(gpu, stand_in)
         if result.fits:
             return f"one {gpu} ({result.device_bytes / GIB:.0f} GiB)"
     return "no single GPU: see 'gpufleet rules gpus'"
@@ -128,7 +124,7 @@ def inference_differences(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
         "stayed; an engine frees them layer by layer.",
         f"KV cache: the seed guesses {shape.num_layers:.0f} layers of width {shape.hidden_dim:,.0f} from the parameter "
         f"count; ours reads {stand_in.architecture.num_layers} layers and their KV heads from the model.",
-        "The seed knows no engine: graphs, libraries and buffers are its 20 % of everything.",
+        "The seed knows no engine: graphs, libraries and buffers are its 20% of everything.",
     ]
 
 

@@ -27,10 +27,11 @@ COLUMNS = (
 
 def rule_page(answer: RuleAnswer) -> Page:
     """Headline, the tables, why they differ, notes."""
-    differences = ["Why they differ:", *(f"  {line}" for line in answer.differences)]
+    differences = [f"  {line}" for line in answer.differences]
     inputs = ", ".join(f"{i.name} {i.value}" for i in answer.inputs)
     paragraphs = [f"Rule: {answer.source}.", *([f"Asked: {inputs}."] if inputs else [])]
-    notes = [*differences, *([""] if answer.notes else []), *answer.notes]
+    why = ["Why they differ:", *differences] if differences else []
+    notes = [*why, *([""] if why and answer.notes else []), *answer.notes]
     return Page(answer.question, [rule_table(table) for table in answer.tables], notes, paragraphs)
 
 

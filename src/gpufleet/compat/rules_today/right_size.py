@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpufleet.api import fit
 from gpufleet.architecture.parameters import num_parameters
-from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
+from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.compat.rules.gpus import SIZE_CATEGORIES, SizeCategory, size_category
 from gpufleet.compat.rules.right_size import RIGHT_SIZES, RightSize, right_size
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
-from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.offer import PriceKind
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GB, GIGA
@@ -18,9 +20,7 @@ from gpufleet.units import GB, GIGA
 SOURCE = "GPU Selection Guide for RemoteMedia on AWS, 'Right-Size Your GPU'"
 SPEECH = "speech models are not planned yet"
 STANDS_FOR = {"Llama 7B (FP16)": "llama-2-7b", "Llama 13B (FP16)": "llama-2-13b"}
-SEED_GPUS = {"T4": "T4", "A10G": "A10G", "V100": "V100-SXM2-16GB", "L4": "L4", "A100": "A100-40GB"}
-SHOWN = ("T4", "A10G", "V100", "A100")
-MOST_GPUS = 4
+SEED_GPUS = {"T4": "T4", "A10G": "A10G", "V100": "V100-SXM2-16GB", "A100": "A100-40GB"}
 CLASS_EXAMPLES = {
     "GPT-2 Small": "gpt2", "DistilBERT": None, "GPT-2 Large": "gpt2-large", "BERT-Large": None, "GPT-J": "gpt-j-6b",
     "Llama-7B": "llama-7b", "Llama-65B": None, "GPT-3": "ft-gpt-175b", "GPT-4": None, "PaLM": None,
@@ -40,15 +40,31 @@ def right_size_answer(model: str | None = None, context_tokens: float = 2048) ->
         source=SOURCE,
         inputs=[given("context", f"{context_tokens:,.0f}", context_tokens != 2048)],
         tables=tables,
-        differences=[
+        differences=differences(chosen, with_classes=model is None),
+        notes=[f"Ours: 16-bit weights, one user of {context_tokens:,.0f} tokens, vLLM."] if is_ours(chosen) else [],
+    )
+
+
+def is_ours(chosen: Sequence[RightSize]) -> bool:
+    """Whether a model that we know is among them."""
+    return any(entry.model in STANDS_FOR for entry in chosen)
+
+
+def differences(chosen: Sequence[RightSize], with_classes: bool) -> list[str]:
+    """Where our verdicts leave the table's, on what is shown."""
+    lines = []
+    if is_ours(chosen):
+        lines += [
             "The seed's 14 and 26 GB are the weights alone. A T4 of 16 GB reports 15.0 GiB, and the engine and the KV "
             "cache of one user need their part of it.",
-            "'Cheapest' is by the lowest on-demand price on AWS that is held here, for as many GPUs as it takes.",
+            "'Cheapest' is the machine of the lowest on-demand price on AWS that is held here, whatever its GPUs.",
+        ]
+    if with_classes:
+        lines.append(
             "The seed puts GPT-2 Large, BERT-Large, GPT-J and GPT-3 into classes that their parameters are outside of; "
-            "its Llama-7B has 6.74B.",
-        ],
-        notes=[f"Whisper: {SPEECH}.", f"Ours: 16-bit weights, one user of {context_tokens:,.0f} tokens, vLLM."],
-    )
+            "its Llama-7B has 6.74B."
+        )
+    return lines
 
 
 def model_rows(entry: RightSize, context_tokens: float) -> list[RuleRow]:
@@ -66,7 +82,7 @@ def model_rows(entry: RightSize, context_tokens: float) -> list[RuleRow]:
 
 def needed(model: str, context_tokens: float) -> str:
     """All that one GPU holds for one user, and which of the seed's GPUs hold it."""
-    verdicts = {name: fits(model, SEED_GPUS[name], 1, context_tokens) for name in SHOWN}
+    verdicts = {name: fits(model, gpu, 1, context_tokens) for name, gpu in SEED_GPUS.items()}
     total = next(iter(verdicts.values())).total_bytes
     size = "unknown" if total is None else f"{total.value / GB:.1f} GB"
     held, not_held = ([name for name, found in verdicts.items() if found.fits is fits] for fits in (True, False))
@@ -80,29 +96,17 @@ def fits(model: str, gpu: str, number: int, context_tokens: float) -> FitResult:
 
 
 def cheapest(model: str, context_tokens: float) -> str:
-    """The cheapest of the seed's GPUs, and L4, that holds it."""
+    """The cheapest machine on AWS, on demand, whose GPUs hold it; their fewest."""
     tables = load_catalog()
-    offers: dict[str, Offer] = {}
-    for name, gpu in SEED_GPUS.items():
-        number = next((n for n in range(1, MOST_GPUS + 1) if fits(model, gpu, n, context_tokens).fits), None)
-        offer = None if number is None else cheapest_offer(tables, gpu, number)
-        if offer is not None:
-            offers[f"{number}x {name}"] = offer
-    if not offers:
-        return "none with a known price"
-    best = min(offers, key=lambda label: offers[label].price_per_instance_usd_per_hour)
-    return f"{best} on {offers[best].instance}, {usd_per_hour(offers[best].price_per_instance_usd_per_hour)}"
-
-
-def cheapest_offer(tables: Catalog, gpu: str, number: int) -> Offer | None:
-    """The cheapest machine on AWS, on demand, with at least so many."""
-    wanted = OfferFilter(
-        clouds=["aws"],
-        accelerators={resolve_gpu(tables, gpu).accelerator.name},
-        price_kinds={PriceKind.ON_DEMAND},
-    )
-    offers = [o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= number]
-    return min(offers, key=lambda offer: offer.price_per_instance_usd_per_hour, default=None)
+    wanted = OfferFilter(clouds=["aws"], price_kinds={PriceKind.ON_DEMAND})
+    for offer in sorted(matching_offers(tables, wanted), key=lambda offer: offer.price_per_instance_usd_per_hour):
+        machine = tables.instance_of(offer)
+        numbers = range(1, int(machine.gpu_count) + 1)
+        number = next((n for n in numbers if fits(model, machine.accelerator, n, context_tokens).fits), None)
+        if number is not None:
+            price = usd_per_hour(offer.price_per_instance_usd_per_hour)
+            return f"{number}x {machine.accelerator} on {machine.name}, {price}"
+    return "none with a known price"
 
 
 def class_row(category: SizeCategory) -> RuleRow:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.api import estimate
-from gpufleet.architecture.parameters import num_parameters
+from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
@@ -23,11 +23,12 @@ from gpufleet.compat.rules.runtime import (
     training_hours,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, given
-from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of
+from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, training_flop_per_token
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.report.numbers import amount
 from gpufleet.results.base import Figure
-from gpufleet.units import GB, HOUR, MEGA, PERCENT, TERA
+from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
 
 SOURCE = "GPU Infrastructure & Computational Requirements, 'Compute Architecture'"
 REAL_GPUS = {"consumer": "RTX-3090", "datacenter": "A100-80GB"}
@@ -87,7 +88,7 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
             *(gpu_table(q, name, workload, stand_in) for name in q.gpus),
             RuleTable(title=f"training on {millions(q.training_tokens)} tokens", rows=training_rows(q)),
         ],
-        differences=differences(q),
+        differences=[*differences(q), *mixture(stand_in)],
         notes=notes,
     )  # fmt: skip
 
@@ -171,7 +172,7 @@ def latency(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, writte
     try:
         answer = estimate(stand_in.asked, (gpu, 1), input_tokens=read, output_tokens=written, batch=1,
                           precision=q.precision)  # fmt: skip
-    except GpufleetError as error:
+    except Infeasible as error:
         return None, error.problem
     return answer.latency_s, ""
 
@@ -179,7 +180,8 @@ def latency(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, writte
 def training_time_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:
     """Training has no model here yet: the same operations at the whole peak are a bound."""
     accelerator = resolve_gpu(load_catalog(), gpu).accelerator
-    least_s = FLOP_PER_PARAMETER_TRAINING * stand_in.parameters * q.tokens / peak_flop_per_s(accelerator, q.precision)
+    flop = training_flop_per_token(stand_in.architecture) * q.tokens
+    least_s = flop / peak_flop_per_s(accelerator, q.precision)
     return [
         RuleRow(name="time", unit="s", seed=rule["actual_time_sec"], ours=bound(least_s, "s"),
                 ours_text="at the whole peak, a bound"),
@@ -206,9 +208,12 @@ def training_row(run: TrainingRun, tokens: float) -> RuleRow:
     """Hours by the seed's rate, and the least that the GPU's peak allows."""
     gpu = resolve_gpu(load_catalog(), TRAINED_ON[run.gpu]).accelerator
     shipped = TRAINED_MODELS.get(run.model)
-    parameters = NOMINAL_PARAMETERS[run.model] if shipped is None else num_parameters(shipped_architecture(shipped))
-    flop_per_s = run.num_gpus * peak_flop_per_s(gpu, "fp16")
-    least_s = FLOP_PER_PARAMETER_TRAINING * parameters * tokens / flop_per_s
+    flop = (
+        FLOP_PER_PARAMETER_TRAINING * NOMINAL_PARAMETERS[run.model]
+        if shipped is None
+        else training_flop_per_token(shipped_architecture(shipped))
+    )
+    least_s = tokens * flop / (run.num_gpus * peak_flop_per_s(gpu, "fp16"))
     hours = training_hours(tokens, run.tokens_per_s)
     used = PERCENT * least_s / (hours * HOUR)
     count = f"{run.num_gpus}x " if run.num_gpus > 1 else ""
@@ -217,8 +222,17 @@ def training_row(run: TrainingRun, tokens: float) -> RuleRow:
         unit="h",
         seed=round(hours, 2),
         ours=bound(least_s / HOUR, "h"),
-        ours_text=f"a bound: {used:.1f} % of the peak is used",
+        ours_text=f"a bound: {used:.1f}% of the peak is used",
     )
+
+
+def mixture(stand_in: StandIn) -> list[str]:
+    """What the rule counts that a token of a mixture of experts does not meet."""
+    active = num_active_parameters(stand_in.architecture)
+    if active == stand_in.parameters:
+        return []
+    billion = (amount(number / GIGA) for number in (active, stand_in.parameters))
+    return ["A token meets {}B of the {}B parameters of this mixture; the seed counts all.".format(*billion)]
 
 
 def differences(q: RuntimeQuestion) -> list[str]:
@@ -228,7 +242,7 @@ def differences(q: RuntimeQuestion) -> list[str]:
         "every token."
     )
     training = (
-        f"Training is {NOT_MODELLED}: our figure is 6 FLOP a parameter and token at the whole peak, which no run has."
+        f"Training is {NOT_MODELLED}: our figure is the forward pass three times at the whole peak, which no run has."
     )
     return [
         training if q.training else reading,

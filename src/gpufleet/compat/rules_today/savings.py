@@ -10,6 +10,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instanc
 from gpufleet.compat.rules.savings import (
     ENVIRONMENTS,
     RESERVED_SAVING,
+    SCHEDULED_SHUTDOWN_SAVING,
     SPOT_RATIO,
     SPOT_SAVINGS,
     Environment,
@@ -134,7 +135,7 @@ def machine_rows(q: SavingsQuestion, machine: Machine) -> list[RuleRow]:
         usd_row("on demand", full, today, "" if machine.on_demand else "at your price"),
         usd_row(f"spot, {q.spot_ratio:.0%} off", cost_after(full, q.spot_ratio), month_today(q, machine.spot),
                 spot_said(machine)),
-        *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING)),
+        *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING, SCHEDULED_SHUTDOWN_SAVING)),
         usd_row(f"off {q.hours_off_per_day:g} h a day ({off:.0%})", cost_after(full, off),
                 exact(cost_after(today.value, night), USD), night_said(q, night)),
     ]  # fmt: skip
@@ -220,11 +221,11 @@ def differences(q: SavingsQuestion) -> list[str]:
     """Where the seeds' months and shares come from."""
     lines = [
         "A month of the seeds has 720 hours and 4 weeks; ours has 730 hours and 4.35 weeks.",
-        "The seeds' savings are shares that somebody stated (spot 50-90 %, elsewhere 60-70 %; their own price table "
-        "spreads from 45 to 73 %); ours are prices of one machine, with a date.",
+        "The seeds' savings are shares that somebody stated (spot 50-90%, elsewhere 60-70%; their own price table "
+        "spreads from 45 to 73%); ours are prices of one machine, with a date.",
     ]
     if q.night is None:
-        lines.append("The seed says 50 % for 12 hours off, and schedules 22:00 to 06:00: that is 8 hours, 33 %.")
+        lines.append("The seed says 50% for 12 hours off, and schedules 22:00 to 06:00: that is 8 hours, 33%.")
     if not q.is_own:
         lines.append("3 x 0.752 x 24 x 30 is $1,624.32: the seed's $1,623 is a slip.")
     return lines

@@ -8,7 +8,7 @@ from typing import Any
 from gpufleet.api import estimate
 from gpufleet.compat.rules.scaling import CUT_OFF, ParallelismStrategy, calculate_multi_gpu_efficiency
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
-from gpufleet.compat.rules_today.stand_ins import StandIn, model_of
+from gpufleet.compat.rules_today.stand_ins import StandIn, model_of, parameters_of
 from gpufleet.errors import Infeasible
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
@@ -32,6 +32,11 @@ class ScalingQuestion:
     gpu: str = "A100-80GB"
 
 
+def half_precision_gb(model: str | None) -> float:
+    """Weights of a named model in FP16, else the seed's 14 GB. [GB]"""
+    return FP16_BYTES * parameters_of(model, ScalingQuestion.model_size_gb * GB / FP16_BYTES) / GB
+
+
 def scaling_answer(q: ScalingQuestion) -> RuleAnswer:
     """Memory, efficiency and speedup by strategy, beside our speedup in serving."""
     rules = {s: calculate_multi_gpu_efficiency(q.num_gpus, s, q.model_size_gb, q.batch, q.overhead)
@@ -41,7 +46,7 @@ def scaling_answer(q: ScalingQuestion) -> RuleAnswer:
     rows = [row for strategy, rule in rules.items() for row in strategy_rows(q, strategy, rule, stand_in, alone)]
     return RuleAnswer(
         rule="scaling",
-        question=f"{q.num_gpus} GPUs, {q.model_size_gb:g} GB of model, batch {q.batch}.",
+        question=f"{q.num_gpus} GPUs, {q.model_size_gb:,.4g} GB of model, batch {q.batch}.",
         source=SOURCE,
         inputs=[given("communication overhead", f"{q.overhead:g}", q.overhead != ScalingQuestion.overhead)],
         tables=[RuleTable(title="strategy", rows=rows)],

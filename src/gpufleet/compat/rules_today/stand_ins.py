@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from gpufleet.architecture.flops import flop_per_token
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -22,6 +23,7 @@ LADDER = (
 )  # fmt: skip
 SINGLE_GPUS = ("T4", "A10G", "A100-40GB", "L40S", "A100-80GB", "H200", "B200")
 FAR_RATIO = 1.25
+PASSES_OF_A_STEP = 3
 LEAST_PARAMETERS, MOST_PARAMETERS = 1e6, 1e14
 
 
@@ -46,6 +48,16 @@ def model_of(name: str | None, parameters: float) -> StandIn:
     if not 1 / FAR_RATIO <= ratio <= FAR_RATIO:
         note += f" It has {ratio:.2g} times the parameters: no nearer model is on the list."
     return StandIn(arch.name, arch, num_parameters(arch), note)
+
+
+def parameters_of(model: str | None, usual: float) -> float:
+    """Parameters of a named model, exact; else the usual."""
+    return usual if model is None else float(num_parameters(read_model(model, shipped_architecture)))
+
+
+def training_flop_per_token(arch: Architecture) -> float:
+    """FLOP to train on one token without its attention scores: forward once, backward twice. [FLOP]"""
+    return PASSES_OF_A_STEP * float(flop_per_token(arch, 0.0).total)
 
 
 def said(arch: Architecture) -> str:

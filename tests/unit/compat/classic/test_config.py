@@ -69,6 +69,27 @@ def test_null_removes_a_row_and_underscores_are_notes(tmp_path: Path) -> None:
     assert "p6" not in config.instances
 
 
+def test_a_fleet_without_p5_needs_no_change_of_the_shipped_workloads(tmp_path: Path) -> None:
+    config = config_with(tmp_path, gpu_instances='{"gpu_instances": {"P5": null}}')
+    assert not {"inference_small_p5", "fine_tuning_medium_p5"} & set(config.workloads)
+    assert config.set_of("cost_optimization_focus") == ("batch_inference_g5", "production_serving_g4dn")
+    assert "basic_demos" not in config.sets
+    [note] = config.notes
+    assert note.endswith("null removes: fine_tuning_medium_p5, inference_small_p5, basic_demos.")
+
+
+def test_a_removed_workload_leaves_its_sets(tmp_path: Path) -> None:
+    config = config_with(tmp_path, workloads='{"workloads": {"inference_small_p5": null}}')
+    assert config.set_of("basic_demos") == ("fine_tuning_medium_p5",)
+
+
+def test_a_workload_that_names_no_row_at_all_is_still_refused(tmp_path: Path) -> None:
+    removed = '{"gpu_instances": {"P5": null}}'
+    wrong = '{"workloads": {"training_large_p4d": {"scenario": {"current_instance": "P9"}}}}'
+    with pytest.raises(GpufleetError, match="unknown GPU instance 'P9'"):
+        config_with(tmp_path, gpu_instances=removed, workloads=wrong)
+
+
 def test_the_environment_names_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     config_with(tmp_path, gpu_instances='{"gpu_instances": {"p5": {"SPOT_cost_per_hour": 9}}}')
     monkeypatch.setenv(FOLDER_VARIABLE, str(tmp_path))
@@ -88,6 +109,8 @@ def test_a_spot_price_above_the_other_is_accepted_and_told(tmp_path: Path) -> No
         ("gpu_instances", '{"P5": {"gpu_memory_gb": -80}}', "gpu_instances.json:1:26: gpu instance P5: gpu_memory_gb"),
         ("gpu_instances", '{"gpu_instances": {"P5": {"gpu_memory": 80}}}', "Did you mean gpu_memory_gb"),
         ("gpu_instances", '{"gpu_instances": {"X9": {"vcpus": 8}}}', "gpu instance X9 lacks 'name'"),
+        ("gpu_instances", '{"gpu_instances": {"P55": {"vcpus": 8}}}', "Did you mean P5"),
+        ("gpu_instances", "{'gpu_instances': {}}", "expected a name such as \"workloads\""),
         ("gpu_instances", '{"gpu_instances": {"P5": {"vcpus": true}}}', "a whole number from 1 to 10000"),
         ("gpu_instances", '{"gpu_instances": {"P5": {"vcpus": 1e99}}}', "a whole number"),
         ("gpu_instances", '{"gpu_instances": {"P5": {"spot_cost_per_hour": 1e999}}}', "a number above 0"),

@@ -8,13 +8,14 @@ from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, Goal, ModelSize, Wo
 from gpufleet.compat.classic.analysis import Analysis, analysis
 from gpufleet.compat.classic.arithmetic import relative_speed
 from gpufleet.compat.classic.judgement import Level
+from gpufleet.compat.classic.records import Scenario
 from gpufleet.errors import GpufleetError
 
 ANALYZER = AWSGPUMigrationAnalyzer(true_today=False)
 
 
 def asked(*words: object, **named: object) -> Analysis:
-    return analysis(ANALYZER.config, ANALYZER.question(*words, **named))  # type: ignore[arg-type]
+    return analysis(ANALYZER.config, ANALYZER.question(Scenario(*words, **named)))  # type: ignore[arg-type]
 
 
 def test_over_provisioned_inference_moves_to_one_g6e_and_saves_more_than_ninety_percent() -> None:
@@ -43,9 +44,9 @@ def test_fine_tuning_moves_to_g6e_as_the_guide_considers() -> None:
 
 
 def test_the_per_size_multiplier_counts_for_training_and_not_for_inference() -> None:
-    assert ANALYZER.question("P6", 8, "training", ModelSize.EXTRA_LARGE).needed_gb == 200 * 2 * 1.8
-    assert ANALYZER.question("P6", 8, "inference", ModelSize.EXTRA_LARGE).needed_gb == 200 * 2 * 1.2
-    assert ANALYZER.question("P6", 8, "fine_tuning", ModelSize.SMALL).needed_gb == 13 * 2 * 1.5
+    assert ANALYZER.question(Scenario("P6", 8, "training", ModelSize.EXTRA_LARGE)).needed_gb == 200 * 2 * 1.8
+    assert ANALYZER.question(Scenario("P6", 8, "inference", ModelSize.EXTRA_LARGE)).needed_gb == 200 * 2 * 1.2
+    assert ANALYZER.question(Scenario("P6", 8, "fine_tuning", ModelSize.SMALL)).needed_gb == 13 * 2 * 1.5
 
 
 def test_what_cannot_fit_gets_the_three_solutions_with_numbers() -> None:
@@ -118,7 +119,7 @@ def test_more_machines_than_today_are_of_high_risk() -> None:
 )  # fmt: skip
 def test_a_wrong_word_is_refused_with_the_nearest(words: tuple[object, ...], says: str) -> None:
     with pytest.raises(GpufleetError) as caught:
-        ANALYZER.question(*words)  # type: ignore[arg-type]
+        ANALYZER.question(Scenario(*words))  # type: ignore[arg-type]
     assert says in str(caught.value)
 
 
@@ -140,3 +141,28 @@ def test_symptoms_of_the_guides_are_answered(symptom: str, solution: str) -> Non
 def test_an_unknown_symptom_names_the_known_ones() -> None:
     with pytest.raises(GpufleetError, match="out_of_memory"):
         ANALYZER.troubleshoot("zzz")
+
+
+def test_training_in_eight_bits_is_offered_with_a_doubt() -> None:
+    trained, served = (asked("P5", 1, work, "large").remedies[0].text for work in ("training", "inference"))
+    assert trained.endswith("seldom trained in.")
+    assert "seldom" not in served
+
+
+def test_a_setup_that_holds_nothing_is_no_yardstick() -> None:
+    report = " ".join(ANALYZER.generate_migration_report("G4dn", 1, "fine_tuning", "massive", use_spot=True).split())
+    assert "1x G4dn cannot hold this model: 'Saves' and 'Speed' compare GPUs" in report
+    assert "(76x used): CANNOT FIT MODEL" in report
+
+
+def test_options_of_high_risk_stand_below_dearer_ones_and_that_is_said() -> None:
+    report = " ".join(ANALYZER.report_of("inference_small_p5").split())
+    assert report.index("2x G4dn $763") > report.index("1x P6 $43,200")
+    assert "Options of high risk come last." in report
+    assert "high risk come last" not in ANALYZER.report_of("training_large_p4d")
+
+
+def test_titles_need_no_article() -> None:
+    assert ANALYZER.generate_migration_report("P6", 8, "training", "extra_large").data["title"] == (
+        "8x P6, training, Extra Large model, FP16"
+    )
