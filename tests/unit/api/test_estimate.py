@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -250,6 +251,31 @@ def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
     full = estimate("llama-3.3-70b", "H100:4", full_queue=True, **question).requests_per_s.value
     found = estimate("llama-3.3-70b", "H100:4", rate=0.95 * rate * full, **question)
     assert math.isfinite(found.ttft_s.value)
+
+
+def test_recurrent_and_sparse_models_are_answered_with_a_lower_grade_and_a_reason() -> None:
+    for name, gpus in (("qwen3.5-35b-a3b", "H100:2"), ("deepseek-v4-flash", "H200:8")):
+        found = ask(name, gpus)
+        assert found.grade == "roofline"
+        assert any("timed by formula" in note for note in found.notes)
+
+
+def test_an_unknown_decoder_is_answered_with_a_lower_grade_and_a_warning(tmp_path) -> None:
+    shape = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+    shape |= {"intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": "newcomer", "architectures": ["NewcomerForCausalLM"], **shape}))
+    found, known = ask(str(config)), ask("llama-3-8b")
+    assert found.grade == "transferred"
+    assert any("newcomer" in note for note in found.notes)
+    assert found.tpot_s.value == pytest.approx(known.tpot_s.value)
+    assert found.tpot_s.high > known.tpot_s.high
+
+
+def test_a_model_that_reads_images_says_what_one_adds() -> None:
+    (note,) = (note for note in ask("qwen3-vl-8b", "H100:1").notes if "image" in note)
+    assert "1,024 tokens" in note
+    assert not any("image" in note for note in ask("qwen3-8b", "H100:1").notes)
 
 
 def test_a_short_queue_delivers_no_more_than_one_that_never_empties() -> None:
