@@ -85,6 +85,18 @@ ReplicasOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--min-replicas", metavar="N", help="At least N copies of the model."),
 ]
+TraceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--trace", metavar="FILE", help="Lengths and rate from a CSV or JSONL trace of requests."),
+]
+BudgetOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--budget", metavar="USD/TIME", help="Spend no more: 20/h, 15000/mo."),
+]
+MaxSpotOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--max-spot", metavar="SHARE", help="At most so many of the machines on spot."),
+]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -114,6 +126,9 @@ def serve(
     engine: EngineOption = None,
     headroom: HeadroomOption = None,
     min_replicas: ReplicasOption = None,
+    trace: TraceOption = None,
+    budget: BudgetOption = None,
+    max_spot: MaxSpotOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     show: ShowOption = None,
@@ -130,7 +145,7 @@ def serve(
 
     typed = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas,
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
     )  # fmt: skip
     chosen = output or format_of(out_file)
     plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows, seed_config))

@@ -28,6 +28,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
+OVER_BUDGET = "over the budget"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
@@ -82,6 +83,9 @@ def why_nothing(plan: ServePlan) -> str:
         return "nothing on offer keeps every objective."
     if not plan.rejections:
         return "nothing on offer runs it."
+    dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
+    if dear is not None:
+        return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
 
@@ -97,8 +101,9 @@ def place(d: Deployment) -> str:
 
 
 def kind(d: Deployment) -> str:
-    """The price kind in words."""
-    return d.price_kind.replace("_", " ")
+    """The price kind in words, with the machines that are bought on demand beside spot."""
+    beside = f" ({count(d.steady_instance_count)} of them on demand)" if d.steady_instance_count else ""
+    return d.price_kind.replace("_", " ") + beside
 
 
 def about(d: Deployment) -> str:
@@ -125,6 +130,7 @@ def why_table(plan: ServePlan) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
         *steadier_line(plan),
+        *hours_line(d),
         *idle_line(d),
         *lower_precision_line(plan),
         *spot_line(plan),
@@ -179,6 +185,14 @@ def idle_line(d: Deployment) -> list[str]:
     if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
+
+
+def hours_line(d: Deployment) -> list[str]:
+    """What is paid at the peak and off it, where they differ."""
+    if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
+        return []
+    kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
+    return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
 
 
 def lower_precision_line(plan: ServePlan) -> list[str]:
@@ -278,7 +292,8 @@ def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:
 
 FILE_COLUMNS = (
     "usd_per_hour", "usd_per_request", "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance",
-    "price_kind", "price_basis", "price_source", "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
+    "price_kind", "steady_instance_count", "quiet_instance_count", "busy_usd_per_hour", "price_basis", "price_source",
+    "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
     "interruption", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
     "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
 )  # fmt: skip

@@ -43,7 +43,7 @@ def test_what_a_file_does_not_say_is_unknown() -> None:
         ("", "expected lines of 'key: value'"),
         ("just words", "expected lines of 'key: value'"),
         ("- model: x", "expected lines of 'key: value'"),
-        ("modle: x", "Did you mean model?"),
+        ("modle: x", "Did you mean model or models?"),
         ("model: x\nmodel: y", "gives 'model' twice, line 2"),
         ("model: [a, b]", "several values"),
         ("clouds: {aws: yes}", "several values"),
