@@ -109,6 +109,15 @@ def parse_usd_per_hour(text: object) -> float:
     return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'") / hours[per]
 
 
+def parse_usd(text: object) -> float:
+    """An amount of money: '500', '$2.5k'.
+
+    >>> parse_usd("$2.5k")
+    2500.0
+    """
+    return _quantity(str(text).strip().removeprefix("$"), _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+
+
 def parse_bytes(text: object) -> float:
     """Bytes: '80GB' (1e9) and '80GiB' (2**30) differ.
 

@@ -174,14 +174,13 @@ def count_words(tokens: float | TokenCounts) -> str:
     return f"{as_counts(tokens).mean:g}"
 
 
-def demand_notes(demand: Demand) -> list[str]:
+def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     """How lengths that differ and prefixes that are cached were used."""
     classes = demand.workload.classes
     varied = any(not (c.input_tokens.is_alike and c.output_tokens.is_alike) for c in classes) or len(classes) > 1
-    notes = [
-        "Lengths differ: throughput and KV rest on their means, TTFT and latency on prompt and answer at each "
-        f"objective's own percentile (upper bounds); {demand.mix.longest_tokens:,.0f} tokens must fit at all"
-    ] if varied else []  # fmt: skip
+    latency = ", TTFT and latency on prompt and answer at each objective's own percentile (upper bounds)"
+    means = f"Lengths differ: throughput and KV rest on their means{latency if has_objectives else ''}"
+    notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit at all"] if varied else []
     if any(c.cached_ratio for c in classes):
         notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; nothing here checks the hit rate")
     if demand.spare_machines:

@@ -107,15 +107,27 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
     True
     """
     tables = load_catalog() if catalog is None else catalog
+    question, solution, notes = solved(request, tables)
+    return answered(request, question, solution, notes, tables)
+
+
+def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
+    """The question with its solution, and notes on how it was read."""
     arch = request.model if isinstance(request.model, Architecture) else read_model(
         str(request.model), shipped_architecture
     )  # fmt: skip
     question, notes = serve_question(request, arch, tables)
-    solution = solve_serve(question, calibration_of(tables))
-    inputs = understood(request, question)
+    return question, solve_serve(question, calibration_of(tables)), notes
+
+
+def answered(
+    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, notes: list[str], tables: Catalog
+) -> ServePlan:
+    """The plan of a solved question, with the alternatives that were not asked for."""
+    inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
-    notes += [*request.notes, *demand_notes(question.demand), *beyond_context(arch, longest), *arch.notes]
-    plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
+    said = [*notes, *request.notes, *demand_notes(question.demand), *beyond_context(arch, longest), *arch.notes]
+    plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     if not plan.deployments:
         return plan
     alternatives = {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING
 
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.options import answer_tokens
+from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.workload import ClassEntry, WorkloadFile, read_workload
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import (
@@ -20,6 +23,9 @@ from gpufleet.units import (
     parse_ratio,
     parse_usd_per_hour,
 )
+
+if TYPE_CHECKING:
+    from gpufleet.results.fleet import FleetPlan
 
 REQUEST_FIELD = {
     "input": "input_tokens",
@@ -39,11 +45,31 @@ class ServeFlags:
     seed_config: str | None = None
 
 
-def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
-    """The plan for what was typed over what the file says."""
+def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan | FleetPlan:
+    """The plan for what was typed over what the file says; of several models together where the file has them."""
     written = WorkloadFile() if workload is None else read_workload(workload)
+    if written.models is not None:
+        return fleet_answer(typed, written, flags)
     request = serve_request(laid_over(typed, written), flags, from_file(typed, written))
     return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
+
+
+def fleet_answer(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) -> FleetPlan:
+    """Several models: what each says over what stands beside them, and flags over both; one budget."""
+    from gpufleet.api.fleets import plan_fleet
+
+    if typed.model is not None or written.model is not None:
+        raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
+    if flags.seed_config is not None:
+        raise UsageError("several models on a seed config", expected="one model with --seed-config")
+    of_all = replace(written, models=None, budget=None)
+    requests = []
+    for entry in written.models or ():
+        own = laid_over(entry, of_all)
+        asked = replace(laid_over(replace(typed, budget=None), own), budget=None)
+        requests.append(serve_request(asked, flags, from_file(replace(typed, budget=None), own)))
+    budget = typed.budget or written.budget
+    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget))
 
 
 def serve_request(asked: WorkloadFile, flags: ServeFlags, stated_in_file: frozenset[str]) -> ServeRequest:
@@ -114,30 +140,35 @@ def refuse_shares(asked: WorkloadFile) -> None:
 def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKind, list[str]]:
     """One kind of requests, with notes on its trace."""
     who = f"class {entry.name!r}: " if entry.name else ""
-    counts: dict[str, TokenCounts] = {}
-    notes: list[str] = []
-    seen_rate = None
-    if entry.trace is not None:
-        from gpufleet.cli.trace_words import trace_notes
-        from gpufleet.inputs.trace import read_trace
-
-        trace = read_trace(entry.trace)
-        counts, seen_rate = {"in": trace.input_counts, "out": trace.output_counts}, trace.rate_requests_per_s
-        notes = trace_notes(trace, stated_rate=entry.rate is not None or total_rate is not None)
-    rate = class_rate(entry, total_rate, seen_rate, who)
-    answer = entry.output
+    seen = seen_in(entry.trace)
+    rate = class_rate(entry, total_rate, None if seen is None else seen.rate_requests_per_s, who)
+    prompt, answer, notes = request_tokens(seen, entry.input, entry.output, who=who)
+    if seen is not None and entry.rate is None and total_rate is None:
+        notes += burst_notes(seen)
     kind = RequestKind(
-        name=entry.name,
-        rate=rate,
-        input_tokens=tokens_of(entry.input, counts.get("in"), f"{who}--in", "tokens of a prompt, such as '1000'"),
-        output_tokens=counts["out"]
-        if answer is None and "out" in counts
-        else answer_counts(needed(answer, f"{who}--out", "tokens of an answer, such as '300'")),
-        slo=entry.slo,
-        prefix_cache=ratio(entry.prefix_cache),
-        prefix_kv=ratio(entry.prefix_kv),
-    )
+        entry.name, rate, prompt, answer, entry.slo, ratio(entry.prefix_cache), ratio(entry.prefix_kv)
+    )  # fmt: skip
     return kind, notes
+
+
+def seen_in(trace: str | None) -> Trace | None:
+    """The requests of a trace, where one is named."""
+    return None if trace is None else read_trace(trace)
+
+
+def request_tokens(
+    seen: Trace | None, prompt: str | None, answer: str | None, hint: str | None = HINT, who: str = ""
+) -> tuple[TokenCounts | float, TokenCounts | float, list[str]]:
+    """Tokens of prompts and answers as typed, else as a trace shows them; with notes on the trace."""
+    if prompt is None and seen is not None:
+        prompts: TokenCounts | float = plain(seen.input_counts)
+    else:
+        prompts = plain(parse_token_counts(needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'", hint)))
+    if answer is None and seen is not None:
+        answers: TokenCounts | float = plain(seen.output_counts)
+    else:
+        answers = answer_counts(needed(answer, f"{who}--out", "tokens of an answer, such as '300'", hint))
+    return prompts, answers, [] if seen is None else length_notes(seen)
 
 
 def class_rate(entry: ClassEntry, total: float | None, seen: float | None, who: str) -> float:
@@ -156,13 +187,6 @@ def class_rate(entry: ClassEntry, total: float | None, seen: float | None, who: 
     if entry.rate is None and seen is not None:
         return seen
     return parse_rate(needed(entry.rate, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
-
-
-def tokens_of(text: str | None, seen: TokenCounts | None, name: str, expected: str) -> TokenCounts | float:
-    """Tokens as typed, else as a trace shows them; a number where all are alike."""
-    if text is None and seen is not None:
-        return seen
-    return plain(parse_token_counts(needed(text, name, expected)))
 
 
 def answer_counts(text: str) -> TokenCounts | float:
@@ -198,10 +222,10 @@ def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:
     return frozenset(REQUEST_FIELD.get(name, name) for name in names if getattr(written, name) is not None)
 
 
-def needed(value: str | None, name: str, expected: str) -> str:
+def needed(value: str | None, name: str, expected: str, hint: str | None = HINT) -> str:
     """A value that no default can stand in for."""
     if value is None:
-        raise UsageError(f"{name} is missing", expected=expected, hint=HINT)
+        raise UsageError(f"{name} is missing", expected=expected, hint=hint)
     return value
 
 

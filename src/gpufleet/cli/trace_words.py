@@ -8,17 +8,17 @@ from gpufleet.units import PERCENT
 BURSTY_RATIO = 1.5
 
 
-def trace_notes(trace: Trace, stated_rate: bool) -> list[str]:
-    """Where lengths and rate come from, failures left out, bursts and prefixes that repeat."""
+def length_notes(trace: Trace) -> list[str]:
+    """Where lengths come from, failures left out, and prefixes that repeat."""
     answered = f"{len(trace.input_tokens):,} answered requests of a trace ({trace.form})"
     left_out = f"; {trace.num_failed:,} without an answer left out" if trace.num_failed else ""
-    return [f"Lengths from {answered}{left_out}", *burst_notes(trace, stated_rate), *cache_notes(trace)]
+    return [f"Lengths from {answered}{left_out}", *cache_notes(trace)]
 
 
-def burst_notes(trace: Trace, stated_rate: bool) -> list[str]:
-    """The busiest minute, where it is far above the mean that the plan is for."""
+def burst_notes(trace: Trace) -> list[str]:
+    """The rate of a trace, and its busiest minute where it is far above the mean that the plan is for."""
     rate, busiest = trace.rate_requests_per_s, trace.busiest_minute_ratio
-    if stated_rate or rate is None:
+    if rate is None:
         return []
     mean = f"The rate is the trace's mean, {rate:.3g}/s"
     if busiest is None or busiest < BURSTY_RATIO:

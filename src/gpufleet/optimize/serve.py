@@ -79,10 +79,7 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     """Enumerate, drop what breaks a rule or does not fit, rate the rest at every batch, join the offers."""
     rejections = Rejections()
     every = replicas(question.arch, question.choices, rejections)
-    space = mixed_room(question.arch, every, question.demand.mix)
-    kept = keep_fitting(every, space, rejections)
-    kept &= keep_holding_longest(question, every, kept, rejections)
-    kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
+    space, kept = keep_runnable(question, every, calibration, rejections)
     candidates = every.take(kept)
     largest = space.largest_batch[kept]
     curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
@@ -97,6 +94,18 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     return ServeSolution(candidates, model, space.limited_by_engine[kept], found, ranked, rejections, num_layouts)
 
 
+def keep_runnable(
+    question: ServeQuestion, every: Candidates, calibration: Calibration, rejections: Rejections
+) -> tuple[Room, BoolArray]:
+    """The memory of every candidate, and which hold their requests and have kernels."""
+    mix = question.demand.mix
+    space = mixed_room(question.arch, every, mix)
+    kept = keep_fitting(every, space, rejections)
+    kept &= keep_holding_longest(question.arch, every, mix, kept, rejections)
+    kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
+    return space, kept
+
+
 def mixed_room(arch: Architecture, candidates: Candidates, mix: RequestMix) -> Room:
     """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
     space = room(arch, candidates, mix.lengths, mix.held_tokens)
@@ -107,13 +116,12 @@ def mixed_room(arch: Architecture, candidates: Candidates, mix: RequestMix) -> R
 
 
 def keep_holding_longest(
-    question: ServeQuestion, candidates: Candidates, fits: BoolArray, rejections: Rejections
+    arch: Architecture, candidates: Candidates, mix: RequestMix, fits: BoolArray, rejections: Rejections
 ) -> BoolArray:
     """Candidates that hold the longest request too; where requests differ, the mean alone does not say so."""
-    mix = question.demand.mix
     if mix.longest_tokens <= mix.held_tokens:
         return np.ones_like(fits)
-    holds = room(question.arch, candidates, mix.lengths, mix.longest_tokens).largest_batch >= 1
+    holds = room(arch, candidates, mix.lengths, mix.longest_tokens).largest_batch >= 1
     for row in np.flatnonzero(fits & ~holds):
         what = f"{describe(candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
         rejections.add("no KV room for the longest request", what)

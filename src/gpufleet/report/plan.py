@@ -21,7 +21,7 @@ from gpufleet.report.numbers import (
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
 from gpufleet.report.text import cut
-from gpufleet.results.plan import Deployment, RejectionCount, ServePlan
+from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, ServePlan
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12
@@ -375,7 +375,7 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
     )
     said = quality_line(plan) if plan.deployments else []
     read = [f"{note.rstrip('.')}." for note in plan.notes if f"Quality: {note}." not in said]
-    return [*read, *free, *assumed_line(plan), *price_lines(plan, today), searched]
+    return [*read, *free, *assumed_line(plan), *dated_sources(plan.price_sources, today), searched]
 
 
 def assumed_line(plan: ServePlan) -> list[str]:
@@ -391,11 +391,11 @@ def assumed_line(plan: ServePlan) -> list[str]:
     return [f"Assumed: {'; '.join(parts)}."] if parts else []
 
 
-def price_lines(plan: ServePlan, today: date | None) -> list[str]:
+def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[str]:
     """Sources of the shown prices with their dates, and the age of the oldest."""
-    if not plan.price_sources:
+    if not sources:
         return []
-    dated = ", ".join(f"{source.id} {source.as_of}" for source in plan.price_sources)
-    oldest = min(source.as_of for source in plan.price_sources)
+    dated = ", ".join(f"{source.id} {source.as_of}" for source in sources)
+    oldest = min(source.as_of for source in sources)
     age = "" if today is None else f", {plural(max((today - oldest).days, 0), 'day')} old"
     return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]
