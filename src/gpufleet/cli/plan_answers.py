@@ -58,6 +58,13 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) 
     """Several models: what each says over what stands beside them, and flags over both; one budget."""
     from gpufleet.api.fleets import plan_fleet
 
+    budget = typed.budget or written.budget
+    requests = fleet_requests(typed, written, flags)
+    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget))
+
+
+def fleet_requests(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) -> list[ServeRequest]:
+    """The question of each model, without the budget that all share."""
     if typed.model is not None or written.model is not None:
         raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
     if flags.seed_config is not None:
@@ -68,8 +75,7 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) 
         own = laid_over(entry, of_all)
         asked = replace(laid_over(replace(typed, budget=None), own), budget=None)
         requests.append(serve_request(asked, flags, from_file(replace(typed, budget=None), own)))
-    budget = typed.budget or written.budget
-    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget))
+    return requests
 
 
 def serve_request(asked: WorkloadFile, flags: ServeFlags, stated_in_file: frozenset[str]) -> ServeRequest:
