@@ -176,3 +176,13 @@ def test_a_fleet_over_its_budget_or_with_an_unserved_model_is_infeasible() -> No
     assert not plan_fleet(MODELS, budget_usd_per_hour=0.01, catalog=market()).is_feasible
     unserved = plan_fleet([MODELS[0], replace(MODELS[2], slo="tpot.p95<1ms")], catalog=market())
     assert (unserved.usd_per_hour, unserved.unserved) == (None, ["llama-3.3-70b"])
+
+
+def test_machines_on_spot_and_on_demand_add_up_to_the_price_by_the_hour() -> None:
+    mixed = [d for d in ask(max_spot=0.5, rows=100).deployments if d.steady_instance_count]
+    assert mixed
+    for d in mixed:
+        assert d.steady_price_per_instance_usd_per_hour is not None
+        on_spot = (d.instance_count - d.steady_instance_count) * d.price_per_instance_usd_per_hour
+        beside = d.steady_instance_count * d.steady_price_per_instance_usd_per_hour
+        assert d.usd_per_hour == pytest.approx(on_spot + beside)

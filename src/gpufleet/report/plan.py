@@ -268,6 +268,7 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         Column("gpus", "GPUs", where="text"),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
+        *bought_columns(plan.deployments),
         *(Column(f"{name}_text", name, align="right", priority=2, where="text") for name in objectives),
         Column("headroom_ratio", "spare", percent, "right", 1),
         *([Column("verdict", "range")] if plan.objectives else []),
@@ -290,9 +291,22 @@ def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:
     ]
 
 
+def bought_columns(deployments: Sequence[Deployment]) -> list[Column]:
+    """How each row is bought, where the rows differ in it."""
+    kinds = {d.price_kind for d in deployments}
+    return [Column("bought", "price", where="text")] if len(kinds) > 1 else []
+
+
+def bought(d: Deployment) -> str:
+    """The price kind, with how many of the machines where it is not all of them."""
+    machines = f" {d.instance_count - d.steady_instance_count}/{d.instance_count}" if d.steady_instance_count else ""
+    return d.price_kind.replace("_", " ") + machines
+
+
 FILE_COLUMNS = (
     "usd_per_hour", "usd_per_request", "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance",
-    "price_kind", "steady_instance_count", "quiet_instance_count", "busy_usd_per_hour", "price_basis", "price_source",
+    "price_kind", "steady_instance_count", "steady_price_per_instance_usd_per_hour", "quiet_instance_count",
+    "busy_usd_per_hour", "price_basis", "price_source",
     "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
     "interruption", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
     "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
@@ -312,6 +326,7 @@ def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
         "shape": f"{d.replicas}x {d.layout}",
         "weights_text": d.weight_format,
         "engine_text": d.engine,
+        "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),

@@ -133,6 +133,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         busy_usd_per_hour=priced.busy_usd_per_hour if has_quiet else None,
         quiet_instance_count=priced.quiet_instance_count if has_quiet else None,
         steady_instance_count=priced.steady_count(p.instance_count),
+        steady_price_per_instance_usd_per_hour=None if priced.steady is None else effective_price(priced.steady),
         usd_per_month=float(usd_per_month(priced.usd_per_hour)),
         usd_per_million_output_tokens=float(
             usd_per_million_tokens(priced.usd_per_hour, mean_rate * demand.workload.output_tokens)
