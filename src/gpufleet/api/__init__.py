@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpufleet.api.batches import BatchRequest, plan_batch
     from gpufleet.api.demands import RequestKind
+    from gpufleet.api.encoders import estimate_encoder
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
     from gpufleet.api.fleets import plan_fleet
@@ -18,6 +19,7 @@ __all__ = [
     "RequestKind",
     "ServeRequest",
     "estimate",
+    "estimate_encoder",
     "fit",
     "plan_batch",
     "plan_fleet",
@@ -29,6 +31,7 @@ MODULES = {
     "RequestKind": "demands",
     "ServeRequest": "plans",
     "estimate": "estimates",
+    "estimate_encoder": "encoders",
     "fit": "fits",
     "plan_batch": "batches",
     "plan_fleet": "fleets",

@@ -31,7 +31,8 @@ class JobContext:
     @classmethod
     def of(cls, question: BatchQuestion, solution: BatchSolution) -> JobContext:
         """Ranges and grades of all candidates at their best batch."""
-        bounds = time_bounds(solution.model, solution.rates.best_batch)["tpot"]
+        lengths = question.service.demand.lengths
+        bounds = time_bounds(solution.model, solution.rates.best_batch, lengths)["tpot"]
         return cls(question, solution, bounds, list(grades(solution.model)))
 
 

@@ -7,10 +7,19 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from gpufleet.api.estimates import calibration_of, configured
+from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.interruption import Spread
+from gpufleet.domain.workload import Workload
 from gpufleet.optimize.batch import MOST_MACHINES, WorkRates, generation_rates, machine_choices, work_s
+from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.serving import Lengths, full_queue
+from gpufleet.performance.step import StepModel
 from gpufleet.pricing.spot import elapsed_work_s, interruptions_per_hour, paid_work_s
 
 BATCH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
@@ -84,3 +93,22 @@ def test_a_fifth_of_the_machines_a_month_is_one_interruption_in_4_5_months() -> 
 def test_a_spread_out_of_order_is_refused_at_birth() -> None:
     with pytest.raises(ValueError, match="out of order"):
         Spread(0.2, 0.1, 0.3)
+
+
+@pytest.mark.parametrize("requests", [30, 100, 777, 5000])
+def test_a_queue_that_ends_takes_what_the_serving_equations_say(requests: int) -> None:
+    """The same replica by `performance.serving.full_queue`, which knows the last wave too."""
+    arch = shipped_architecture("llama-3.1-8b")
+    model = one_replica(arch)
+    asked, calibration = Workload(1000.0, 200.0), calibration_of(load_catalog())
+    curves = load_curves(arch, model.candidates, calibration, asked, np.array([150.0]))
+    rates = generation_rates(curves, 0.0)
+    took = float(work_s(rates, FIRST, np.array([[float(requests)]]), 1.0)[0, 0])
+    queue = full_queue(model, rates.best_batch, Lengths(1000.0, 200.0), float(requests))
+    assert took == pytest.approx(requests / float(queue.requests_per_s[0]), rel=0.03)
+
+
+def one_replica(arch: Architecture) -> StepModel:
+    """Llama 3.1 8B in bf16 on one H100 with vLLM."""
+    read = load_catalog(), arch, "H100", load_engine("vllm"), (1, None, 1, None, 1), None, None, None
+    return StepModel.build(arch, configured(*read).candidates, calibration_of(load_catalog()))
