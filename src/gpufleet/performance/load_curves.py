@@ -104,14 +104,15 @@ def ttft_percentiles_s(
 ) -> FloatArray:
     """TTFT at the percentile over requests, at every batch of the grid; None means the mean.
 
-    the class's prompt at that percentile, alone + M/G/1 wait for others' prompts at it   [s]   An upper bound.
+    the class's prompt at that percentile, alone + M/G/1 wait for others' prompts at it   [s]
+    An upper bound from p90 on. Medians do not add up: where prompts differ, the wait is never below its mean.
     """
     load = curves.requests_per_s / groups * curves.prompt_service_s
     service_s, variation = curves.prompt_service_s, curves.prompt_squared_variation
-    if quantile is None:
-        wait_s = mean_wait_s(load, service_s, variation)
-    else:
-        wait_s = wait_percentile_s(quantile, load, service_s, variation)
+    wait_s = mean_wait_s(load, service_s, variation)
+    if quantile is not None:
+        least_s = wait_s if variation else 0.0
+        wait_s = np.maximum(wait_percentile_s(quantile, load, service_s, variation), least_s)
     alone_s = curves.idle_ttft_s if beyond_s is None else curves.idle_ttft_s + beyond_s[:, None]
     return np.asarray(alone_s + wait_s)
 
