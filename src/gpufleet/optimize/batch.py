@@ -1,7 +1,7 @@
 """The batch question: which machines get a number of requests done by a deadline at least cost.
 
-Whatever a model does with a request, `WorkRates` says how many a replica gets done at each batch: all that follows
-(waves, machines, interruptions, money) rests on it alone.
+Whatever a model does with a request, `WorkRates` says how many a replica gets done at each batch and `Hosts` where it
+runs: all that follows (waves, machines, interruptions, money) rests on these alone.
 """
 
 from __future__ import annotations
@@ -61,6 +61,15 @@ class WorkRates:
     def wave_s(self, rows: IntArray) -> FloatArray:
         """Time of one full batch, from the first to the last of its requests."""
         return np.asarray(self.best_batch[rows] / self.best_per_s[rows])
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Machine types, the rows of `WorkRates` that each can host, and the GPUs of a replica of each row."""
+
+    instances: Mapping[tuple[str, str], Instance]
+    rows: Mapping[tuple[str, str], IntArray]
+    num_devices: IntArray
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,8 @@ def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolut
     candidates, largest = every.take(kept), space.largest_batch[kept]
     curves = load_curves(service.arch, candidates, calibration, service.demand.workload, largest)
     rates = generation_rates(curves, service.demand.mix.held_squared_variation)
-    ranked = within_usd(place_jobs(question, candidates, rates, rejections), question.job, rejections)
+    hosts = hosts_of(service.choices.instances, candidates, rates)
+    ranked = within_usd(place_jobs(question, hosts, rates, rejections), question.job, rejections)
     num_layouts = len(every) + sum(rejections.counts.values())
     model = StepModel.build(service.arch, candidates, calibration)
     return BatchSolution(candidates, model, rates, largest, ranked, rejections, num_layouts)
@@ -181,42 +191,46 @@ def machine_choices(most: int) -> FloatArray:
     return np.asarray(np.unique(choices[choices <= most]), dtype=np.float64)
 
 
-def place_jobs(
-    question: BatchQuestion, candidates: Candidates, rates: WorkRates, rejections: Rejections
-) -> list[JobPlacement]:
+def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates) -> Hosts:
+    """Which candidates that get anything done each machine type can host."""
+    works = rates.best_per_s > 0
+    machines = {(i.cloud, i.name): i for i in instances}
+    rows = {key: np.flatnonzero(is_host(i, candidates) & works) for key, i in machines.items()}
+    return Hosts(machines, rows, np.asarray(candidates.num_devices))
+
+
+def place_jobs(question: BatchQuestion, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
     """The job on the cheapest region of each machine type and price kind, cheapest first."""
-    machines = {(i.cloud, i.name): i for i in question.service.choices.instances}
-    hosted = {key: np.flatnonzero(is_host(i, candidates) & (rates.best_per_s > 0)) for key, i in machines.items()}
     found: dict[Terms, JobPlacement | float] = {}
     placed = []
     for offer in question.service.offers:
         key = (offer.cloud, offer.instance)
-        if key in hosted and len(hosted[key]):
+        if key in hosts.rows and len(hosts.rows[key]):
             terms = (*key, offer.price_kind.value, offer.interruption)
             if terms not in found:
-                found[terms] = place_job(question, machines[key], offer, hosted[key], candidates, rates)
+                found[terms] = place_job(question, offer, hosts, rates)
             placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
     count_late(found, rejections)
-    count_unsold(hosted, question, rejections)
+    count_unsold(hosts, question, rejections)
     return cheapest_of_each_type(placed, question.job)
 
 
-def place_job(
-    question: BatchQuestion, instance: Instance, offer: Offer, rows: IntArray, candidates: Candidates, rates: WorkRates
-) -> JobPlacement | float:
+def place_job(question: BatchQuestion, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
     """The candidate and number of machines that cost least and are done in time, the fewest among equals.
 
     Where none is, the seconds after which the soonest is done.
     """
-    job, per_machine = question.job, np.floor(instance.gpu_count / candidates.num_devices[rows])[:, None]
+    job, key = question.job, (offer.cloud, offer.instance)
+    instance, rows = hosts.instances[key], hosts.rows[key]
+    per_machine = np.floor(instance.gpu_count / hosts.num_devices[rows])[:, None]
     choices = machine_choices(job.most_machines)
     requests = np.ceil(job.requests / (choices[None, :] * per_machine))
     seconds = work_s(rates, rows, requests, job.longest_ratio)
     rate, wait = interruptions_of(question, offer)
-    lost = rates.wave_s(rows)[:, None] / 2
+    wave_s = rates.wave_s(rows)[:, None]
     planned = seconds * (1 + job.headroom_ratio)
-    done = np.asarray(elapsed_work_s(planned, rate.expected / HOUR, job.startup_s, lost, wait.expected))
-    paid = choices * paid_work_s(seconds, rate.expected / HOUR, job.startup_s, lost)
+    done = np.asarray(elapsed_work_s(planned, rate.expected / HOUR, job.startup_s, wave_s / 2, wait.expected))
+    paid = choices * paid_work_s(seconds, rate.expected / HOUR, job.startup_s, wave_s / 2)
     cost = np.where(done <= job.deadline_s, paid, np.inf)
     if not np.isfinite(cost).any():
         return float(done.min())
@@ -224,7 +238,7 @@ def place_job(
     count = int(choices[j])
     return JobPlacement(
         instance, offer, int(rows[i]), count, count * int(per_machine[i, 0]), float(requests[i, j]),
-        float(seconds[i, j]), float(2 * lost[i, 0]), rate, wait,
+        float(seconds[i, j]), float(wave_s[i, 0]), rate, wait,
     )  # fmt: skip
 
 
@@ -266,8 +280,8 @@ def count_late(found: Mapping[Terms, JobPlacement | float], rejections: Rejectio
             rejections.add(NOT_IN_TIME, what, p)
 
 
-def count_unsold(hosted: dict[tuple[str, str], IntArray], question: BatchQuestion, rejections: Rejections) -> None:
+def count_unsold(hosts: Hosts, question: BatchQuestion, rejections: Rejections) -> None:
     """Count machine types that would do the job but have no price under the chosen terms."""
     priced = {(o.cloud, o.instance) for o in question.service.offers}
-    for cloud, name in sorted(key for key, rows in hosted.items() if len(rows) and key not in priced):
+    for cloud, name in sorted(key for key, rows in hosts.rows.items() if len(rows) and key not in priced):
         rejections.add("no price under the chosen clouds, regions and price kinds", f"{cloud} {name}")

@@ -204,7 +204,7 @@ def ranking_columns(plan: BatchPlan) -> list[Column]:
         Column("cost", "cost", align="right", where="text"),
         Column("machines", "machines", where="text"),
         Column("place", "region", priority=4, where="text"),
-        Column("kind", "price", priority=1, where="text"),
+        Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
         Column("shape", "replicas", where="text"),
         *(
@@ -213,7 +213,7 @@ def ranking_columns(plan: BatchPlan) -> list[Column]:
         ),
         Column("finish", "done in", align="right", where="text"),
         Column("verdict", "range"),
-        Column("per_million", "$/1M", align="right", where="text"),
+        Column("per_million", "$/1M", align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
