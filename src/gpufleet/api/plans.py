@@ -17,7 +17,7 @@ from gpufleet.api.demands import (
     input_origin,
     purse_of,
 )
-from gpufleet.api.estimates import beyond_context, calibration_of
+from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -126,7 +126,8 @@ def answered(
     """The plan of a solved question, with the alternatives that were not asked for."""
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
-    said = [*notes, *request.notes, *demand_notes(question.demand), *beyond_context(arch, longest), *arch.notes]
+    of_model = [*beyond_context(arch, longest), *timed_by_formula(arch), *arch.notes]
+    said = [*notes, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     if not plan.deployments:
         return plan
