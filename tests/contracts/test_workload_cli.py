@@ -44,6 +44,7 @@ def serve(example: str, *more: str) -> tuple[str, ...]:
 QUESTIONS = {
     "batch": BATCH,
     "batch on spot": (*BATCH, "--pricing", "spot", "--clouds", "gcp", "--explain", "--show", "rejected"),
+    "batch of a file": ("plan", "batch", "--workload", str(EXAMPLES / "nightly-summaries.yaml")),
     "classes": serve("chat-and-reports.yaml"),
     "office hours": serve("office-hours.yaml", "--explain"),
     "a trace": serve("bursts.yaml"),

@@ -64,6 +64,7 @@ WORKLOAD_TEXTS = {
     "peak_hours.yaml": (f"{PLAIN}off_peak: 1/s\npeak_hours: 24\n", ("from 0 to 24",)),
     "zones.yaml": (f"{PLAIN}zones: 0.5\n", ("not whole",)),
     "zones_many.yaml": (f"{PLAIN}zones: 100\n", ("from 1 to 26",)),
+    "job.yaml": (f"{PLAIN}deadline: 5h\n", ("deadline",)),
     "prefix.yaml": (f"{PLAIN}prefix_cache: 20%\nprefix_kv: 30%\n", ("not shared",)),
 }
 WORKLOADS = [(name, told) for name, (_, told) in WORKLOAD_TEXTS.items()]
@@ -157,6 +158,9 @@ CASES = [
     Case(batch("--budget", "free"), ("amount of USD",)),
     Case(batch("--prefix-cache", "100%"), ("below 100%",)),
     Case(batch("--trace", "words.yaml"), ("the trace",)),
+    Case(batch("--workload", "no_rate.yaml", "--deadline", "1s"), ("leaves no time",)),
+    Case(batch("--workload", "zones.yaml"), ("rate, zones", "'plan batch' does not read")),
+    Case(plan("--workload", "job.yaml"), ("deadline", "'plan serve' does not read")),
     Case(("estimate",), ("MODEL",)),
     Case(("estimate", "llama-3.1-8b"), ("--gpus",)),
     Case(estimate(), ("one load",)),

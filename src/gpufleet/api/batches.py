@@ -138,17 +138,19 @@ def longest_ratio(question: ServeQuestion) -> float:
 
 def job_inputs(request: BatchRequest, job: Job) -> list[Input]:
     """What only jobs have, as it was read."""
-    startup = "default" if request.startup_s is None else "given"
-    inputs = [
-        Input(name="requests", value=f"{job.requests:,.0f}", origin="given"),
-        Input(name="deadline", value=f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), origin="given"),
-        Input(name="time to start", value=f"{job.startup_s / MINUTE:g} min", origin=startup),
+    rows: list[tuple[str, str, str, bool]] = [
+        ("requests", "requests", f"{job.requests:,.0f}", True),
+        ("deadline", "deadline", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
+        ("time to start", "startup", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
     ]
     if request.most_machines is not None:
-        inputs.append(Input(name="most machines", value=str(job.most_machines), origin="given"))
+        rows.append(("most machines", "most_machines", str(job.most_machines), True))
     if request.budget_usd is not None:
-        inputs.append(Input(name="budget", value=f"${job.most_usd:,.2f}", origin="given"))
-    return inputs
+        rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
+    return [
+        Input(name=name, value=value, origin="file" if field in request.from_file else "given" if given else "default")
+        for name, field, value, given in rows
+    ]
 
 
 def in_days(seconds: float) -> str:

@@ -1,47 +1,40 @@
-"""What `gpufleet plan batch` answers: words parsed, and put to the api."""
+"""What `gpufleet plan batch` answers: flags laid over a workload file, parsed, and put to the api."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from gpufleet.api.batches import BatchRequest, plan_batch
-from gpufleet.cli.plan_answers import needed, ratio, request_tokens, seen_in, whole
+from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, request_tokens, seen_in, whole
+from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
 from gpufleet.units import parse_count, parse_duration, parse_usd
 
+OF_SERVICES = (
+    "rate", "slo", "min_replicas", "prefix_kv", "spare_machines", "zones", "off_peak", "peak_hours", "max_spot",
+    "classes", "models",
+)  # fmt: skip
+
 
 @dataclass(frozen=True)
-class BatchWords:
-    """What the command line says, unparsed."""
+class BatchFlags:
+    """What the command line says beside the words that a workload file may hold."""
 
-    model: str | None
-    requests: str | None
-    input: str | None
-    output: str | None
-    deadline: str | None
-    trace: str | None
-    clouds: tuple[str, ...] | None
-    regions: tuple[str, ...] | None
-    pricing: tuple[str, ...] | None
-    gpus: tuple[str, ...] | None
-    precision: tuple[str, ...] | None
     allow_lower_precision: bool
     kv_precision: str | None
-    engine: str | None
-    headroom: str | None
-    prefix_cache: str | None
-    startup: str | None
     max_machines: str | None
-    budget: str | None
     rows: int
 
 
-def batch_answer(typed: BatchWords) -> BatchPlan:
-    """The plan for what was typed."""
-    model = needed(typed.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'", None)
-    requests = parse_count(needed(typed.requests, "--requests", "how many, such as '10M'", None))
-    deadline_s = parse_duration(needed(typed.deadline, "--deadline", "a time, such as '24h'", None))
-    prompt, answer, notes = request_tokens(seen_in(typed.trace), typed.input, typed.output, None)
+def batch_answer(typed: WorkloadFile, workload: str | None, flags: BatchFlags) -> BatchPlan:
+    """The plan for what was typed over what the file says."""
+    written = WorkloadFile() if workload is None else read_workload(workload)
+    refuse_said(written, OF_SERVICES, "plan batch")
+    asked = laid_over(typed, written)
+    model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'")
+    requests = parse_count(needed(asked.requests, "--requests", "how many, such as '10M'"))
+    deadline_s = parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
+    prompt, answer, notes = request_tokens(seen_in(asked.trace), asked.input, asked.output)
     return plan_batch(
         BatchRequest(
             model=model,
@@ -49,20 +42,21 @@ def batch_answer(typed: BatchWords) -> BatchPlan:
             input_tokens=prompt,
             output_tokens=answer,
             deadline_s=deadline_s,
-            clouds=typed.clouds,
-            regions=typed.regions,
-            pricing=typed.pricing,
-            gpus=typed.gpus,
-            precision=typed.precision,
-            allow_lower_precision=typed.allow_lower_precision,
-            kv_precision=typed.kv_precision,
-            engine=typed.engine,
-            headroom=ratio(typed.headroom),
-            prefix_cache=ratio(typed.prefix_cache),
-            startup_s=None if typed.startup is None else parse_duration(typed.startup),
-            most_machines=whole(typed.max_machines, "the number of machines"),
-            budget_usd=None if typed.budget is None else parse_usd(typed.budget),
-            rows=typed.rows,
+            clouds=asked.clouds,
+            regions=asked.regions,
+            pricing=asked.pricing,
+            gpus=asked.gpus,
+            precision=asked.precision,
+            allow_lower_precision=flags.allow_lower_precision,
+            kv_precision=flags.kv_precision,
+            engine=asked.engine,
+            headroom=ratio(asked.headroom),
+            prefix_cache=ratio(asked.prefix_cache),
+            startup_s=None if asked.startup is None else parse_duration(asked.startup),
+            most_machines=whole(flags.max_machines, "the number of machines"),
+            budget_usd=None if asked.budget is None else parse_usd(asked.budget),
+            rows=flags.rows,
+            from_file=from_file(typed, written),
             notes=notes,
         )
     )

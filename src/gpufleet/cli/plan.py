@@ -189,6 +189,7 @@ def batch(
     input_tokens: InOption = None,
     output_tokens: OutOption = None,
     deadline: DeadlineOption = None,
+    workload: WorkloadOption = None,
     trace: TraceOption = None,
     clouds: CloudsOption = None,
     regions: RegionsOption = None,
@@ -210,15 +211,16 @@ def batch(
     out_file: OutFileOption = None,
 ) -> int:
     """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does."""
-    from gpufleet.cli.batch_answers import BatchWords, batch_answer
+    from gpufleet.cli.batch_answers import BatchFlags, batch_answer
     from gpufleet.cli.plan_pages import job_page
+    from gpufleet.inputs.workload import WorkloadFile
 
-    typed = BatchWords(
-        model, requests, input_tokens, output_tokens, deadline, trace, listed(clouds), listed(regions),
-        listed(pricing), listed(gpus), listed(precision), allow_lower_precision, kv_precision, engine, headroom,
-        prefix_cache, startup, max_machines, budget, rows,
+    typed = WorkloadFile(
+        model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
+        listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
+        deadline=deadline, startup=startup,
     )  # fmt: skip
-    plan = batch_answer(typed)
+    plan = batch_answer(typed, workload, BatchFlags(allow_lower_precision, kv_precision, max_machines, rows))
     page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code

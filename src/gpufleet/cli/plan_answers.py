@@ -13,7 +13,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.trace import Trace, read_trace
-from gpufleet.inputs.workload import ClassEntry, WorkloadFile, read_workload
+from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, WorkloadFile, read_workload, refuse_said
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import (
     HOUR,
@@ -48,6 +48,7 @@ class ServeFlags:
 def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan | FleetPlan:
     """The plan for what was typed over what the file says; of several models together where the file has them."""
     written = WorkloadFile() if workload is None else read_workload(workload)
+    refuse_said(written, JOB_FIELDS, "plan serve")
     if written.models is not None:
         return fleet_answer(typed, written, flags)
     request = serve_request(laid_over(typed, written), flags, from_file(typed, written))
@@ -163,17 +164,17 @@ def seen_in(trace: str | None) -> Trace | None:
 
 
 def request_tokens(
-    seen: Trace | None, prompt: str | None, answer: str | None, hint: str | None = HINT, who: str = ""
+    seen: Trace | None, prompt: str | None, answer: str | None, who: str = ""
 ) -> tuple[TokenCounts | float, TokenCounts | float, list[str]]:
     """Tokens of prompts and answers as typed, else as a trace shows them; with notes on the trace."""
     if prompt is None and seen is not None:
         prompts: TokenCounts | float = plain(seen.input_counts)
     else:
-        prompts = plain(parse_token_counts(needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'", hint)))
+        prompts = plain(parse_token_counts(needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'")))
     if answer is None and seen is not None:
         answers: TokenCounts | float = plain(seen.output_counts)
     else:
-        answers = answer_counts(needed(answer, f"{who}--out", "tokens of an answer, such as '300'", hint))
+        answers = answer_counts(needed(answer, f"{who}--out", "tokens of an answer, such as '300'"))
     return prompts, answers, [] if seen is None else length_notes(seen)
 
 
@@ -228,10 +229,10 @@ def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:
     return frozenset(REQUEST_FIELD.get(name, name) for name in names if getattr(written, name) is not None)
 
 
-def needed(value: str | None, name: str, expected: str, hint: str | None = HINT) -> str:
+def needed(value: str | None, name: str, expected: str) -> str:
     """A value that no default can stand in for."""
     if value is None:
-        raise UsageError(f"{name} is missing", expected=expected, hint=hint)
+        raise UsageError(f"{name} is missing", expected=expected, hint=HINT)
     return value
 
 

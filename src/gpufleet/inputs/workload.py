@@ -1,4 +1,4 @@
-"""A workload file: the flags of `gpufleet plan serve`, written down, and what is too long for a flag.
+"""A workload file: the flags of `gpufleet plan serve` or `plan batch`, written down, and what is too long for a flag.
 
     model: llama-3.3-70b
     rate: 50/s
@@ -15,7 +15,7 @@ a flag and a file are read by the same parser. Lists may be YAML lists or words 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
@@ -70,6 +70,9 @@ class WorkloadFile:
     peak_hours: str | None = None
     budget: str | None = None
     max_spot: str | None = None
+    requests: str | None = None
+    deadline: str | None = None
+    startup: str | None = None
     classes: tuple[ClassEntry, ...] | None = None
     models: tuple[WorkloadFile, ...] | None = None
 
@@ -80,7 +83,8 @@ def keys_of(entry: type, *left_out: str) -> dict[str, str]:
 
 
 FIELD_OF_KEY = keys_of(WorkloadFile)
-FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget")
+JOB_FIELDS = ("requests", "deadline", "startup")
+FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", *JOB_FIELDS)
 FIELD_OF_CLASS_KEY = keys_of(ClassEntry, "name")
 LIST_KEYS = frozenset({"precision", "clouds", "regions", "gpus", "pricing"})
 TOKEN_KEYS = frozenset({"in", "out"})
@@ -172,6 +176,13 @@ def model_entries(value: Value) -> tuple[WorkloadFile, ...]:
         raise UsageError(f"{WHAT} has {len(value)} models", expected=f"at most {MOST_MODELS}")
     mappings = [item for item in value if isinstance(item, dict)]
     return tuple(workload_entry(item, FIELD_OF_MODEL_KEY, "key of a model:") for item in mappings)
+
+
+def refuse_said(written: WorkloadFile, names: Iterable[str], verb: str) -> None:
+    """Refuse what a file says and a verb does not hear."""
+    said = [KEY_OF_FIELD.get(name, name) for name in names if getattr(written, name) is not None]
+    if said:
+        raise UsageError(f"{WHAT} says {', '.join(said)}, which {verb!r} does not read", expected="it left out")
 
 
 def some(key: str, value: dict[str, Value]) -> dict[str, Value]:
