@@ -11,8 +11,10 @@ class Deployment(Result):
     """One way to serve the workload: machines, layout, what they deliver and cost.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
-    has none. `headroom_ratio` is how much the rate
-    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica.
+    has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
+    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica. `usd_per_hour` is the mean over all
+    hours: with quiet hours, `busy_usd_per_hour` is paid in the others and `quiet_instance_count` machines are kept.
+    `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
     """
 
     cloud: str
@@ -42,6 +44,10 @@ class Deployment(Result):
     load_ratio: float
     headroom_ratio: float
     usd_per_hour: float
+    busy_usd_per_hour: float | None = None
+    quiet_instance_count: int | None = None
+    steady_instance_count: int = 0
+    steady_price_per_instance_usd_per_hour: float | None = None
     usd_per_month: float
     usd_per_million_output_tokens: float
     usd_per_request: float
