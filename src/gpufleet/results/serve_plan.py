@@ -17,6 +17,7 @@ from gpufleet.optimize.size import (
     ROOM,
     SATURATION,
     Operation,
+    Placement,
     PricedPlacement,
     among,
     binding_limit,
@@ -31,7 +32,8 @@ from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.energy import energy_of_gpus
+from gpufleet.results.plan import Deployment, Energy, PriceSource, RejectionCount, Relaxation, ServePlan
 from gpufleet.units import MILLISECOND
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
@@ -137,6 +139,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         binding_limit=what_binds(context, priced),
         is_tight=is_tight(latency, demand.workload.slo.limits),
         grade=Grade(context.grades[row]).label,
+        energy=energy_of(context, p, running),
     )
 
 
@@ -204,6 +207,20 @@ def what_binds(context: Context, priced: PricedPlacement) -> str:
         return ENGINE_LIMIT
     at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
     return at_most.get(limit, limit)
+
+
+def energy_of(context: Context, placed: Placement, running: Operation) -> Energy | None:
+    """Electricity of all machines of a placement at the asked rate."""
+    row, workload = placed.row, context.question.demand.workload
+    c = context.solution.candidates
+    return energy_of_gpus(
+        board_power_watts=c.palette.accelerators[c.accelerator[row]].board_power_watts,
+        num_gpus=placed.instance.gpu_count * placed.instance_count,
+        working_gpus=placed.replicas * placed.gpus_per_replica,
+        batch=running.batch,
+        load_ratio=running.requests_per_s / float(context.solution.found.sustained_requests_per_s[row]),
+        output_tokens_per_s=workload.rate_requests_per_s * workload.output_tokens,
+    )
 
 
 def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
