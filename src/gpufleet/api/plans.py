@@ -35,10 +35,12 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.slo import parse_slo
+from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import Demand, best_of_each_type, rank
 from gpufleet.results.base import Input
+from gpufleet.results.flips import flips_of
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
@@ -101,6 +103,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
         return ServeAnswer.of(plan, request, tables)
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
+        "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
     return ServeAnswer.of(plan.model_copy(update=alternatives), request, tables)

@@ -23,6 +23,7 @@ class OutputFormat(str, Enum):
     JSON = "json"
     CSV = "csv"
     MD = "md"
+    HTML = "html"
 
 
 OutputOption = Annotated[

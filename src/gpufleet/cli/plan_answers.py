@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.options import answer_tokens
 from gpufleet.errors import UsageError
@@ -24,7 +25,37 @@ class ServeFlags:
     seed_config: str | None = None
 
 
-def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
+@dataclass(frozen=True)
+class FurtherFlags:
+    """What is asked about the plan beside its answer."""
+
+    why_not: tuple[str, ...] = ()
+    flips: bool = False
+    front: bool = False
+    token_price: str | None = None
+    grid_g_co2_per_kwh: float | None = None
+
+
+def serve_answer(
+    typed: WorkloadFile, workload: str | None, flags: ServeFlags, further: FurtherFlags = FurtherFlags()
+) -> ServePlan:
+    """The plan for what was typed over what the file says, and what else was asked about it."""
+    plan = planned(typed, workload, flags)
+    if further == FurtherFlags():
+        return plan
+    from gpufleet.api.inquiries import asked_further
+
+    return asked_further(
+        plan,
+        why_not=further.why_not,
+        flips=further.flips,
+        front=further.front,
+        token_price=further.token_price,
+        grid_g_co2_per_kwh=further.grid_g_co2_per_kwh,
+    )
+
+
+def planned(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServeAnswer:
     """The plan for what was typed over what the file says."""
     written = WorkloadFile() if workload is None else read_workload(workload)
     asked = laid_over(typed, written)
@@ -50,7 +81,7 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
     return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
 
 
-def plan_on_seed_config(request: ServeRequest, folder: str) -> ServePlan:
+def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
     from datetime import date
 

@@ -38,7 +38,7 @@ def break_even_rates(question: ServeQuestion, solution: ServeSolution, price: To
     per_request = price.usd_per_request(workload.input_tokens, workload.output_tokens)
 
     def cheapest(rates: Floats) -> FloatArray:
-        return contest.costs(solution.found.requests_per_s, demand, rates).min(axis=0)
+        return np.asarray(contest.costs(solution.found.requests_per_s, demand, rates).min(axis=0))
 
     first = first_rate(cheapest, per_request)
     if first is None:

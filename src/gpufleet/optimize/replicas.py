@@ -46,7 +46,8 @@ class Rejections:
         return [(reason, self.counts[reason], self.nearest[reason][1]) for reason in order]
 
 
-class Rejection(NamedTuple):
+@dataclass(frozen=True)
+class Rejection:
     """One rejection: why, what, by how much, and how many candidates it stands for."""
 
     reason: str

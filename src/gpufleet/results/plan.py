@@ -29,7 +29,8 @@ class Deployment(Result):
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
     has none. `headroom_ratio` is how much the rate
-    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica.
+    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica. `slack_ratio` is the share of every
+    limit that is left at the asked rate: objectives, load, KV room.
     """
 
     cloud: str
@@ -63,6 +64,7 @@ class Deployment(Result):
     usd_per_million_output_tokens: float
     usd_per_request: float
     binding_limit: str
+    slack_ratio: dict[str, float] = {}
     is_tight: bool
     grade: str
     energy: Energy | None = None

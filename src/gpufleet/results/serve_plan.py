@@ -14,6 +14,8 @@ from gpufleet.domain.slo import Limit
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
 from gpufleet.optimize.size import (
+    ADMISSION_QUANTILE,
+    LOAD,
     ROOM,
     SATURATION,
     Operation,
@@ -27,6 +29,8 @@ from gpufleet.optimize.size import (
     operate,
     operate_beyond,
 )
+from gpufleet.performance.load_curves import crowded_batch
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
@@ -137,6 +141,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         ),
         usd_per_request=float(usd_per_request(priced.usd_per_hour, rate)),
         binding_limit=what_binds(context, priced),
+        slack_ratio=slack_of_limits(context, row, running),
         is_tight=is_tight(latency, demand.workload.slo.limits),
         grade=Grade(context.grades[row]).label,
         energy=energy_of(context, p, running),
@@ -207,6 +212,18 @@ def what_binds(context: Context, priced: PricedPlacement) -> str:
         return ENGINE_LIMIT
     at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
     return at_most.get(limit, limit)
+
+
+def slack_of_limits(context: Context, row: int, running: Operation) -> dict[str, float]:
+    """The share of every limit that is left at a rate: 1 - used / limit   [1]."""
+    found, limits = context.solution.found, context.question.demand.workload.slo.limits
+    load_ratio = running.requests_per_s / float(found.sustained_requests_per_s[row])
+    crowded = float(crowded_batch(np.asarray(running.batch), ADMISSION_QUANTILE))
+    return {
+        **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
+        LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
+        ROOM: 1 - crowded / float(found.curves.largest_batch[row]),
+    }
 
 
 def energy_of(context: Context, placed: Placement, running: Operation) -> Energy | None:
