@@ -9,6 +9,7 @@ from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.options import answer_tokens
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload
+from gpufleet.results.comparison import Comparison
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import parse_count, parse_rate, parse_ratio, parse_tokens
 
@@ -57,9 +58,22 @@ def serve_answer(
 
 def planned(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServeAnswer:
     """The plan for what was typed over what the file says."""
+    request = request_of(typed, workload, flags)
+    return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
+
+
+def compared(typed: WorkloadFile, workload: str | None, first: str, second: str) -> Comparison:
+    """Two setups under what was typed over what the file says."""
+    from gpufleet.api.comparisons import compare
+
+    return compare(request_of(typed, workload, ServeFlags(None, False, 1)), first, second)
+
+
+def request_of(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServeRequest:
+    """What was typed over what the file says, read."""
     written = WorkloadFile() if workload is None else read_workload(workload)
     asked = laid_over(typed, written)
-    request = ServeRequest(
+    return ServeRequest(
         model=needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '50/s' or '3000/min'")),
         input_tokens=parse_tokens(needed(asked.input, "--in", "tokens of a prompt, such as '1000' or '8k'")),
@@ -78,7 +92,6 @@ def planned(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> Ser
         rows=flags.rows,
         from_file=from_file(typed, written),
     )
-    return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
 
 
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:

@@ -77,14 +77,19 @@ def duration_in_digits(seconds: float) -> str:
 
 def why_not_table(asked: WhyNot) -> Table:
     """Why something else is not the answer, with every candidate of it that was rejected."""
-    columns = [
-        Column("candidate", "candidate"),
-        Column("reason", "reason", wraps=True),
-        Column("detail", "by how much", str, wraps=True),
-    ]
+    columns = refused_columns()
     rows = [refused_row(r) for r in asked.refused]
     title = f"Why not {asked.asked}? {verdict(asked)}"
     return Table(columns, rows, title, [f"{note}." for note in asked.notes], empty="")
+
+
+def refused_columns() -> list[Column]:
+    """Candidate, reason, and by how much it missed."""
+    return [
+        Column("candidate", "candidate"),
+        Column("reason", "reason", wraps=True),
+        Column("detail", "by how much", wraps=True),
+    ]
 
 
 def refused_row(refused: Refused) -> Row:
