@@ -51,9 +51,7 @@ def front_table(front: Front, rows: Sequence[Deployment], width: int) -> Table:
         Column("shape", "replicas", priority=1),
         Column("grade", "grade", priority=2),
     ]
-    note = (
-        f"Nothing looked at is both cheaper and faster; '{OTHER}' are other rows. Machines beyond need are not bought."
-    )
+    note = f"Nothing looked at is both cheaper and faster. Other rows: '{OTHER}' (open dots). No machines beyond need."
     return Table(
         columns,
         [front_row(mark, d, front.figure) for mark, d in zip(MARKS, front.points, strict=False)],

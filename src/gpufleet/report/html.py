@@ -17,12 +17,14 @@ STYLE = """
 .gpufleet th,.gpufleet td{padding:.25rem .7rem .25rem 0;text-align:left;vertical-align:top;
 border-bottom:1px solid #8884}
 .gpufleet th{font-weight:600;white-space:nowrap}
-.gpufleet .right{text-align:right}.gpufleet tr.chosen td{font-weight:600}
+.gpufleet .right{text-align:right}.gpufleet .right,.gpufleet td:first-child{white-space:nowrap}
+.gpufleet tr.chosen td{font-weight:600}
 .gpufleet p{margin:.2rem 0}.gpufleet .notes{font-size:.85rem;margin-top:1.6rem}
 .gpufleet pre{font-size:.8rem;overflow-x:auto}.gpufleet svg{max-width:100%;height:auto}
 @page{size:A4 landscape;margin:12mm}
-@media print{.gpufleet{max-width:none;padding:0;font-size:10pt;color:#000}.gpufleet table{font-size:7.5pt}
-.gpufleet th,.gpufleet td{padding-right:5pt}.gpufleet th{white-space:normal}.gpufleet .wide{overflow:visible}
+@media print{.gpufleet{max-width:none;padding:0;font-size:10pt;color:#000}.gpufleet table{font-size:7pt}
+.gpufleet th,.gpufleet td{padding-right:4pt}.gpufleet th{white-space:normal}
+.gpufleet .wide{overflow:visible}
 .gpufleet h2{break-after:avoid}.gpufleet tr,.gpufleet svg,.gpufleet pre{break-inside:avoid}
 .gpufleet thead{display:table-header-group}}
 """

@@ -10,7 +10,12 @@ from gpufleet.report.roofline import LogAxis
 
 WIDEST, ROWS, MARGIN, EDGE = 78, 14, 9, " |"
 AIR = 1.15
-STEPS = (1.0, 1.5, 2.0, 3.0, 5.0, 7.0)
+STEPS = (
+    tuple(n / 10 for n in range(10, 100)),
+    (1.0, 1.2, 1.4, 1.6, 1.8, 2.0, 2.5, 3.0, 3.5, 4.0, 4.5, 5.0, 6.0, 7.0, 8.0, 9.0),
+    (1.0, 1.5, 2.0, 3.0, 5.0, 7.0),
+    (1.0, 2.0, 5.0),
+)
 
 
 @dataclass(frozen=True)
@@ -28,17 +33,17 @@ class LogPlane:
 
 
 def ticks(axis: LogAxis, most: int = 6) -> list[float]:
-    """Round values on an axis, no more than `most`.
+    """Round values on an axis: the finest steps that are no more than `most`, else the decades.
 
     >>> ticks(LogAxis(90.0, 400.0))
     [100.0, 150.0, 200.0, 300.0]
     """
     decades = range(math.floor(math.log10(axis.low)), math.ceil(math.log10(axis.high)) + 1)
-    for steps in (STEPS, (1.0, 2.0, 5.0), (1.0,)):
+    for steps in STEPS:
         found = [s * 10.0**d for d in decades for s in steps if axis.low <= s * 10.0**d <= axis.high]
         if len(found) <= most:
             return found
-    return found
+    return axis.decades()
 
 
 def drawn_lines(

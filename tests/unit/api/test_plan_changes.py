@@ -73,7 +73,7 @@ def test_a_dearer_answer_loses_and_its_price_is_named() -> None:
 
 
 def test_a_cheaper_rival_wins_and_its_price_is_named_though_others_moved_more() -> None:
-    answer, runner_up = answer_and_runner_up()
+    _, runner_up = answer_and_runner_up()
     ratio = 0.5 * written().answer.usd_per_hour / written().deployments[1].usd_per_hour
     others = {(d.cloud, d.instance): 3.0 for d in written().deployments[2:5]}
     found = changes({**others, runner_up: ratio})
