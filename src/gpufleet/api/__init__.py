@@ -1,9 +1,32 @@
-"""The one facade: load, call, return an answer. Each question has a module of its own."""
+"""The one facade: load, call, return an answer. Each question has a module of its own, loaded when it is asked."""
 
-from gpufleet.api.comparisons import compare, compare_plans
-from gpufleet.api.estimates import estimate
-from gpufleet.api.fits import fit
-from gpufleet.api.plan_changes import explain_plan
-from gpufleet.api.plans import ServeRequest, plan_serve
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from gpufleet.api.comparisons import compare, compare_plans
+    from gpufleet.api.estimates import estimate
+    from gpufleet.api.fits import fit
+    from gpufleet.api.plan_changes import explain_plan
+    from gpufleet.api.plans import ServeRequest, plan_serve
 
 __all__ = ["ServeRequest", "compare", "compare_plans", "estimate", "explain_plan", "fit", "plan_serve"]
+
+HOMES = {
+    "ServeRequest": "plans",
+    "compare": "comparisons",
+    "compare_plans": "comparisons",
+    "estimate": "estimates",
+    "explain_plan": "plan_changes",
+    "fit": "fits",
+    "plan_serve": "plans",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Public names, loaded when they are first used."""
+    if name not in HOMES:
+        raise AttributeError(f"module 'gpufleet.api' has no attribute {name!r}")
+    return getattr(import_module(f"gpufleet.api.{HOMES[name]}"), name)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from pydantic import PrivateAttr
+from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
 from gpufleet.catalog.load import Catalog
 from gpufleet.results.flips import Flip
@@ -29,6 +29,17 @@ class ServeAnswer(ServePlan):
         answer = cls.model_construct(**dict(plan))
         answer._request, answer._tables = request, tables
         return answer
+
+    def with_basis(self) -> ServePlan:
+        """The plan with what it rests on: digests and every price that counts."""
+        from gpufleet.api.plan_basis import basis_of_request
+
+        return self.model_copy(update={"basis": self.basis or basis_of_request(self._request, self._tables)})
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan that is written down says what it rests on."""
+        return dict(write(self.with_basis() if self.basis is None and self._request is not None else self))
 
     def why(self) -> str:
         """The reasons for the answer in words; without one, what would have to give way."""

@@ -7,11 +7,14 @@ from dataclasses import fields
 from functools import lru_cache
 from importlib.metadata import version
 
+from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
+from gpufleet.domain.slo import Slo
 from gpufleet.optimize.contest import cheapest_of_each_type
 from gpufleet.optimize.serve import ServeQuestion
 from gpufleet.optimize.size import effective_price
@@ -21,6 +24,23 @@ WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
 DIGEST_BYTES = 6
 RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
 Words = dict[str, "str | float | bool | list[str]"]
+
+
+def basis_of_request(request: ServeRequest, tables: Catalog) -> PlanBasis:
+    """What the plan of a request rests on."""
+    question, _ = serve_question(request, architecture_of(request), tables)
+    return basis_of(request_words(request), question, tables)
+
+
+def request_words(request: ServeRequest) -> Words:
+    """A request as plain words, without what was left to defaults: enough to ask again."""
+    said = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "from_file"}
+    said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
+    if isinstance(request.slo, Slo):
+        said["slo"] = ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in request.slo.limits) or None
+    defaults = {f.name: f.default for f in fields(request)}
+    plain = {name: value for name, value in said.items() if value != defaults[name]}
+    return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in plain.items()}
 
 
 def basis_of(question_words: Words, question: ServeQuestion, tables: Catalog) -> PlanBasis:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from os import PathLike
 
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question
@@ -68,6 +69,8 @@ def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None 
 
 def recorded(plan: ServePlan) -> PlanBasis:
     """What a plan rests on."""
+    if plan.basis is None and isinstance(plan, ServeAnswer):
+        plan = plan.with_basis()
     if plan.basis is None:
         raise UsageError(f"the plan for {plan.model} does not say what it rests on", hint="Plan again, with -o json.")
     return plan.basis

@@ -5,12 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths
-from gpufleet.api.plan_basis import basis_of
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -98,7 +97,6 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     inputs = understood(request, question)
     notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
-    plan = plan.model_copy(update={"basis": basis_of(request_words(request), question, tables)})
     if not plan.deployments:
         return ServeAnswer.of(plan, request, tables)
     alternatives = {
@@ -114,17 +112,6 @@ def architecture_of(request: ServeRequest) -> Architecture:
     if isinstance(request.model, Architecture):
         return request.model
     return read_model(str(request.model), shipped_architecture)
-
-
-def request_words(request: ServeRequest) -> dict[str, str | float | bool | list[str]]:
-    """A request as plain words, without what was left to defaults: enough to ask again."""
-    said = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "from_file"}
-    said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
-    if isinstance(request.slo, Slo):
-        said["slo"] = ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in request.slo.limits) or None
-    defaults = {f.name: f.default for f in fields(request)}
-    plain = {name: value for name, value in said.items() if value != defaults[name]}
-    return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in plain.items()}
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpufleet.report.front import front_table
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.results.flips import Flip, FlipWinner
@@ -16,11 +15,20 @@ PRICE_QUANTITIES = {"price": "price of {of}", "another's price": "price of {of}"
 def further_tables(plan: ServePlan, all_flips: bool, width: int) -> list[Table]:
     """Whatever was asked for."""
     return [
-        *([front_table(plan.front, plan.deployments, width)] if plan.front else []),
+        *drawn_front(plan, width),
         *([flip_table(plan.flips)] if all_flips and plan.flips else []),
         *(why_not_table(asked) for asked in plan.asked_about),
         *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
     ]
+
+
+def drawn_front(plan: ServePlan, width: int) -> list[Table]:
+    """The front, drawn; what draws it is loaded then."""
+    if plan.front is None:
+        return []
+    from gpufleet.report.front import front_table
+
+    return [front_table(plan.front, plan.deployments, width)]
 
 
 def machines_of(winner: FlipWinner | Deployment) -> str:

@@ -15,6 +15,7 @@ from gpufleet.domain.offer import Offer
 from gpufleet.errors import UsageError
 from gpufleet.report.plan_changes import changes_page, headline, why
 from gpufleet.report.text import page_as_text
+from gpufleet.results.plan import ServePlan
 from gpufleet.results.plan_changes import PlanChanges
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<60ms", gpus=["L40S", "H100", "L4", "A10G"])
@@ -178,11 +179,11 @@ def test_a_price_file_of_another_day_is_explained(tmp_path: Path) -> None:
 
 def test_a_plan_without_its_basis_says_so() -> None:
     with pytest.raises(UsageError, match="does not say what it rests on"):
-        explain_plan(written().model_copy(update={"basis": None}))
+        explain_plan(ServePlan.model_validate(written().with_basis().model_copy(update={"basis": None}).__dict__))
 
 
 def test_a_question_of_another_version_is_refused_by_name() -> None:
-    basis = written().basis
+    basis = written().with_basis().basis
     assert basis is not None
     strange = basis.model_copy(update={"question": {**basis.question, "tide": "high"}})
     with pytest.raises(UsageError, match="tide unknown"):
