@@ -186,14 +186,13 @@ def length_flips(standing: Standing, calibration: Calibration) -> Iterator[Flip]
         contest = Contest.of(asked.choices.instances, asked.offers, solved.candidates)
         return standing.winner(contest, solved.found.requests_per_s, asked.demand)
 
-    tokens_in, tokens_out = workload.input_tokens, workload.output_tokens
-    for ratio in (1 / FARTHEST_RATIO, FARTHEST_RATIO):
-        yield searched_flip(
-            standing, INPUT, tokens_in, max(tokens_in * ratio, 1.0), LENGTH_STEP_RATIO, lambda n: wins(n, tokens_out)
-        )
-        yield searched_flip(
-            standing, OUTPUT, tokens_out, max(tokens_out * ratio, 1.0), LENGTH_STEP_RATIO, lambda n: wins(tokens_in, n)
-        )
+    lengths = {
+        INPUT: (workload.input_tokens, lambda n: wins(n, workload.output_tokens)),
+        OUTPUT: (workload.output_tokens, lambda n: wins(workload.input_tokens, n)),
+    }
+    for quantity, (now, wins_at) in lengths.items():
+        for farthest in (max(now / FARTHEST_RATIO, 1.0), now * FARTHEST_RATIO):
+            yield searched_flip(standing, quantity, now, farthest, LENGTH_STEP_RATIO, wins_at)
 
 
 def searched_flip(
