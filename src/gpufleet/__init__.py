@@ -10,9 +10,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpufleet.api import ServeRequest, compare, compare_plans, estimate, explain_plan, fit, plan_serve
+    from gpufleet.api import (
+        ServeRequest,
+        compare,
+        compare_plans,
+        estimate,
+        estimate_encoder,
+        explain_plan,
+        fit,
+        plan_serve,
+    )
 
-__all__ = ["ServeRequest", "compare", "compare_plans", "estimate", "explain_plan", "fit", "plan_serve"]
+__all__ = [
+    "ServeRequest",
+    "compare",
+    "compare_plans",
+    "estimate",
+    "estimate_encoder",
+    "explain_plan",
+    "fit",
+    "plan_serve",
+]
 
 
 def __dir__() -> list[str]:

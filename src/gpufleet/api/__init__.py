@@ -7,18 +7,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from gpufleet.api.comparisons import compare, compare_plans
+    from gpufleet.api.encoders import estimate_encoder
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import ServeRequest, plan_serve
 
-__all__ = ["ServeRequest", "compare", "compare_plans", "estimate", "explain_plan", "fit", "plan_serve"]
+__all__ = [
+    "ServeRequest",
+    "compare",
+    "compare_plans",
+    "estimate",
+    "estimate_encoder",
+    "explain_plan",
+    "fit",
+    "plan_serve",
+]
 
 HOMES = {
     "ServeRequest": "plans",
     "compare": "comparisons",
     "compare_plans": "comparisons",
     "estimate": "estimates",
+    "estimate_encoder": "encoders",
     "explain_plan": "plan_changes",
     "fit": "fits",
     "plan_serve": "plans",

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.api.fits import kv_format
-from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog

@@ -8,6 +8,7 @@ from gpufleet.architecture import dense_families as dense
 from gpufleet.architecture import expert_families as experts
 from gpufleet.architecture import layer_norm_families as layer_norm
 from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.encoder_parse import encoder_family_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, nearest_names, shorten
 
@@ -83,16 +84,8 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
 NOT_DECODERS: Mapping[str, str] = {
     "FluxTransformer2DModel": "an image generator",
     "UNet2DConditionModel": "an image generator",
-    "bert": "an encoder",
-    "clip": "a vision and text encoder",
     "mamba": "a state-space model",
-    "roberta": "an encoder",
     "speecht5": "a text-to-speech model",
-    "t5": "an encoder-decoder",
-    "vit": "a vision encoder",
-    "wav2vec2": "a speech encoder",
-    "whisper": "a speech encoder-decoder",
-    "xlm-roberta": "an encoder",
 }
 
 
@@ -124,6 +117,12 @@ def _unreadable(family: str, name: str) -> UsageError:
             f"{name}: no model_type and no architectures", expected="a Hugging Face config.json of a decoder"
         )
     kind = NOT_DECODERS.get(family)
+    if encoder_family_of({"model_type": family}):
+        return UsageError(
+            f"{name} is not a decoder (family {family})",
+            expected="a model that writes token after token",
+            hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is.",
+        )
     nearest = ["gpt2"] if kind else nearest_names(family, FAMILIES) or ["llama"]
     what = f"{kind} (family {family})" if kind else f"of family {shorten(family)}"
     return UsageError(

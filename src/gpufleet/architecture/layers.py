@@ -27,6 +27,7 @@ class Layer:
     mixer: Attention | LatentAttention
     feed_forward: DenseMlp | MixtureOfExperts
     norm_params: int
+    summed_together: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Biases:
 def blocks_of(layers: Iterable[Layer]) -> tuple[Block, ...]:
     """Equal layers gathered, in order of first appearance."""
     counts = Counter(layers)
-    return tuple(Block(n, layer.mixer, layer.feed_forward, layer.norm_params) for layer, n in counts.items())
+    return tuple(
+        Block(n, layer.mixer, layer.feed_forward, layer.norm_params, layer.summed_together)
+        for layer, n in counts.items()
+    )
 
 
 def head_dim(fields: ConfigFields, hidden_size: int, num_heads: int, default: int | None = None) -> int:

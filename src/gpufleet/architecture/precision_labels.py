@@ -11,6 +11,7 @@ from gpufleet.errors import UnknownName
 
 FAMILIES = {"fp4": ("mxfp4", "nvfp4"), "fp8": ("fp8", "fp8_block"), "16-bit": ("bf16", "fp16")}
 LABELS = {"fp4": "nvfp4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "half": "fp16", "bfloat16": "bf16"}
+KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 OWN = "own"
 
 
@@ -59,6 +60,17 @@ def _converted(arch: Architecture, linear: Precision, experts: Precision) -> Wei
     if linear.name == "nvfp4" and arch.weights.mlp.name == "fp8_block":
         return replace(converted, attention=base)
     return converted
+
+
+def kv_format(label: str) -> Precision:
+    """The KV-cache format of that name.
+
+    >>> kv_format("FP8").bytes_per_element
+    1.0
+    """
+    if label.lower() not in KV_FORMATS:
+        raise UnknownName("KV precision", label, KV_FORMATS, hint=f"Known: {', '.join(KV_FORMATS)}.")
+    return PRECISIONS[label.lower()]
 
 
 def kv_precision(weights: WeightFormat, engine: EngineProfile) -> Precision:

@@ -61,7 +61,7 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     >>> parse_architecture(shape, "tiny").weights.name
     'fp16'
     """
-    base = _base_precision(config, architecture.name)
+    base = base_precision(config, architecture.name)
     quantization = config.get("quantization_config") or config.get("compression_config")
     if quantization is None:
         return WeightFormat.uniform(base)
@@ -76,7 +76,8 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     return _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
 
 
-def _base_precision(config: Mapping[str, object], name: str) -> Precision:
+def base_precision(config: Mapping[str, object], name: str) -> Precision:
+    """What a checkpoint is stored in by its `torch_dtype`; bf16 where it does not say."""
     dtype = config.get("torch_dtype") or config.get("dtype") or "bfloat16"
     precision = _DTYPES.get(str(dtype).removeprefix("torch."))
     if precision is None:

@@ -19,6 +19,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("explain", "gpufleet.cli.explain", "Makes a plan again from its file and says what changed since"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
+    Verb("encode", "gpufleet.cli.encode", "The same of encoders: text, images, speech (BERT, T5, ViT, Whisper)"),
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each beside our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),

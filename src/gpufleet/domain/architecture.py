@@ -113,12 +113,16 @@ class MixtureOfExperts:
 
 @dataclass(frozen=True)
 class Block:
-    """`count` identical layers; `vector_params` are the layer norms of one of them."""
+    """`count` identical layers; `vector_params` are the layer norms of one of them.
+
+    `summed_together`: attention and MLP read the same input and are added before ranks reduce them, once a layer.
+    """
 
     count: int
     mixer: Attention | LatentAttention
     feed_forward: DenseMlp | MixtureOfExperts
     vector_params: int = 0
+    summed_together: bool = False
 
     def __post_init__(self) -> None:
         require_positive("block", count=self.count)

@@ -59,10 +59,15 @@ class Heads:
 
 @dataclass(frozen=True)
 class DecodeAttention(KernelGroup):
-    """Attention of new tokens over the KV cache."""
+    """Attention of new tokens over the KV cache.
+
+    `cache_bytes_per_s`: second-level cache of the devices whose engine reads keys and values anew for each query head;
+    infinite where its kernel reads them once for all queries of a group.
+    """
 
     curves: AttentionCurves
     heads: Heads
+    cache_bytes_per_s: FloatArray
 
     @cached_property
     def at_heads(self) -> AttentionCurves:
@@ -86,7 +91,14 @@ class DecodeAttention(KernelGroup):
             at.decode_context_tokens,
             h.window_tokens,
         )
+        seconds = np.maximum(seconds, self.read_per_head_s(at))
         return np.where(self.is_executed(at), seconds, 0.0)
+
+    def read_per_head_s(self, at: StepTokens) -> FloatArray:
+        """Keys and values that every query head reads out of the second-level cache; 0 where they share them   [s]."""
+        h, kv_bytes = self.heads, self.curves.decode.bytes_per_element
+        read = decode_bytes(at.decoding, h.num_heads, h.num_heads, h.head_dim, self._context(at), kv_bytes)
+        return np.asarray(read / self.cache_bytes_per_s)
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""

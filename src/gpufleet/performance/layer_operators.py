@@ -19,7 +19,6 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.attention_groups import (
@@ -47,9 +46,11 @@ from gpufleet.performance.kernel_groups import (
     kernel_of,
     stacked,
 )
+from gpufleet.units import GB
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
+CACHE_BYTES_PER_S_PER_CORE = 30 * GB  # fitted to TensorRT-LLM 0.5 to 0.9; 25 to 32 do equally well
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 POSITIONS, HEAD_NORMS, QUANTISATION = "rotary and KV write", "query and key norms", "activation quantisation"
@@ -147,7 +148,9 @@ class _Operators:
             if isinstance(mixer, LatentAttention):
                 self._latent_projections(mixer, count)
                 self._latent_attention(mixer, count)
-        self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, self.arch.num_layers)
+        alone = sum(b.count for b in self.arch.blocks if not b.summed_together)
+        if alone:
+            self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, alone)
 
     def _widths(self, mixer: Attention) -> tuple[FloatArray, FloatArray]:
         """Elements of a token's query, and of its key, on one device."""
@@ -181,7 +184,11 @@ class _Operators:
         decode = tuple(self.part(OVER_CACHE, "attention decode", count) for count in mixers.values())
         prompts = tuple(self.part(OVER_PROMPTS, "attention prefill", count) for count in mixers.values())
         curves = self.hardware.attention
-        self.others += [DecodeAttention(decode, curves, heads), PromptAttention(prompts, curves, heads)]
+        cache_bytes_per_s = cache_bytes_per_s_of(self.candidates, heads)
+        self.others += [
+            DecodeAttention(decode, curves, heads, cache_bytes_per_s),
+            PromptAttention(prompts, curves, heads),
+        ]
 
     def _latent_projections(self, mixer: LatentAttention, count: int) -> None:
         hidden, heads = self.arch.hidden_size, mixer.num_heads / self.tp
@@ -232,7 +239,7 @@ class _Operators:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
         self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
         self.add_stream("router", 2 * moe.num_experts, 2 * count)
-        self.add_quantisation(activation_bytes_of_experts(c), hidden, count)
+        self.add_quantisation(hw.experts.activation_bytes_per_element, hidden, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, hidden, ep, moe_tp))
@@ -293,10 +300,17 @@ class _Operators:
         return Streams(tuple(row.part for row in rows), self.hardware.bandwidth_bytes_per_s, bytes_per_token)
 
 
-def activation_bytes_of_experts(candidates: Candidates) -> FloatArray:
-    """Bytes per element that routed experts take their input in."""
-    formats = candidates.palette.weight_formats
-    return np.array([QUANTISED_BYTES.get(f.experts.name, ACTIVATION_BYTES) for f in formats])[candidates.weight_format]
+def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
+    """What query heads read keys and values with, each for itself; infinite where a kernel shares them in the group.
+
+    Engines without a kernel for a group size launch one block per query head: the first one brings keys and values
+    from memory, the others find them in the second-level cache, at 30 GB/s for each multiprocessor.
+    """
+    shared = candidates.engine_figure("shared_query_heads", np.inf)
+    group = heads.num_heads / heads.num_kv_heads
+    cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
+    is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
+    return np.where(is_shared, np.inf, cores * CACHE_BYTES_PER_S_PER_CORE)
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:
