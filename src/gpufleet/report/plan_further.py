@@ -8,7 +8,7 @@ from gpufleet.results.flips import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, Refused, ServePlan, WhyNot
 from gpufleet.units import MILLISECOND, PERCENT
 
-SHOWN_DIGITS = 4
+SHOWN_DIGITS, MANY_TIMES = 4, 10
 PRICE_QUANTITIES = {"price": "price of {of}", "another's price": "price of {of}"}
 
 
@@ -162,11 +162,20 @@ def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
     rows = [
         ("the API's price", price),
         ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {amount(plan.rate_requests_per_s)} requests/s"),
-        ("own machines", f"{usd_per_hour(found.own_usd_per_hour)}, {percent(found.own_over_api_ratio)} of the API"),
+        ("own machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
         ("machines cost no more", break_even_words(found)),
     ]
     cells = [{"name": name, "value": value} for name, value in rows]
     return Table(columns, cells, "Break-even", ["Machines are paid whether used or not; people and other costs aside."])
+
+
+def beside_api(ratio: float) -> str:
+    """The cost of machines as a share of the API's, or as so many times it.
+
+    >>> beside_api(0.65), beside_api(2174.4)
+    ('65% of the API', '2,174 times the API')
+    """
+    return f"{percent(ratio)} of the API" if ratio < MANY_TIMES else f"{significant(ratio)} times the API"
 
 
 def break_even_words(found: BreakEven) -> str:
