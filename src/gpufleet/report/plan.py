@@ -30,7 +30,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
-LOAD, ROOM, USD_PER_HOUR = "load", "KV room", "USD/h"
+LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
@@ -88,12 +88,11 @@ def headline(plan: ServePlan) -> str:
 
 
 def total(d: Deployment, show: Callable[[float], str], amount_usd: float) -> str:
-    """A total in cents, or in two digits and marked where it rests on assumptions more than on facts."""
-    return (
-        f"~{show(float(f'{amount_usd:.1e}'))}"
-        if d.price_basis == "estimated" or d.grade == "roofline"
-        else show(amount_usd)
-    )
+    """A total in cents; in two digits and marked where it rests on an estimated price or on a GPU nobody measured."""
+    if d.price_basis != "estimated" and d.grade != UNMEASURED:
+        return show(amount_usd)
+    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
+    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
 
 
 def why_nothing(plan: ServePlan) -> str:
