@@ -149,7 +149,7 @@ def hostile_files(tmp_path: Path) -> Path:
         "fraction.json": config(num_attention_heads=2.5),
         "nan.json": config(hidden_size=float("nan")),
         "digits.json": config().replace("4096", "9" * 5000),
-        "unknown_family.json": config(model_type="llamma"),
+        "unknown_family.json": config(model_type="llamma", ssm_state_size=128),
         "bomb.yaml": BOMB,
     }
     for name, text in texts.items():

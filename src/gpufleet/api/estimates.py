@@ -12,6 +12,7 @@ import numpy as np
 
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.architecture.vision import image_tokens
 from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import find_engine
@@ -34,12 +35,16 @@ from gpufleet.layout.support import arithmetic_of, kv_refusal, precisions_of, we
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.performance.recurrence import is_timed_by_formula
 from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.vision import vision_s
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
+from gpufleet.units import MILLISECOND
 
+IMAGE_PIXELS = 1024
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
 
@@ -89,7 +94,7 @@ def estimate(
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
-    profile = _engine(find_engine(engine), engine, engine_version).started_with(max_batch, max_step_tokens)
+    profile = _engine(find_engine(engine), engine, engine_version, max_batch, max_step_tokens)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
@@ -99,7 +104,8 @@ def estimate(
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     said = [newer_than_known(engine, engine_version), *beyond_context(arch, input_tokens + output_tokens)]
-    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *arch.notes]
+    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *timed_by_formula(arch)]
+    notes += [*arch.notes, *images_cost(arch, replica.candidates)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     if not explain:
         return answer
@@ -138,9 +144,14 @@ def configured(
 
 
 @lru_cache(maxsize=64)
-def _engine(read: EngineProfile, name: str, version: str | None) -> EngineProfile:
-    """The engine as its version behaves; another overlay is another `read` profile, and is not answered from memory."""
-    return load_engine(name, version)
+def _engine(
+    read: EngineProfile, name: str, version: str | None, max_batch: int | None, max_step_tokens: int | None
+) -> EngineProfile:
+    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
+
+    Another overlay is another `read` profile, and is not answered from memory.
+    """
+    return load_engine(name, version).started_with(max_batch, max_step_tokens)
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
@@ -244,6 +255,27 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
     return [
         f"The context of {context_tokens:,.0f} tokens is above the {arch.max_context_tokens:,} that {arch.name} was "
         "made for: engines refuse it unless rope scaling is configured."
+    ]
+
+
+def timed_by_formula(arch: Architecture) -> list[str]:
+    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
+    if not is_timed_by_formula(arch):
+        return []
+    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
+
+
+def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
+    """What an image adds to a prompt, where the model reads images; the figures above are of text."""
+    peaks = candidates.palette.accelerators[int(candidates.accelerator[0])].peak_flop_per_s
+    peak = peaks.get("bf16") or peaks.get("fp16")
+    if arch.vision is None or peak is None:
+        return []
+    tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
+    seconds = float(vision_s(arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    return [
+        f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
+        f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token."
     ]
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from os import PathLike
 
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths
+from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths, timed_by_formula
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -95,7 +95,8 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     question, notes = serve_question(request, arch, tables)
     solution = solve_serve(question, calibration_of(tables))
     inputs = understood(request, question)
-    notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
+    lengthy = beyond_context(arch, request.input_tokens + request.output_tokens)
+    notes += [*lengthy, *timed_by_formula(arch), *arch.notes]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
     if not plan.deployments:
         return ServeAnswer.of(plan, request, tables)

@@ -13,8 +13,8 @@ from gpufleet.domain.architecture import (
     Attention,
     Block,
     DenseMlp,
-    LatentAttention,
-    MixtureOfExperts,
+    FeedForward,
+    Mixer,
     QueryKeyNorm,
 )
 from gpufleet.errors import UsageError
@@ -24,8 +24,8 @@ from gpufleet.errors import UsageError
 class Layer:
     """One layer; `norm_params` are its layer norms."""
 
-    mixer: Attention | LatentAttention
-    feed_forward: DenseMlp | MixtureOfExperts
+    mixer: Mixer
+    feed_forward: FeedForward
     norm_params: int
     summed_together: bool = False
 
@@ -129,7 +129,7 @@ def two_norms(fields: ConfigFields) -> int:
     return 2 * fields.count("hidden_size")
 
 
-def uniform(fields: ConfigFields, mixer: Attention, feed_forward: DenseMlp | MixtureOfExperts) -> list[Layer]:
+def uniform(fields: ConfigFields, mixer: Mixer, feed_forward: FeedForward) -> list[Layer]:
     """As many equal layers as the config says."""
     return [Layer(mixer, feed_forward, two_norms(fields))] * fields.layers("num_hidden_layers")
 

@@ -76,8 +76,10 @@ def kv_format(label: str) -> Precision:
 def kv_precision(weights: WeightFormat, engine: EngineProfile) -> Precision:
     """The KV-cache format that an engine chooses for a checkpoint: its own 16 bits, or the scales that it brings.
 
-    Checkpoints that ModelOpt made (NVFP4 everywhere, fp8 under TensorRT-LLM) carry fp8 KV scales.
+    Checkpoints that ModelOpt made (NVFP4 everywhere, fp8 under TensorRT-LLM) carry fp8 KV scales, and most say so.
     """
+    if weights.kv is not None:
+        return weights.kv
     if weights.mlp.name in engine.kv_of_weights:
         return PRECISIONS[engine.kv_of_weights[weights.mlp.name]]
     return weights.base if weights.base.name in FAMILIES["16-bit"] else BF16

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from enum import Enum
 
-from gpufleet.domain.architecture import MAX_LAYERS, require_positive
+from gpufleet.domain.dimensions import MAX_LAYERS, require_positive
 from gpufleet.domain.precision import BF16, WeightFormat
 
 

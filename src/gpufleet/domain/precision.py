@@ -43,7 +43,8 @@ PRECISIONS: dict[str, Precision] = {
 class WeightFormat:
     """Which precision each part of a checkpoint is stored in.
 
-    Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone.
+    Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
+    the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
     """
 
     name: str
@@ -52,6 +53,7 @@ class WeightFormat:
     mlp: Precision
     experts: Precision
     head: Precision
+    kv: Precision | None = None
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:

@@ -78,8 +78,8 @@ def _named_config(path: Path) -> tuple[Mapping[str, object], str]:
     config = _read_object(file, "a model config")
     name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
     beside = file.with_name(QUANTIZATION_NAME)
-    if file.name == CONFIG_NAME and "quantization_config" not in config and beside.is_file():
-        config = {**config, "quantization_config": _modelopt_quantization(beside)}
+    if file.name == CONFIG_NAME and beside.is_file():
+        config = {**config, "quantization_config": _with_cache_format(config.get("quantization_config"), beside)}
     return config, name or str(path)
 
 
@@ -105,6 +105,14 @@ def _is_on_disk(model: str) -> bool:
         return bool(model.strip()) and os.path.lexists(model)
     except ValueError:
         return False
+
+
+def _with_cache_format(own: object, beside: Path) -> object:
+    """The config's own word on quantisation with the cache format of the file beside it, or that file's own."""
+    modelopt = _modelopt_quantization(beside)
+    if not isinstance(own, dict):
+        return modelopt if own is None else own
+    return {"kv_cache_quant_algo": modelopt.get("kv_cache_quant_algo"), **own}
 
 
 def _modelopt_quantization(path: Path) -> Mapping[str, object]:

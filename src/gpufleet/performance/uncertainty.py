@@ -10,8 +10,10 @@ from gpufleet.domain.architecture import Architecture, LatentAttention
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.calibration import AttentionCurves, Curves
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.memory.weights import weights_read_bytes_per_device
+from gpufleet.performance.recurrence import FORMULA_LOG_HIGH, FORMULA_LOG_LOW, is_timed_by_formula
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
@@ -127,6 +129,8 @@ def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
         borrowed = curves.grade > Grade.MEASURED
         low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
         high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
+    if model.arch.is_assumed or is_timed_by_formula(model.arch):
+        low, high = np.maximum(low, -FORMULA_LOG_LOW), np.maximum(high, FORMULA_LOG_HIGH)
     return low, high
 
 
@@ -136,6 +140,10 @@ def grades(model: StepModel) -> IntArray:
     grade: IntArray = worst[model.candidates.engine].astype(np.int64)
     for curves in weighty_curves(model):
         grade = np.maximum(grade, curves.grade)
+    if is_timed_by_formula(model.arch):
+        grade = np.maximum(grade, int(Grade.ROOFLINE))
+    elif model.arch.is_assumed:
+        grade = np.maximum(grade, int(Grade.TRANSFERRED))
     tp_grade = np.where(model.candidates.num_devices > 1, model.hardware.collectives.grade, 0)
     return np.maximum(grade, tp_grade)
 
@@ -148,4 +156,5 @@ def weighty_curves(model: StepModel) -> list[Curves]:
 
 
 def _attention(plain: AttentionCurves, latent: Curves, arch: Architecture) -> Curves:
-    return latent if isinstance(arch.blocks[0].mixer, LatentAttention) else plain.decode
+    is_latent = any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)
+    return latent if is_latent else plain.decode

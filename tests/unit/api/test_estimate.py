@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -252,6 +253,31 @@ def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
     assert math.isfinite(found.ttft_s.value)
 
 
+def test_recurrent_and_sparse_models_are_answered_with_a_lower_grade_and_a_reason() -> None:
+    for name, gpus in (("qwen3.5-35b-a3b", "H100:2"), ("deepseek-v4-flash", "H200:8")):
+        found = ask(name, gpus)
+        assert found.grade == "roofline"
+        assert any("timed by formula" in note for note in found.notes)
+
+
+def test_an_unknown_decoder_is_answered_with_a_lower_grade_and_a_warning(tmp_path) -> None:
+    shape = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+    shape |= {"intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": "newcomer", "architectures": ["NewcomerForCausalLM"], **shape}))
+    found, known = ask(str(config)), ask("llama-3-8b")
+    assert found.grade == "transferred"
+    assert any("newcomer" in note for note in found.notes)
+    assert found.tpot_s.value == pytest.approx(known.tpot_s.value)
+    assert found.tpot_s.high > known.tpot_s.high
+
+
+def test_a_model_that_reads_images_says_what_one_adds() -> None:
+    (note,) = (note for note in ask("qwen3-vl-8b", "H100:1").notes if "image" in note)
+    assert "1,024 tokens" in note
+    assert not any("image" in note for note in ask("qwen3-8b", "H100:1").notes)
+
+
 def test_a_short_queue_delivers_no_more_than_one_that_never_empties() -> None:
     endless, short = (ask(full_queue=True, requests=n).requests_per_s.value for n in (None, 10.0))
     assert short < endless
@@ -266,3 +292,10 @@ def test_an_engine_started_for_more_sequences_keeps_more_memory_for_them() -> No
     long = {"input_tokens": 8000, "output_tokens": 8000, "engine": "tensorrt-llm"}
     few, many = (ask(concurrency=1, max_batch=n, **long).largest_batch for n in (64, 8192))
     assert many < few < 64
+
+
+def test_a_question_asked_again_finds_its_replica_ready(monkeypatch) -> None:
+    """What does not depend on lengths and load is gathered once: the second answer must build nothing anew."""
+    ask(input_tokens=1000, engine="sglang")
+    monkeypatch.setattr("gpufleet.optimize.estimate.StepModel.build", None)
+    assert ask(input_tokens=1001, engine="sglang").tpot_s.value > 0
