@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from gpufleet.cli import main
+from gpufleet.report.numbers import significant
 
 Ask = Callable[..., tuple[int, str]]
 QUESTION = ("plan", "serve", "llama-3.3-70b", "--rate", "50/s", "--in", "1000", "--out", "300")
@@ -139,7 +140,9 @@ def test_spot_prices_that_were_estimated_are_marked(ask: Ask) -> None:
     words = (*QUESTION, "--pricing", "spot", "--clouds", "aws")
     plan = as_json(ask, *words)
     assert {d["price_basis"] for d in plan["deployments"]} == {"estimated"}
-    assert f"spot: ~${plan['deployments'][0]['usd_per_hour']:,.2f}/h" in " ".join(ask(*words)[1].split())
+    best, text = plan["deployments"][0]["usd_per_hour"], " ".join(ask(*words)[1].split())
+    assert f"spot: ~${significant(float(f'{best:.1e}'), 2)}/h" in text
+    assert f"> 1 ~${best:,.2f} " in text
 
 
 def test_latency_is_stated_without_any_objective(ask: Ask) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import date
 from os import PathLike
 
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import (
     RequestKind,
     count_words,
@@ -44,10 +45,13 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
+from gpufleet.optimize.contest import is_contest
+from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
+from gpufleet.results.flips import flips_of
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
@@ -109,8 +113,10 @@ class ServeRequest:
     notes: Sequence[str] = ()
 
 
-def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePlan:
+def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:
     """The cheapest machines, layout and engine that keep every objective, ranked, with what was rejected and why.
+
+    The answer can be asked further: `.why()`, `.why_not("L40S:4")`, `.what_flips()`, `.pareto()`, `.against_tokens()`.
 
     >>> plan = plan_serve(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms"))
     >>> plan.answer.usd_per_hour > 0
@@ -124,9 +130,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
     """The question with its solution, and notes on how it was read."""
-    arch = request.model if isinstance(request.model, Architecture) else read_model(
-        str(request.model), shipped_architecture
-    )  # fmt: skip
+    arch = architecture_of(request)
     question, notes = serve_question(request, arch, tables)
     if request.max_price_age_s is not None:
         refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
@@ -135,7 +139,7 @@ def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, Serve
 
 def answered(
     request: ServeRequest, question: ServeQuestion, solution: ServeSolution, notes: list[str], tables: Catalog
-) -> ServePlan:
+) -> ServeAnswer:
     """The plan of a solved question, with the alternatives that were not asked for."""
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
@@ -144,12 +148,21 @@ def answered(
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     if not plan.deployments:
-        return plan
+        return ServeAnswer.of(plan, request, tables)
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
+        "flips": flips_of(price_flips(Standing.of(question, solution))) if is_contest(question) else [],
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
-    return with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
+    told = with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
+    return ServeAnswer.of(told, request, tables)
+
+
+def architecture_of(request: ServeRequest) -> Architecture:
+    """The model of a request, read where it is a name or a path."""
+    if isinstance(request.model, Architecture):
+        return request.model
+    return read_model(str(request.model), shipped_architecture)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:

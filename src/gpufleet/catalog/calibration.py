@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import math
 import sys
@@ -125,6 +126,15 @@ def load_calibration(
         expert_tables=tables["experts"],
         collective_tables=_collective_tables(accelerators, loans),
     )
+
+
+@lru_cache(maxsize=1)
+def kernel_digest() -> str:
+    """A digest of the tables that the kernel curves and the engines' constants are read from."""
+    digest = hashlib.blake2b(digest_size=8)
+    for path in sorted([*DATA.glob("*.json"), *DATA.glob("*.toml")]):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()
 
 
 def loan_for(accelerator: Accelerator) -> Loan:

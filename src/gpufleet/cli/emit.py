@@ -20,7 +20,12 @@ from gpufleet.report.text import page_as_text
 PIPE_WIDTH = 80
 NARROWEST, WIDEST = 40, 200
 TABLE_SUFFIXES = ("", ".txt")
-SUFFIXES = {".csv": OutputFormat.CSV, ".md": OutputFormat.MD, ".json": OutputFormat.JSON}
+SUFFIXES = {
+    ".csv": OutputFormat.CSV,
+    ".md": OutputFormat.MD,
+    ".json": OutputFormat.JSON,
+    ".html": OutputFormat.HTML,
+}
 
 
 def emit(result: object, page: Page, output: OutputFormat | None = None, out_file: str | None = None) -> None:
@@ -67,7 +72,16 @@ def rendered(result: object, page: Page, output: OutputFormat) -> str:
         return page_as_csv(page)
     if output is OutputFormat.MD:
         return page_as_markdown(page)
+    if output is OutputFormat.HTML:
+        return html_of(page)
     return page_as_text(page, page_width())
+
+
+def html_of(page: Page) -> str:
+    """The answer as one file for browsers and printers."""
+    from gpufleet.report.html import page_as_html
+
+    return page_as_html(page)
 
 
 def format_of(out_file: str | None) -> OutputFormat:

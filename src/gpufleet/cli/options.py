@@ -23,6 +23,7 @@ class OutputFormat(str, Enum):
     JSON = "json"
     CSV = "csv"
     MD = "md"
+    HTML = "html"
 
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]

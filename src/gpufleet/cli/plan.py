@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Annotated, Optional
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
-from gpufleet.cli.emit import emit, format_of
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputOption, verb_group, words
-from gpufleet.errors import Infeasible
+from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
+from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.cli.output_stream import remark
+from gpufleet.errors import Infeasible, UsageError
+
+if TYPE_CHECKING:
+    from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.plan import ServePlan
+
 
 app = verb_group("Machines, layout and price of a workload.")
 
@@ -147,6 +153,26 @@ AsOfOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
 ]
+WhyNotOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--why-not", metavar="GPU:N,...", help="Why these are not the answer: L40S:4, H100, aws:p5.48xlarge."),
+]
+FlipsOption = Annotated[
+    bool, typer.Option("--flips", help="The nearest price, rate, limit and length at which another row wins (seconds).")
+]
+ParetoOption = Annotated[bool, typer.Option("--pareto", help="Cost against latency: what none beats in both.")]
+PictureOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--picture", metavar="OUT.svg", help="Also draw cost against latency as a picture."),
+]
+TokenPriceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--token-price", metavar="IN/OUT", help="Beside an API of this price, USD per 1M tokens: 0.6/1.2."),
+]
+GridOption = Annotated[
+    Optional[float],  # noqa: UP045
+    typer.Option("--grid", metavar="G", min=0, max=2000, help="Emissions of your grid in g CO2 per kWh."),
+]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
     typer.Option("--show", help="All reasons for rejections."),
@@ -181,23 +207,52 @@ def serve(
     as_of: AsOfOption = None,
     catalog_dir: CatalogOption = None,
     show: ShowOption = None,
+    why_not: WhyNotOption = None,
+    flips: FlipsOption = False,
+    pareto: ParetoOption = False,
+    picture: PictureOption = None,
+    token_price: TokenPriceOption = None,
+    grid: GridOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
-    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
-    from gpufleet.cli.plan_pages import serve_page
+    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
     typed = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
     )  # fmt: skip
-    chosen = output or format_of(out_file)
+    draws = pareto or draws_front(picture, output, out_file)
+    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
-    plan = serve_answer(typed, workload, flags)
-    page = serve_page(plan, chosen, explain=explain, all_rejections=show is Show.REJECTED)
+    plan = serve_answer(typed, workload, flags, further)
+    write_picture(plan, picture)
+    return show_plan(plan, output, out_file, explain, show is Show.REJECTED, flips)
+
+
+def draws_front(picture: str | None, output: OutputFormat | None, out_file: str | None) -> bool:
+    """Whether the answer holds a picture of cost against latency: one of its own, or in a page of HTML."""
+    refuse_picture(picture, out_file)
+    return picture is not None or (output or format_of(out_file)) is OutputFormat.HTML
+
+
+def show_plan(
+    plan: ServePlan | FleetPlan,
+    output: OutputFormat | None,
+    out_file: str | None,
+    explain: bool,
+    all_rejections: bool,
+    all_flips: bool,
+) -> int:
+    """The page of a plan where it was asked for; its exit code. A page of HTML explains itself."""
+    from gpufleet.cli.plan_pages import serve_page
+
+    chosen = output or format_of(out_file)
+    explained = explain or chosen is OutputFormat.HTML
+    page = serve_page(plan, chosen, explain=explained, all_rejections=all_rejections, all_flips=all_flips)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 
@@ -244,6 +299,29 @@ def batch(
     page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
+
+
+def refuse_picture(picture: str | None, out_file: str | None) -> None:
+    """A picture is an SVG file that can be written, and not where the answer goes."""
+    if picture is None:
+        return
+    if not picture.lower().endswith(".svg"):
+        raise UsageError("--picture draws SVG alone", found=picture, expected="a file name that ends in .svg")
+    refuse_targets([picture, None if out_file == "-" else out_file], [])
+
+
+def write_picture(plan: ServePlan | FleetPlan, picture: str | None) -> None:
+    """The front as a file of its own; plans of several models have none."""
+    from gpufleet.results.plan import ServePlan
+
+    if picture is None or not isinstance(plan, ServePlan) or plan.front is None:
+        return
+    from pathlib import Path
+
+    from gpufleet.report.front import front_picture
+
+    write_whole(Path(picture), front_picture(plan.front, plan.deployments))
+    remark(f"wrote {picture}")
 
 
 def listed(texts: list[str] | None) -> tuple[str, ...] | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.catalog.load import load_catalog
@@ -16,6 +17,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, WorkloadFile, read_workload, refuse_said
+from gpufleet.results.comparison import Comparison
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import (
     HOUR,
@@ -51,16 +53,62 @@ class ServeFlags:
     catalog_dir: str | None = None
 
 
-def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan | FleetPlan:
-    """The plan for what was typed over what the file says; of several models together where the file has them."""
+@dataclass(frozen=True)
+class FurtherFlags:
+    """What is asked about the plan beside its answer."""
+
+    why_not: tuple[str, ...] = ()
+    flips: bool = False
+    front: bool = False
+    token_price: str | None = None
+    grid_g_co2_per_kwh: float | None = None
+
+
+NOTHING_FURTHER = FurtherFlags()
+
+
+def serve_answer(
+    typed: WorkloadFile, workload: str | None, flags: ServeFlags, further: FurtherFlags = NOTHING_FURTHER
+) -> ServePlan | FleetPlan:
+    """The plan for what was typed over what the file says, and what else was asked about it.
+
+    Several models are planned together where the file has them.
+    """
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, JOB_FIELDS, "plan serve")
     if written.models is not None:
+        if replace(further, front=False) != NOTHING_FURTHER:
+            raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
         return fleet_answer(typed, written, flags)
-    request = serve_request(laid_over(typed, written), flags, from_file(typed, written))
+    plan = planned(serve_request(laid_over(typed, written), flags, from_file(typed, written)), flags)
+    if further == NOTHING_FURTHER:
+        return plan
+    from gpufleet.api.inquiries import asked_further
+
+    return asked_further(
+        plan,
+        why_not=further.why_not,
+        flips=further.flips,
+        front=further.front,
+        token_price=further.token_price,
+        grid_g_co2_per_kwh=further.grid_g_co2_per_kwh,
+    )
+
+
+def planned(request: ServeRequest, flags: ServeFlags) -> ServeAnswer:
+    """The plan on the shipped tables, one's own over them, or those of a seed config."""
     if flags.seed_config is not None:
         return plan_on_seed_config(request, flags.seed_config)
     return plan_serve(request, load_catalog(flags.catalog_dir, as_of=request.today))
+
+
+def compared(typed: WorkloadFile, workload: str | None, first: str, second: str) -> Comparison:
+    """Two setups under what was typed over what the file says."""
+    from gpufleet.api.comparisons import compare
+
+    written = WorkloadFile() if workload is None else read_workload(workload)
+    flags = ServeFlags(None, False, 1)
+    return compare(serve_request(laid_over(typed, written), flags, from_file(typed, written)), first, second)
 
 
 def fleet_answer(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) -> FleetPlan:
@@ -226,7 +274,7 @@ def plain(counts: TokenCounts) -> TokenCounts | float:
     return counts.mean if counts.is_alike else counts
 
 
-def plan_on_seed_config(request: ServeRequest, folder: str) -> ServePlan:
+def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
     from gpufleet.compat.seed_config import seed_catalog
 

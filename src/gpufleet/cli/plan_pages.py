@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 UNBOUNDED_WIDTH = 1000
 
 
-def serve_page(plan: ServePlan | FleetPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+def serve_page(
+    plan: ServePlan | FleetPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool, all_flips: bool = False
+) -> Page:
     """The page of a service, or of several models together."""
     if not isinstance(plan, ServePlan):
         from gpufleet.report.fleet_plan import fleet_page, fleet_rows_page
@@ -30,7 +32,9 @@ def serve_page(plan: ServePlan | FleetPlan, chosen: OutputFormat, *, explain: bo
     if chosen is OutputFormat.CSV:
         return plan_rows_page(plan)
     width = width_of(chosen)
-    return plan_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+    return plan_page(
+        plan, explain=explain, all_rejections=all_rejections, all_flips=all_flips, today=date.today(), width=width
+    )
 
 
 def job_page(plan: BatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:

@@ -15,6 +15,8 @@ class Verb(NamedTuple):
 
 VERBS: tuple[Verb, ...] = (
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
+    Verb("compare", "gpufleet.cli.compare", "Two sets of GPUs or two plans: cost, latency, who wins at which rate"),
+    Verb("explain", "gpufleet.cli.explain", "Makes a plan again from its file and says what changed since"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("encode", "gpufleet.cli.encode", "The same of encoders: text, images, speech (BERT, T5, ViT, Whisper)"),

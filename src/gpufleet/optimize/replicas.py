@@ -46,6 +46,28 @@ class Rejections:
         return [(reason, self.counts[reason], self.nearest[reason][1]) for reason in order]
 
 
+@dataclass(frozen=True)
+class Rejection:
+    """One rejection: why, what, by how much, and how many candidates it stands for."""
+
+    reason: str
+    what: str
+    shortfall: float
+    count: int
+
+
+@dataclass
+class EveryRejection(Rejections):
+    """Rejections that are all kept, in their order."""
+
+    kept: list[Rejection] = field(default_factory=list)
+
+    def add(self, reason: str, what: str, shortfall: float = 0.0, count: int = 1) -> None:
+        """Count a rejection and keep it."""
+        super().add(reason, what, shortfall, count)
+        self.kept.append(Rejection(reason, what, shortfall, count))
+
+
 class Host(NamedTuple):
     """GPUs that a replica may span: an accelerator and the link between them."""
 

@@ -77,9 +77,14 @@ class ServeSolution:
         return int(self.found.curves.tpot_s.size)
 
 
-def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolution:
-    """Enumerate, drop what breaks a rule or does not fit, rate the rest at every batch, join the offers."""
-    rejections = Rejections()
+def solve_serve(
+    question: ServeQuestion, calibration: Calibration, rejections: Rejections | None = None
+) -> ServeSolution:
+    """Enumerate, drop what breaks a rule or does not fit, rate the rest at every batch, join the offers.
+
+    `rejections` takes what is dropped, where the caller wants more of it kept than counts.
+    """
+    rejections = Rejections() if rejections is None else rejections
     every = replicas(question.arch, question.choices, rejections)
     space, kept = keep_runnable(question, every, calibration, rejections)
     candidates = every.take(kept)

@@ -39,7 +39,7 @@ class Column:
 class Table:
     """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown.
 
-    The lines of `drawing` stand above the rows as they are.
+    The lines of `drawing` stand above the rows as they are; in HTML `picture`, an SVG element, takes their place.
     """
 
     columns: Sequence[Column]
@@ -49,6 +49,7 @@ class Table:
     chosen: int | None = None
     empty: str = "none"
     drawing: Sequence[str] = ()
+    picture: str = ""
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import date
 
 from gpufleet.report.grades import grade_line
@@ -20,9 +20,11 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
+from gpufleet.report.plan_further import further_tables, machines_of
 from gpufleet.report.rest_of_bill import bill_tables
-from gpufleet.report.text import cut
+from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, ServePlan
+from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12
@@ -30,6 +32,7 @@ NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
 OVER_BUDGET = "over the budget"
+LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
@@ -45,15 +48,23 @@ def plan_page(
     *,
     explain: bool = False,
     all_rejections: bool = False,
+    all_flips: bool = False,
     today: date | None = None,
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     tables = answer_tables(plan, width) if plan.deployments else [relaxation_table(plan)]
+    tables += further_tables(plan, all_flips, width)
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
         tables += explained_tables(plan)
     return Page(headline(plan), tables, notes(plan, today))
+
+
+def reasons(plan: ServePlan) -> str:
+    """Headline and reasons as plain text."""
+    table = why_table(plan) if plan.deployments else relaxation_table(plan)
+    return page_as_text(Page(headline(plan), [table]), NARROW_PAGE)
 
 
 def plan_rows_page(plan: ServePlan) -> Page:
@@ -73,9 +84,17 @@ def headline(plan: ServePlan) -> str:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
     rented = f"{d.instance_count}x {d.cloud} {d.instance} ({gpus(d)}), {place(d)}, {kind(d)}"
-    tokens = f"{usd(d.usd_per_million_output_tokens)} per 1M output tokens"
-    price = f"{usd_per_hour(d.usd_per_hour)}, {usd_per_month(d.usd_per_month)}, {tokens}"
-    return f"{asked}: {rented}: {about(d)}{price}."
+    tokens = f"{total(d, usd, d.usd_per_million_output_tokens)} per 1M output tokens"
+    price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}, {tokens}"
+    return f"{asked}: {rented}: {price}."
+
+
+def total(d: Deployment, show: Callable[[float], str], amount_usd: float) -> str:
+    """A total in cents; in two digits and marked where it rests on an estimated price or on a GPU nobody measured."""
+    if d.price_basis != "estimated" and d.grade != UNMEASURED:
+        return show(amount_usd)
+    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
+    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
 
 
 def why_nothing(plan: ServePlan) -> str:
@@ -124,8 +143,7 @@ def why_table(plan: ServePlan) -> Table:
         layout_line(d),
         capacity_line(plan, d),
         binding_line(plan, d),
-        f"Load factor {d.load_ratio:.2f} of what a replica sustains; {significant(d.batch, 2)} sequences decode "
-        f"at a time, {count(d.largest_batch)} fit.",
+        load_line(d),
         grade_line(d.grade),
         f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
@@ -135,6 +153,7 @@ def why_table(plan: ServePlan) -> Table:
         *idle_line(d),
         *lower_precision_line(plan),
         *spot_line(plan),
+        *flip_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -161,6 +180,26 @@ def binding_line(plan: ServePlan, d: Deployment) -> str:
     if d.binding_limit in plan.objectives:
         return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
     return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+
+
+def load_line(d: Deployment) -> str:
+    """How full a replica is, in time and in memory, with the slack of both limits."""
+    load, room = (f" ({percent(d.slack_ratio[name])} slack)" if name in d.slack_ratio else "" for name in (LOAD, ROOM))
+    return (
+        f"Load factor {d.load_ratio:.2f} of what a replica sustains{load}; {significant(d.batch, 2)} sequences decode "
+        f"at a time, {count(d.largest_batch)} fit{room}."
+    )
+
+
+def flip_line(plan: ServePlan) -> list[str]:
+    """The price at which another row wins: the nearest of the answer's own."""
+    flip = next((f for f in plan.flips or [] if f.is_rise and f.unit == USD_PER_HOUR and f.winner is not None), None)
+    if flip is None or flip.winner is None or flip.value is None or flip.change_ratio is None:
+        return []
+    more = f"{significant(PERCENT * flip.change_ratio, 2)}%"
+    return [
+        f"Flips at {usd_per_hour(flip.value)} per machine (+{more}): then {machines_of(flip.winner)}. More: --flips."
+    ]
 
 
 def quality_line(plan: ServePlan) -> list[str]:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.report.numbers import count, significant, usd
+from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import Input
-from gpufleet.results.plan import ServePlan
+from gpufleet.results.plan import Deployment, ServePlan
+
+ASSUMED = "*"
 
 FORMULAS = (
     (
@@ -25,19 +27,22 @@ FORMULAS = (
     ("range", "10th to 90th percentile, from errors on measurements that the fit had not seen"),
     ("$/month", "$/h x 730 h"),
     ("$/1M out", "$/h / (rate x output tokens x 3,600 s) x 1,000,000"),
+    ("electricity", "board power x GPUs x share of time with work, 1 - exp(-batch); a rule, not a measurement"),
 )
 
 
 def explained_tables(plan: ServePlan) -> list[Table]:
-    """Inputs, formulas and, where there is an answer, its figures."""
+    """Inputs, formulas and, where there is an answer, its figures with the numbers put in."""
     figures = [figures_table(plan)] if plan.deployments else []
     return [inputs_table(plan.inputs), *figures, formulas_table()]
 
 
 def inputs_table(inputs: list[Input]) -> Table:
-    """Every input as it was read, with where it came from."""
+    """Every input as it was read, with where it came from; what nobody gave has a star."""
     columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
-    return Table(columns, [i.model_dump() for i in inputs], "Inputs")
+    rows = [{**i.model_dump(), "name": i.name + ASSUMED * (i.origin == "default")} for i in inputs]
+    notes = [f"{ASSUMED} assumed: nobody gave it."] if any(i.origin == "default" for i in inputs) else []
+    return Table(columns, rows, "Inputs", notes)
 
 
 def formulas_table() -> Table:
@@ -47,17 +52,85 @@ def formulas_table() -> Table:
 
 
 def figures_table(plan: ServePlan) -> Table:
-    """The numbers behind the answer."""
+    """The numbers behind the answer, and how they come from each other."""
+    columns = [Column("name", "figure"), Column("value", "value"), Column("numbers", "from", wraps=True)]
+    rows = [*load_rows(plan), *price_rows(plan), *energy_rows(plan.answer)]
+    cells = [{"name": name, "value": value, "numbers": numbers} for name, value, numbers in rows]
+    return Table(columns, cells, "Figures of the answer")
+
+
+def load_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
+    """What each replica does."""
+    d, rate = plan.answer, plan.rate_requests_per_s
+    each, capacity = rate / d.replicas, d.requests_per_s_capacity.value
+    sustained, held_s = each / d.load_ratio, d.batch / each
+    return [
+        ("rate per replica", f"{significant(each)} requests/s", f"{amount(rate)} / {d.replicas} replicas"),
+        (
+            "mean batch",
+            f"{significant(d.batch)} sequences",
+            f"{significant(each)}/s x {significant(held_s)} s in service",
+        ),
+        ("load factor", f"{d.load_ratio:.2f}", f"{significant(each)} / {significant(sustained)} requests/s sustained"),
+        (
+            "largest batch",
+            f"{count(d.largest_batch)} sequences",
+            "memory beside the weights, and what the engine admits",
+        ),
+        (
+            "capacity",
+            f"{significant(capacity)} requests/s",
+            f"{d.replicas} replicas x {significant(capacity / d.replicas)}, where {d.binding_limit} stops",
+        ),
+        ("headroom", percent(d.headroom_ratio), f"{significant(capacity)} / {amount(rate)} - 1"),
+        *(
+            (f"slack of {name}", percent(ratio), latency_numbers(plan, name))
+            for name, ratio in sorted(d.slack_ratio.items(), key=lambda item: item[1])
+        ),
+        ("parameters", f"{count(plan.num_parameters)}", f"{count(plan.num_active_parameters)} active"),
+    ]
+
+
+def latency_numbers(plan: ServePlan, name: str) -> str:
+    """The numbers of one limit's slack."""
+    if name in plan.objectives:
+        return f"1 - {duration(plan.answer.latency[name].value)} / {duration(plan.objectives[name])}"
+    if name == "load":
+        return f"1 - {plan.answer.load_ratio:.2f} / 0.95"
+    return f"1 - sequences at the 95th percentile / {count(plan.answer.largest_batch)}"
+
+
+def price_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
+    """Money, each figure from the one before."""
     d = plan.answer
-    rate = plan.rate_requests_per_s / d.replicas
-    figures = (
-        ("rate per replica", f"{significant(rate)} requests/s"),
-        ("load factor", f"{d.load_ratio:.2f}"),
-        ("mean batch", f"{significant(d.batch)} sequences"),
-        ("largest batch", f"{count(d.largest_batch)} sequences"),
-        ("capacity", f"{significant(d.requests_per_s_capacity.value)} requests/s"),
-        ("price of a machine", f"{usd(d.price_per_instance_usd_per_hour)}/h, {d.price_basis}, {d.price_as_of}"),
-        ("parameters", f"{count(plan.num_parameters)}, {count(plan.num_active_parameters)} active"),
-    )
-    columns = [Column("name", "figure"), Column("value", "value")]
-    return Table(columns, [{"name": name, "value": value} for name, value in figures], "Figures of the answer")
+    each, hourly = usd(d.price_per_instance_usd_per_hour), usd(d.usd_per_hour)
+    work = f"{amount(plan.rate_requests_per_s)}/s x {amount(plan.output_tokens)} tokens x 3,600 s"
+    return [
+        ("price of a machine", f"{each}/h", f"{d.price_basis}, {d.price_source}, {d.price_as_of}"),
+        ("$/h", hourly, f"{d.instance_count} x {each}"),
+        ("$/month", usd(d.usd_per_month), f"{hourly} x 730 h"),
+        ("$/1M out", usd(d.usd_per_million_output_tokens), f"{hourly} / ({work}) x 1,000,000"),
+        ("$/request", usd(d.usd_per_request), f"{hourly} / ({amount(plan.rate_requests_per_s)}/s x 3,600 s)"),
+    ]
+
+
+def energy_rows(d: Deployment) -> list[tuple[str, str, str]]:
+    """Electricity of the GPUs, and what it emits where the grid was given."""
+    e = d.energy
+    if e is None:
+        return [("electricity", "unknown", "the board power of this device is not known")]
+    drawn = f"{amount(e.num_gpus)} GPUs x {amount(e.board_power_watts)} W x {percent(e.utilisation_ratio)} of the time"
+    kwh, per_million = e.kwh_per_hour, e.kwh_per_million_output_tokens
+    rows = [
+        ("electricity", ranged(kwh.value, kwh.low, kwh.high, "kWh/h"), f"{drawn}; low: x load factor; high: always"),
+        (
+            "kWh/1M out",
+            ranged(per_million.value, per_million.low, per_million.high, "kWh"),
+            "electricity / output tokens; without hosts and cooling",
+        ),
+    ]
+    co2 = e.kg_co2_per_hour
+    if co2 is not None and e.grid_g_co2_per_kwh is not None:
+        source = f"{significant(kwh.value)} kWh x {amount(e.grid_g_co2_per_kwh)} g/kWh, as given"
+        rows.append(("CO2", ranged(co2.value, co2.low, co2.high, "kg/h"), source))
+    return rows

@@ -5,6 +5,23 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from gpufleet.results.flips import Flip
+
+
+class Energy(Result):
+    """Electricity of the GPUs that are paid for, without hosts, network and cooling.
+
+    `value`: board power for the share of time in which replicas have work (`utilisation_ratio`); low: for their load
+    factor alone; high: all GPUs at board power all the time. A stated rule, not a measurement.
+    """
+
+    board_power_watts: float
+    num_gpus: float
+    utilisation_ratio: float
+    kwh_per_hour: Figure
+    kwh_per_million_output_tokens: Figure
+    grid_g_co2_per_kwh: float | None = None
+    kg_co2_per_hour: Figure | None = None
 
 
 class Deployment(Result):
@@ -15,6 +32,7 @@ class Deployment(Result):
     may grow before a limit breaks; `idle_gpus` are paid for and hold no replica. `usd_per_hour` is the mean over all
     hours: with quiet hours, `busy_usd_per_hour` is paid in the others and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
+    `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
     """
 
     cloud: str
@@ -52,8 +70,10 @@ class Deployment(Result):
     usd_per_million_output_tokens: float
     usd_per_request: float
     binding_limit: str
+    slack_ratio: dict[str, float] = {}
     is_tight: bool
     grade: str
+    energy: Energy | None = None
 
 
 class RejectionCount(Result):
@@ -97,6 +117,98 @@ class BillCost(Result):
     source: str
 
 
+class Front(Result):
+    """Deployments that none beats in both cost and `figure` (such as latency.p95), cheapest first."""
+
+    figure: str
+    points: list[Deployment]
+
+
+class Refused(Result):
+    """One candidate that was asked about and rejected: `candidate` is a replica, or what else the reason is about.
+
+    `shortfall`: bytes that are missing per GPU, or how many times over its limit an objective is; 0 where the reason
+    has no size. `count`: layouts that it stands for.
+    """
+
+    candidate: str
+    reason: str
+    detail: str
+    shortfall: float
+    count: int
+
+
+class WhyNot(Result):
+    """Why GPUs that were asked about are not the answer.
+
+    `cheapest` is the best that they can do, None where nothing of them serves: then `refused` says why, for every
+    candidate. `wins_below_usd_per_hour` is the price of one of its machines below which it would be the answer.
+    `gpus_per_replica` None: replicas of any size. `not_asked`: the question itself left these GPUs out.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    model: str
+    asked: str
+    gpu: str
+    gpus_per_replica: int | None
+    largest_machine_gpus: float | None
+    not_asked: str | None = None
+    cheapest: Deployment | None
+    answer: Deployment | None
+    wins_below_usd_per_hour: float | None
+    refused: list[Refused]
+    notes: list[str] = []
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether the answer is made of what was asked about."""
+        if self.answer is None or self.answer.gpu != self.gpu:
+            return False
+        return self.gpus_per_replica in (None, self.answer.gpus_per_replica)
+
+
+class BreakEven(Result):
+    """The answer beside an API that charges by the token, and the rates at which machines cost no more.
+
+    `first_requests_per_s`: the least such rate; `settled_requests_per_s`: from there on they never cost more again.
+    """
+
+    usd_per_million_input_tokens: float
+    usd_per_million_output_tokens: float
+    api_usd_per_hour: float
+    own_usd_per_hour: float
+    own_over_api_ratio: float
+    first_requests_per_s: float | None
+    settled_requests_per_s: float | None
+
+
+class ConsideredPrice(Result):
+    """The cheapest region of one machine type and price kind when the plan was made.
+
+    `machine`: a digest of what the tables said about the machine and its GPUs.
+    """
+
+    cloud: str
+    instance: str
+    price_kind: str
+    region: str
+    usd_per_hour: float
+    as_of: date
+    machine: str
+
+
+class PlanBasis(Result):
+    """What a plan rests on, so that it can be made again and compared: the question, digests, every price that counts.
+
+    `question` holds the words of the request; `digests` one each of the release, the model's description, the engine's
+    profile and the measured kernels.
+    """
+
+    question: dict[str, str | float | bool | list[str]]
+    digests: dict[str, str]
+    prices: list[ConsideredPrice]
+
+
 class ServePlan(Result):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
 
@@ -122,6 +234,11 @@ class ServePlan(Result):
     price_sources: list[PriceSource]
     notes: list[str] = []
     input_hash: str
+    basis: PlanBasis | None = None
+    flips: list[Flip] | None = None
+    front: Front | None = None
+    asked_about: list[WhyNot] = []
+    break_even: BreakEven | None = None
 
     @property
     def is_feasible(self) -> bool:

@@ -14,9 +14,13 @@ from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
 from gpufleet.optimize.size import (
+    ADMISSION_QUANTILE,
+    LOAD,
     ROOM,
     SATURATION,
+    Demand,
     Operation,
+    Placement,
     PricedPlacement,
     among,
     binding_limit,
@@ -26,12 +30,15 @@ from gpufleet.optimize.size import (
     operate,
     operate_beyond,
 )
+from gpufleet.performance.load_curves import crowded_batch
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.energy import energy_of_gpus
+from gpufleet.results.plan import Deployment, Energy, PriceSource, RejectionCount, Relaxation, ServePlan
 from gpufleet.units import MILLISECOND
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
@@ -135,14 +142,20 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         steady_instance_count=priced.steady_count(p.instance_count),
         steady_price_per_instance_usd_per_hour=None if priced.steady is None else effective_price(priced.steady),
         usd_per_month=float(usd_per_month(priced.usd_per_hour)),
-        usd_per_million_output_tokens=float(
-            usd_per_million_tokens(priced.usd_per_hour, mean_rate * demand.workload.output_tokens)
-        ),
+        usd_per_million_output_tokens=usd_per_million_output(priced, demand),
         usd_per_request=float(usd_per_request(priced.usd_per_hour, mean_rate)),
         binding_limit=what_binds(context, priced),
+        slack_ratio=slack_of_limits(context, row, running),
         is_tight=is_tight(latency, demand.workload.slo.limits),
         grade=Grade(context.grades[row]).label,
+        energy=energy_of(context, p, running),
     )
+
+
+def usd_per_million_output(priced: PricedPlacement, demand: Demand) -> float:
+    """What a million generated tokens cost, over all hours."""
+    tokens_per_s = demand.mean_requests_per_s * demand.workload.output_tokens
+    return float(usd_per_million_tokens(priced.usd_per_hour, tokens_per_s))
 
 
 def objectives(context: Context, row: int, running: Operation) -> dict[str, Figure]:
@@ -209,6 +222,32 @@ def what_binds(context: Context, priced: PricedPlacement) -> str:
         return ENGINE_LIMIT
     at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
     return at_most.get(limit, limit)
+
+
+def slack_of_limits(context: Context, row: int, running: Operation) -> dict[str, float]:
+    """The share of every limit that is left at a rate: 1 - used / limit   [1]."""
+    found, limits = context.solution.found, context.question.demand.workload.slo.limits
+    load_ratio = running.requests_per_s / float(found.sustained_requests_per_s[row])
+    crowded = float(crowded_batch(np.asarray(running.batch), ADMISSION_QUANTILE))
+    return {
+        **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
+        LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
+        ROOM: 1 - crowded / float(found.curves.largest_batch[row]),
+    }
+
+
+def energy_of(context: Context, placed: Placement, running: Operation) -> Energy | None:
+    """Electricity of all machines of a placement at the asked rate."""
+    row, workload = placed.row, context.question.demand.workload
+    c = context.solution.candidates
+    return energy_of_gpus(
+        board_power_watts=c.palette.accelerators[c.accelerator[row]].board_power_watts,
+        num_gpus=placed.instance.gpu_count * placed.instance_count,
+        working_gpus=placed.replicas * placed.gpus_per_replica,
+        batch=running.batch,
+        load_ratio=running.requests_per_s / float(context.solution.found.sustained_requests_per_s[row]),
+        output_tokens_per_s=workload.rate_requests_per_s * workload.output_tokens,
+    )
 
 
 def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:

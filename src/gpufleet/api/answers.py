@@ -1,0 +1,84 @@
+"""A plan that can be asked further: why, why not something else, what flips it, what else there is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
+
+from gpufleet.catalog.load import Catalog
+from gpufleet.results.flips import Flip
+from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
+
+if TYPE_CHECKING:
+    from gpufleet.api.plans import ServeRequest
+    from gpufleet.pricing.token_price import TokenPrice
+
+USUAL_FIGURE = "latency.p95"
+
+
+class ServeAnswer(ServePlan):
+    """A serving plan that knows its question, so that it can be asked further. Each method plans again as needed."""
+
+    _request: Any = PrivateAttr(default=None)
+    _tables: Any = PrivateAttr(default=None)
+
+    @classmethod
+    def of(cls, plan: ServePlan, request: ServeRequest, tables: Catalog) -> ServeAnswer:
+        """The answer of a plan to the request that it was made for."""
+        answer = cls.model_construct(**dict(plan))
+        answer._request, answer._tables = request, tables
+        return answer
+
+    def with_basis(self) -> ServePlan:
+        """The plan with what it rests on: digests and every price that counts."""
+        from gpufleet.api.plan_basis import basis_of_request
+
+        return self.model_copy(update={"basis": self.basis or basis_of_request(self._request, self._tables)})
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """A plan that is written down says what it rests on."""
+        return dict(write(self.with_basis() if self.basis is None and self._request is not None else self))
+
+    def why(self) -> str:
+        """The reasons for the answer in words; without one, what would have to give way."""
+        from gpufleet.report.plan import reasons
+
+        return reasons(self)
+
+    def why_not(self, setup: str) -> WhyNot:
+        """Why GPUs ('L40S:4': replicas of four, 'L40S': of any size) or a machine type are not the answer."""
+        from gpufleet.api.inquiries import why_not
+
+        return why_not(self._request, self._tables, self, setup)
+
+    def what_flips(self) -> list[Flip]:
+        """The nearest price, rate, limit and length at which another machine type wins."""
+        from gpufleet.api.inquiries import what_flips
+
+        return what_flips(self._request, self._tables)
+
+    def pareto(self, figure: str | None = None) -> Front:
+        """Deployments that none beats in both cost and a latency figure such as 'ttft.p95'."""
+        from gpufleet.api.inquiries import pareto
+
+        return pareto(self._request, self._tables, figure)
+
+    def against_tokens(self, price: str | TokenPrice) -> BreakEven:
+        """The answer beside an API that charges by the token: '0.6/1.2' USD per million in and out."""
+        from gpufleet.api.inquiries import against_tokens
+
+        return against_tokens(self._request, self._tables, price)
+
+    def to_json(self) -> str:
+        """The plan as JSON, which `gpufleet explain` reads."""
+        from gpufleet.report.formats import as_json
+
+        return as_json(self)
+
+    def _repr_html_(self) -> str:
+        from gpufleet.report.html import page_as_fragment
+        from gpufleet.report.plan import plan_page
+
+        return page_as_fragment(plan_page(self))

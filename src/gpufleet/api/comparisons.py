@@ -1,0 +1,119 @@
+"""Two sets of GPUs, machine types or plans, beside each other."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from os import PathLike
+
+from gpufleet.api.estimates import calibration_of
+from gpufleet.api.plan_changes import recorded, request_of
+from gpufleet.api.plans import ServeRequest, architecture_of
+from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.errors import UsageError
+from gpufleet.inputs.plan_file import read_plan
+from gpufleet.optimize.crossover import CostCurve, stretches
+from gpufleet.optimize.replicas import EveryRejection
+from gpufleet.optimize.serve import solve_serve
+from gpufleet.results.comparison import ChangedInput, Comparison, RateRange, Side, rate_ranges
+from gpufleet.results.plan import ServePlan
+from gpufleet.results.why_not import best_of, refusals
+
+
+@dataclass(frozen=True)
+class SolvedSide:
+    """One side, and its cost at every rate."""
+
+    side: Side
+    curve: CostCurve
+
+
+def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | None = None) -> Comparison:
+    """Two setups ('H100:4', 'L40S', 'aws:p5.48xlarge') for one model and load, and who wins at which rate.
+
+    >>> c = compare(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms"), "L40S", "H100")
+    >>> c.first.deployment.usd_per_hour < c.second.deployment.usd_per_hour
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    one, other = solved_side(request, tables, first), solved_side(request, tables, second)
+    question = one.curve.demand.workload
+    return Comparison(
+        model=architecture_of(request).name,
+        rate_requests_per_s=question.rate_requests_per_s,
+        objectives={limit.label: limit.limit_s for limit in question.slo.limits},
+        first=one.side,
+        second=other.side,
+        ranges=rate_ranges(stretches(one.curve, other.curve), first, second),
+    )
+
+
+def solved_side(request: ServeRequest, tables: Catalog, text: str) -> SolvedSide:
+    """The cheapest of one setup, and its cost at every rate."""
+    setup = parse_setup(text, tables)
+    question, left_out = narrowed(request, architecture_of(request), tables, setup)
+    kept = EveryRejection()
+    solution = solve_serve(question, calibration_of(tables), kept)
+    best = best_of(question, solution)
+    notes = [*setup.notes, *([f"{text} was left out by {left_out}"] if left_out else [])]
+    side = Side(asked=text, deployment=best, refused=refusals(kept) if best is None else [], notes=notes)
+    return SolvedSide(side, CostCurve.of(question, solution))
+
+
+def compare_plans(
+    first: str | PathLike[str], second: str | PathLike[str], catalog: Catalog | None = None
+) -> Comparison:
+    """Two plan files beside each other, as they were written.
+
+    Where they ask the same, the machine types of both answers are also compared at every rate, with today's prices.
+    """
+    plans = [read_plan(str(path)) for path in (first, second)]
+    one, other = plans
+    names = [str(first), str(second)]
+    changed = changed_inputs(one, other)
+    return Comparison(
+        model=one.model if one.model == other.model else f"{one.model} and {other.model}",
+        rate_requests_per_s=one.rate_requests_per_s,
+        objectives=one.objectives,
+        first=plan_side(names[0], one),
+        second=plan_side(names[1], other),
+        ranges=[] if asks_otherwise(changed) else ranges_of_plans(plans, names, catalog),
+        changed_inputs=changed,
+    )
+
+
+LOAD_INPUTS = frozenset({"model", "rate", "input tokens", "output tokens", "objectives"})
+
+
+def asks_otherwise(changed: list[ChangedInput]) -> bool:
+    """Whether model or load differ, so that costs of one rate cannot be compared at another."""
+    return any(c.name in LOAD_INPUTS for c in changed)
+
+
+def plan_side(name: str, plan: ServePlan) -> Side:
+    """The answer of a plan."""
+    return Side(asked=name, deployment=plan.answer if plan.deployments else None)
+
+
+def changed_inputs(one: ServePlan, other: ServePlan) -> list[ChangedInput]:
+    """Inputs of two plans with different values, a missing one said so."""
+    first, second = ({i.name: i.value for i in plan.inputs} for plan in (one, other))
+    return [
+        ChangedInput(name=name, first=first.get(name, "not asked"), second=second.get(name, "not asked"))
+        for name in {**first, **second}
+        if first.get(name) != second.get(name)
+    ]
+
+
+def ranges_of_plans(plans: list[ServePlan], names: list[str], catalog: Catalog | None) -> list[RateRange]:
+    """Who is cheaper at which rate, of the machine types of both answers."""
+    if not all(plan.deployments for plan in plans):
+        return []
+    tables = load_catalog() if catalog is None else catalog
+    curves = []
+    for plan in plans:
+        d = plan.answer
+        if (d.cloud, d.instance) not in tables.instances:
+            raise UsageError(f"the tables no longer know {d.cloud} {d.instance}", hint="'gpufleet explain' says more.")
+        curves.append(solved_side(request_of(recorded(plan)), tables, f"{d.cloud}:{d.instance}").curve)
+    return rate_ranges(stretches(curves[0], curves[1]), names[0], names[1])

@@ -1,0 +1,132 @@
+"""What is asked about a plan once it is there: why not something else, what flips it, the front, a token API."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpufleet.api.answers import USUAL_FIGURE, ServeAnswer
+from gpufleet.api.estimates import calibration_of
+from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
+from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.load import Catalog
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.optimize.break_even import break_even_rates
+from gpufleet.optimize.contest import is_contest
+from gpufleet.optimize.flips import all_flips
+from gpufleet.optimize.replicas import EveryRejection
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.pricing.token_price import TokenPrice
+from gpufleet.results.energy import with_grid
+from gpufleet.results.flips import Flip, flips_of
+from gpufleet.results.front import front_of
+from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
+from gpufleet.results.why_not import best_of, price_to_win, refusals
+
+CONTEST = "one kind of request, all alike, without spare machines, zones, quiet hours, budget, spot share or quota"
+
+
+def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
+    """The question of a request and its solution; an error where nothing serves."""
+    question, _ = serve_question(request, architecture_of(request), tables)
+    solution = solve_serve(question, calibration_of(tables))
+    if not solution.ranked:
+        raise Infeasible(f"nothing on offer serves {question.arch.name} as asked", hint="The plan says why.")
+    return question, solution
+
+
+def asked_further(
+    plan: ServeAnswer,
+    *,
+    why_not: Sequence[str] = (),
+    flips: bool = False,
+    front: bool = False,
+    token_price: str | None = None,
+    grid_g_co2_per_kwh: float | None = None,
+) -> ServeAnswer:
+    """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
+    paid = None if token_price is None else parse_token_price(token_price)
+    found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
+    if plan.deployments:
+        found |= {"flips": plan.what_flips()} if flips else {}
+        found |= {"front": plan.pareto()} if front else {}
+        found |= {} if paid is None else {"break_even": plan.against_tokens(paid)}
+    if grid_g_co2_per_kwh is not None:
+        found["deployments"] = [with_grid(d, grid_g_co2_per_kwh) for d in plan.deployments]
+    return plan.model_copy(update=found)
+
+
+def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) -> WhyNot:
+    """Why GPUs or a machine type are not the answer of a plan: what each candidate misses, or what it costs."""
+    setup = parse_setup(text, tables)
+    question, left_out = narrowed(request, architecture_of(request), tables, setup)
+    kept = EveryRejection()
+    solution = solve_serve(question, calibration_of(tables), kept)
+    cheapest, answer = best_of(question, solution), plan.answer if plan.deployments else None
+    return WhyNot(
+        model=question.arch.name,
+        asked=setup.asked,
+        gpu=setup.gpu,
+        gpus_per_replica=setup.gpus_per_replica,
+        largest_machine_gpus=max((i.gpu_count for i in question.choices.instances), default=None),
+        not_asked=left_out or None,
+        cheapest=cheapest,
+        answer=answer,
+        wins_below_usd_per_hour=price_to_win(cheapest, answer),
+        refused=refusals(kept),
+        notes=list(setup.notes),
+    )
+
+
+def what_flips(request: ServeRequest, tables: Catalog) -> list[Flip]:
+    """Every flip of an answer: prices, rate, limits, lengths."""
+    question, solution = solved(request, tables)
+    if not is_contest(question):
+        raise UsageError("flips are not told of this question", expected=CONTEST)
+    return flips_of(all_flips(question, solution, calibration_of(tables)))
+
+
+def pareto(request: ServeRequest, tables: Catalog, figure: str | None = None) -> Front:
+    """The front of cost against a latency figure: the asked one, else that of the latency objective, else its p95."""
+    question, solution = solved(request, tables)
+    known = list(solution.found.objectives_s)
+    usual = next((label for label in known if label.startswith("latency.")), USUAL_FIGURE)
+    chosen = usual if figure is None else figure
+    if chosen not in known:
+        raise UnknownName("latency figure", chosen, known)
+    return front_of(question, solution, chosen)
+
+
+def against_tokens(request: ServeRequest, tables: Catalog, price: str | TokenPrice) -> BreakEven:
+    """The answer beside an API that charges by the token, and from which rate on machines cost no more."""
+    paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
+    question, solution = solved(request, tables)
+    workload, own = question.demand.workload, solution.ranked[0].usd_per_hour
+    api = paid.usd_per_hour(workload.rate_requests_per_s, workload.input_tokens, workload.output_tokens)
+    rates = break_even_rates(question, solution, paid)
+    return BreakEven(
+        usd_per_million_input_tokens=paid.usd_per_million_input_tokens,
+        usd_per_million_output_tokens=paid.usd_per_million_output_tokens,
+        api_usd_per_hour=api,
+        own_usd_per_hour=own,
+        own_over_api_ratio=own / api,
+        first_requests_per_s=rates.first_requests_per_s,
+        settled_requests_per_s=rates.settled_requests_per_s,
+    )
+
+
+def parse_token_price(text: str) -> TokenPrice:
+    """'0.6/1.2': USD per million tokens of prompts and of answers; one number holds for both.
+
+    >>> parse_token_price("0.6/1.2")
+    TokenPrice(usd_per_million_input_tokens=0.6, usd_per_million_output_tokens=1.2)
+    """
+    parts = [part.strip().removeprefix("$") for part in str(text).split("/")]
+    try:
+        prices = [float(part) for part in parts]
+    except ValueError:
+        prices = []
+    if len(prices) not in (1, 2) or not all(math.isfinite(p) and p >= 0 for p in prices) or not sum(prices) > 0:
+        expected = "USD per 1M tokens in and out, such as '0.6/1.2'"
+        raise UsageError("cannot read a token price", found=text, expected=expected)
+    return TokenPrice(prices[0], prices[-1])

@@ -1,0 +1,87 @@
+"""What a plan rests on, written into the plan so that it can be made again and compared with today."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import fields
+from functools import lru_cache
+from importlib.metadata import version
+
+from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
+from gpufleet.catalog.calibration import kernel_digest
+from gpufleet.catalog.load import Catalog
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.slo import Slo
+from gpufleet.optimize.contest import cheapest_of_each_type
+from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.optimize.size import effective_price
+from gpufleet.results.plan import ConsideredPrice, PlanBasis
+
+WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
+DIGEST_BYTES = 6
+RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
+Words = dict[str, "str | float | bool | list[str]"]
+
+
+def basis_of_request(request: ServeRequest, tables: Catalog) -> PlanBasis:
+    """What the plan of a request rests on."""
+    question, _ = serve_question(request, architecture_of(request), tables)
+    return basis_of(request_words(request), question, tables)
+
+
+def request_words(request: ServeRequest) -> Words:
+    """A request as plain words, without what was left to defaults: enough to ask again."""
+    said = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "from_file"}
+    said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
+    if isinstance(request.slo, Slo):
+        said["slo"] = ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in request.slo.limits) or None
+    defaults = {f.name: f.default for f in fields(request)}
+    plain = {name: value for name, value in said.items() if value != defaults[name]}
+    return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in plain.items()}
+
+
+def basis_of(question_words: Words, question: ServeQuestion, tables: Catalog) -> PlanBasis:
+    """The question, digests of what predicts, and the prices that decide: the cheapest region of each machine type."""
+    return PlanBasis(
+        question=question_words,
+        digests={
+            RELEASE: version("gpu-fleet-optimizer"),
+            MODEL: digest(repr(question.arch)),
+            ENGINE: digest(repr(question.choices.palette.engines)),
+            KERNELS: kernel_digest(),
+        },
+        prices=[considered(offer, tables) for offer in cheapest_of_each_type(question.offers)],
+    )
+
+
+def considered(offer: Offer, tables: Catalog) -> ConsideredPrice:
+    """One price, with a digest of the machine that it buys."""
+    return ConsideredPrice(
+        cloud=offer.cloud,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        region=offer.region,
+        usd_per_hour=effective_price(offer),
+        as_of=offer.as_of,
+        machine=machine_digest(tables, offer.cloud, offer.instance),
+    )
+
+
+def machine_digest(tables: Catalog, cloud: str, name: str) -> str:
+    """A digest of the figures of a machine type and its GPUs, whatever is said about their sources."""
+    instance = tables.instances[cloud, name]
+    return digest(figures_of(instance) + figures_of(tables.accelerators[instance.accelerator]))
+
+
+def figures_of(noun: Instance | Accelerator) -> str:
+    """All fields but the words about sources."""
+    return repr([getattr(noun, f.name) for f in fields(noun) if f.name not in WORDS_ABOUT_SOURCES])
+
+
+@lru_cache(maxsize=4096)
+def digest(text: str) -> str:
+    """A short digest of a text."""
+    return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()

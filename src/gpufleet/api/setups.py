@@ -1,0 +1,75 @@
+"""A question narrowed to some GPUs or one machine type, as users name them: 'L40S:4', 'L40S', 'aws:g6e.12xlarge'."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from gpufleet.api.plans import ServeRequest, machines, offer_filter, serve_question
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.query import matching_offers, resolve_gpu, resolve_instance
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.instance import Instance
+from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.optimize.serve import ServeQuestion
+
+
+@dataclass(frozen=True)
+class Setup:
+    """GPUs that a question is narrowed to: an accelerator, replicas of a size (None: any), one machine type or all."""
+
+    asked: str
+    gpu: str
+    gpus_per_replica: int | None
+    instance: Instance | None
+    notes: tuple[str, ...] = ()
+
+
+def parse_setup(text: str, tables: Catalog) -> Setup:
+    """GPUs with the number of a replica, GPUs alone (replicas of any size), or a machine type."""
+    if ":" not in text or text.rpartition(":")[2].strip().isdigit():
+        request = parse_gpus(text)
+        size = request.number if ":" in text else None
+        try:
+            gpu = resolve_gpu(tables, request.name)
+        except UnknownName as unknown:
+            return machine_setup(text, tables, unknown)
+        return Setup(text, gpu.accelerator.name, size, None, tuple(filter(None, [gpu.note])))
+    return machine_setup(text, tables, None)
+
+
+def machine_setup(text: str, tables: Catalog, otherwise: UnknownName | None) -> Setup:
+    """The machine type of that name; where there is none, the error about GPUs is the better one."""
+    try:
+        instance = resolve_instance(tables, text)
+    except UnknownName:
+        if otherwise is None:
+            raise
+        raise otherwise from None
+    return Setup(text, instance.accelerator, None, instance)
+
+
+def narrowed(request: ServeRequest, arch: Architecture, tables: Catalog, setup: Setup) -> tuple[ServeQuestion, str]:
+    """The question for this setup alone, and the words of the request that would have left it out."""
+    try:
+        whole, _ = serve_question(request, arch, tables)
+    except DataMissing:
+        whole, _ = serve_question(replace(request, gpus=None), arch, tables)
+    wanted = offer_filter(request, tables, {setup.gpu})
+    offers = [o for o in matching_offers(tables, wanted) if is_of(setup, tables.instance_of(o))]
+    hosts = tuple(i for i in machines(tables, wanted) if is_of(setup, i))
+    size = setup.gpus_per_replica
+    sizes = whole.choices.gpus_per_replica if size is None else (size,)
+    choices = replace(whole.choices, instances=hosts, gpus_per_replica=sizes)
+    left_out = [] if any(i.accelerator == setup.gpu for i in whole.choices.instances) else excluding_words(request)
+    return replace(whole, choices=choices, offers=tuple(offers)), ", ".join(left_out)
+
+
+def is_of(setup: Setup, instance: Instance) -> bool:
+    """Whether a machine type belongs to a setup; parts of a GPU do not."""
+    return instance.gpu_count >= 1 and setup.instance in (None, instance)
+
+
+def excluding_words(request: ServeRequest) -> list[str]:
+    """The flags that narrow what may be rented."""
+    return [f"--{name}" for name in ("gpus", "clouds") if getattr(request, name)]

@@ -1,0 +1,95 @@
+"""`gpufleet compare`: two sets of GPUs, machine types or plans beside each other."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from gpufleet.cli.emit import emit
+from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.cli.plan import (
+    CloudsOption,
+    EngineOption,
+    HeadroomOption,
+    InOption,
+    OutOption,
+    PricingOption,
+    RateOption,
+    RegionsOption,
+    SloOption,
+    WorkloadOption,
+    listed,
+)
+from gpufleet.errors import Infeasible, UsageError
+
+if TYPE_CHECKING:
+    from gpufleet.cli.options import OutputFormat
+    from gpufleet.results.comparison import Comparison
+
+app = verb()
+
+FirstArgument = Annotated[str, typer.Argument(metavar="A", help="H100:4, L40S, aws:p5.48xlarge, or a plan's JSON.")]
+SecondArgument = Annotated[str, typer.Argument(metavar="B", help="The same for the other side.")]
+ModelOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--model", metavar="MODEL", help="A name, a config.json, or the folder of one."),
+]
+PrecisionOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--precision", metavar="NAME,...", help="Weights: fp8,int4; by default the checkpoint's own."),
+]
+
+
+@app.command()
+def compare(
+    first: FirstArgument,
+    second: SecondArgument,
+    model: ModelOption = None,
+    rate: RateOption = None,
+    input_tokens: InOption = None,
+    output_tokens: OutOption = None,
+    slo: SloOption = None,
+    workload: WorkloadOption = None,
+    clouds: CloudsOption = None,
+    regions: RegionsOption = None,
+    pricing: PricingOption = None,
+    precision: PrecisionOption = None,
+    engine: EngineOption = None,
+    headroom: HeadroomOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Two setups for a model and load: cost, latency, throughput, memory slack, and who is cheaper at which rate."""
+    from gpufleet.cli.plan_answers import compared
+    from gpufleet.inputs.workload import WorkloadFile
+
+    if is_plan(first) and is_plan(second):
+        return finish(compared_plans(first, second), output, out_file)
+    if is_plan(first) or is_plan(second):
+        raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
+    typed = WorkloadFile(
+        model=model, rate=rate, input=input_tokens, output=output_tokens, slo=slo, engine=engine, headroom=headroom,
+        clouds=listed(clouds), regions=listed(regions), pricing=listed(pricing), precision=listed(precision),
+    )  # fmt: skip
+    return finish(compared(typed, workload, first, second), output, out_file)
+
+
+def is_plan(text: str) -> bool:
+    """Whether a side is the file of a plan."""
+    return text.lower().endswith(".json")
+
+
+def compared_plans(first: str, second: str) -> Comparison:
+    """Two plan files."""
+    from gpufleet.api.comparisons import compare_plans
+
+    return compare_plans(first, second)
+
+
+def finish(result: Comparison, output: OutputFormat | None, out_file: str | None) -> int:
+    """Write the comparison; exit code 3 where a side cannot serve."""
+    from gpufleet.report.comparison import comparison_page
+
+    emit(result, comparison_page(result), output, out_file)
+    return 0 if result.is_feasible else Infeasible.exit_code

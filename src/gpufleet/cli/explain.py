@@ -1,0 +1,33 @@
+"""`gpufleet explain`: makes a plan again and says what changed since."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from gpufleet.cli.emit import emit
+from gpufleet.cli.options import OutFileOption, OutputOption, verb
+from gpufleet.errors import PolicyViolation
+
+app = verb()
+
+PlanArgument = Annotated[str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote.")]
+CheckOption = Annotated[bool, typer.Option("--check", help="Exit code 4 where the answer is no longer the same.")]
+
+
+@app.command()
+def explain(
+    plan: PlanArgument,
+    check: CheckOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Make a plan again from the question in its file: does the answer stand, and what changed it, prices or model?"""
+    from gpufleet.api.plan_changes import explain_plan
+    from gpufleet.report.plan_changes import changes_page
+    from gpufleet.results.plan_changes import is_same
+
+    result = explain_plan(plan)
+    emit(result, changes_page(result), output, out_file)
+    return PolicyViolation.exit_code if check and not is_same(result.was, result.now) else 0

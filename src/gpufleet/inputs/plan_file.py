@@ -1,0 +1,37 @@
+"""A plan that was written with `-o json`, read again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from gpufleet.errors import UsageError
+from gpufleet.inputs.text_file import read_text_file
+from gpufleet.results.base import SCHEMA_VERSION
+from gpufleet.results.plan import ServePlan
+from gpufleet.units import MB
+
+WHAT, LARGEST_BYTES = "a plan", 20 * MB
+EXPECTED = "what 'gpufleet plan serve ... -o json' writes"
+
+
+def read_plan(path: str | Path) -> ServePlan:
+    """The plan of a JSON file."""
+    text = read_text_file(path, WHAT, LARGEST_BYTES)
+    try:
+        content = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{WHAT} is not JSON: {str(path)!r}", expected=EXPECTED) from error
+    if not isinstance(content, dict) or "schema_version" not in content:
+        raise UsageError(f"{str(path)!r} is not {WHAT}", expected=EXPECTED)
+    if content["schema_version"] != SCHEMA_VERSION:
+        found = content["schema_version"]
+        raise UsageError(f"{str(path)!r} is {WHAT} of another form", found=found, expected=SCHEMA_VERSION)
+    try:
+        return ServePlan.model_validate(content)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(str(part) for part in first["loc"])
+        raise UsageError(f"{str(path)!r} is not {WHAT}: {place}: {first['msg']}", expected=EXPECTED) from error

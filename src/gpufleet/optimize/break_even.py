@@ -1,0 +1,79 @@
+"""From which rate on one's own machines cost no more than an API that charges by the token."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.flips import JUST_BEYOND, at_rate
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import Demand
+from gpufleet.pricing.token_price import TokenPrice
+from gpufleet.units import HOUR
+
+MOST_REQUESTS_PER_S, LEAST_REQUESTS_PER_S, MOST_ROUNDS = 1e6, 1e-9, 100_000
+SETTLED_WITHIN_RATIO = 100.0
+CostOfRates = Callable[[Floats], FloatArray]
+
+
+@dataclass(frozen=True)
+class BreakEvenRates:
+    """`first`: the least rate at which machines cost no more than the API; from `settled` on they never cost more.
+
+    Between both one machine more may make them dearer for a while. None: not below 1e6 requests/s, or not found.
+    """
+
+    first_requests_per_s: float | None
+    settled_requests_per_s: float | None
+
+
+def break_even_rates(question: ServeQuestion, solution: ServeSolution, price: TokenPrice) -> BreakEvenRates:
+    """Where the cheapest machines cost no more than the API, as the rate grows."""
+    contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
+    workload, demand = question.demand.workload, question.demand
+    per_request = price.usd_per_request(workload.input_tokens, workload.output_tokens)
+
+    def cheapest(rates: Floats) -> FloatArray:
+        return np.asarray(contest.costs(solution.found.requests_per_s, demand, rates).min(axis=0))
+
+    first = first_rate(cheapest, per_request)
+    if first is None:
+        return BreakEvenRates(None, None)
+    at_first = at_rate(demand, first)
+    return BreakEvenRates(first, settled_rate(contest, solution, at_first, cheapest, per_request))
+
+
+def first_rate(cheapest: CostOfRates, usd_per_request: float) -> float | None:
+    """The least rate r with cost(r) <= r x 3600 x USD per request.
+
+    r_0 = cost(0+) / a, r_n+1 = cost(r_n) / a: the cost never falls as the rate grows, so that no solution is passed.
+    """
+    rate = LEAST_REQUESTS_PER_S
+    for _ in range(MOST_ROUNDS):
+        needed = float(cheapest(rate)[0]) / (usd_per_request * HOUR)
+        if not needed <= MOST_REQUESTS_PER_S:
+            return None
+        if needed <= rate:
+            return rate
+        rate = needed
+    return None
+
+
+def settled_rate(
+    contest: Contest, solution: ServeSolution, demand: Demand, cheapest: CostOfRates, usd_per_request: float
+) -> float | None:
+    """The rate beyond which machines stay at or below the API's price; None where they pass it again to the end."""
+    begin = demand.workload.rate_requests_per_s
+    full = contest.thresholds(solution.found.requests_per_s, demand, begin * SETTLED_WITHIN_RATIO)
+    rates = full.requests_per_s * (1 + JUST_BEYOND)
+    if not len(rates):
+        return begin
+    dear = cheapest(rates) / (usd_per_request * HOUR)
+    is_dear = np.flatnonzero(dear > rates)
+    if not len(is_dear):
+        return begin
+    return None if is_dear[-1] == len(rates) - 1 else float(dear[is_dear[-1]])

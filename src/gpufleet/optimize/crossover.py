@@ -1,0 +1,76 @@
+"""From which rate on one set of machines costs less than another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.optimize.contest import Contest, Thresholds
+from gpufleet.optimize.flips import JUST_BEYOND
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import Demand
+
+WITHIN_RATIO = 100.0
+FIRST, SECOND, EQUAL = 1, 2, 0
+
+
+@dataclass(frozen=True)
+class CostCurve:
+    """What the cheapest machines of a solved question cost, as a function of the rate."""
+
+    contest: Contest
+    requests_per_s: FloatArray
+    demand: Demand
+
+    @classmethod
+    def of(cls, question: ServeQuestion, solution: ServeSolution) -> CostCurve:
+        """The curve of all that the question allows."""
+        contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
+        return cls(contest, solution.found.requests_per_s, question.demand)
+
+    def usd_per_hour(self, rates: FloatArray) -> FloatArray:
+        """The cost at each rate; infinite where nothing serves."""
+        costs = self.contest.costs(self.requests_per_s, self.demand, rates)
+        return np.asarray(costs.min(axis=0)) if len(costs) else np.full(len(rates), np.inf)
+
+    def steps(self, farthest: float) -> Thresholds:
+        """Rates from the asked one to another beyond which one machine more is needed."""
+        if not self.contest.offers:
+            return Thresholds(np.zeros(0), farthest)
+        return self.contest.thresholds(self.requests_per_s, self.demand, farthest)
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Rates over which one of the two costs less (FIRST, SECOND), or both the same (EQUAL)."""
+
+    from_requests_per_s: float
+    to_requests_per_s: float
+    cheaper: int
+
+
+def stretches(first: CostCurve, second: CostCurve) -> list[Stretch]:
+    """Who is cheaper at which rates, from a hundredth of the asked rate to a hundred times it.
+
+    Costs change only where a machine of either is full, so that every change is found.
+    """
+    now = first.demand.workload.rate_requests_per_s
+    down, up = ([curve.steps(edge) for curve in (first, second)] for edge in (now / WITHIN_RATIO, now * WITHIN_RATIO))
+    low, high = max(steps.searched_to for steps in down), min(steps.searched_to for steps in up)
+    begins = np.unique(np.concatenate([np.array([low]), *(steps.requests_per_s for steps in (*down, *up))]))
+    begins = begins[(begins >= low) & (begins < high)]
+    beyond = begins * (1 + JUST_BEYOND)
+    cheaper = np.sign(difference(first.usd_per_hour(beyond), second.usd_per_hour(beyond))).astype(np.int64)
+    turns = np.flatnonzero(np.diff(cheaper)) + 1
+    edges = [low, *(float(begins[i]) for i in turns), high]
+    sides = [int(cheaper[0]), *(int(cheaper[i]) for i in turns)]
+    names = {-1: FIRST, 0: EQUAL, 1: SECOND}
+    return [Stretch(a, b, names[s]) for a, b, s in zip(edges, edges[1:], sides, strict=False)]
+
+
+def difference(one: FloatArray, other: FloatArray) -> FloatArray:
+    """One cost less the other; 0 where neither serves."""
+    both = np.isfinite(one) | np.isfinite(other)
+    return np.subtract(one, other, out=np.zeros(len(one)), where=both)

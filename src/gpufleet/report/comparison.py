@@ -1,0 +1,156 @@
+"""Two setups beside each other, as a page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd, usd_per_hour
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.plan_further import machines_of, refused_columns, refused_row
+from gpufleet.results.comparison import Comparison, RateRange, Side
+from gpufleet.results.plan import Deployment
+
+CANNOT = "cannot serve"
+MOST_RANGES = 8
+
+
+def comparison_page(result: Comparison) -> Page:
+    """Who is cheaper and by how much, all figures, and at which rates who wins."""
+    tables = [figures_table(result)]
+    tables += [ranges_table(result)] if result.ranges and result.is_feasible else []
+    tables += [changed_table(result)] if result.changed_inputs else []
+    tables += [refused_table(side) for side in (result.first, result.second) if side.refused]
+    said = [f"{note}." for side in (result.first, result.second) for note in side.notes]
+    return Page(headline(result), tables, [*result.notes, *said])
+
+
+def headline(result: Comparison) -> str:
+    """The cheaper one in one sentence."""
+    first, second = result.first, result.second
+    asked = f"{result.model} at {amount(result.rate_requests_per_s)} requests/s"
+    if first.deployment is None or second.deployment is None:
+        serves = [side for side in (first, second) if side.deployment is not None]
+        return f"{asked}: only {serves[0].asked} serves this." if serves else f"{asked}: neither serves this."
+    cheap, dear = sorted((first, second), key=lambda side: side.deployment.usd_per_hour if side.deployment else 0.0)
+    return f"{asked}: {cost_words(cheap, dear)}; {speed_words(result, cheap, dear)}."
+
+
+def cost_words(cheap: Side, dear: Side) -> str:
+    """Who costs less, and how much."""
+    low, high = (side.deployment.usd_per_hour if side.deployment else 0.0 for side in (cheap, dear))
+    if low == high:
+        return f"{cheap.asked} and {dear.asked} cost the same, {usd_per_hour(low)}"
+    less = f"{percent(1 - low / high)} less than {dear.asked} ({usd_per_hour(high)})"
+    return f"{cheap.asked} costs {usd_per_hour(low)}, {less}"
+
+
+def speed_words(result: Comparison, cheap: Side, dear: Side) -> str:
+    """Who answers sooner, by the figure that both have."""
+    both = [side.deployment.latency if side.deployment else {} for side in (cheap, dear)]
+    shared = [name for name in both[0] if name in both[1]]
+    name = next((n for n in shared if n.startswith("latency")), shared[-1] if shared else None)
+    if name is None:
+        return "no latency figure of both"
+    own, other = (latency[name].value for latency in both)
+    faster, slower = (cheap, dear) if own <= other else (dear, cheap)
+    times = significant(max(own, other) / min(own, other), 2)
+    return f"{faster.asked} is {times} times as fast as {slower.asked} ({name} {duration(min(own, other))})"
+
+
+def figures_table(result: Comparison) -> Table:
+    """Every figure of both."""
+    columns = [
+        Column("name", "figure"),
+        Column("first", result.first.asked, wraps=True),
+        Column("second", result.second.asked, wraps=True),
+    ]
+    rows = [figure_row(result, name, show) for name, show in FIGURES.items()]
+    labels = [name for side in (result.first, result.second) if side.deployment for name in side.deployment.latency]
+    rows += [figure_row(result, label, latency_of(label)) for label in dict.fromkeys(labels)]
+    return Table(columns, rows, "Beside each other")
+
+
+def figure_row(result: Comparison, name: str, show: Callable[[Deployment], str]) -> Row:
+    """One figure of both."""
+    shown = [show(side.deployment) if side.deployment else CANNOT for side in (result.first, result.second)]
+    return {"name": name, "first": shown[0], "second": shown[1]}
+
+
+def latency_of(label: str) -> Callable[[Deployment], str]:
+    """How one latency figure is shown."""
+
+    def show(d: Deployment) -> str:
+        figure = d.latency.get(label)
+        return "unknown" if figure is None else duration(figure.value)
+
+    return show
+
+
+def carried(d: Deployment) -> str:
+    """What all replicas carry."""
+    c = d.requests_per_s_capacity
+    return ranged(c.value, c.low, c.high, "requests/s", digits=3)
+
+
+def memory_slack(d: Deployment) -> str:
+    """Room for sequences, and how much of it a burst leaves."""
+    return f"{percent(d.slack_ratio.get('KV room'))} of {count(d.largest_batch)} sequences"
+
+
+def electricity(d: Deployment) -> str:
+    """Electricity of the GPUs."""
+    if d.energy is None:
+        return "unknown"
+    kwh = d.energy.kwh_per_hour
+    return ranged(kwh.value, kwh.low, kwh.high, "kWh/h")
+
+
+FIGURES: dict[str, Callable[[Deployment], str]] = {
+    "$/h": lambda d: usd(d.usd_per_hour),
+    "$/1M out": lambda d: usd(d.usd_per_million_output_tokens),
+    "machines": machines_of,
+    "GPUs": lambda d: f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}",
+    "replicas": lambda d: f"{d.replicas}x {d.layout} {d.weight_format}",
+    "carries": carried,
+    "binds": lambda d: d.binding_limit,
+    "memory slack": memory_slack,
+    "electricity": electricity,
+    "grade": lambda d: d.grade,
+}
+
+
+def ranges_table(result: Comparison) -> Table:
+    """Who is cheaper at which rates; the middle is left out where machines fill up in turn."""
+    columns = [Column("rates", "requests/s"), Column("cheaper", "cheaper")]
+    ranges = result.ranges
+    half = MOST_RANGES // 2
+    shown = ranges if len(ranges) <= MOST_RANGES else [*ranges[:half], *ranges[-half:]]
+    rows = [range_row(r) for r in shown]
+    hidden = len(ranges) - len(shown)
+    if hidden:
+        rows.insert(half, {"rates": "...", "cheaper": f"in turn, {hidden} more times"})
+    last = ranges[-1]
+    settled = "" if last.cheaper is None else f"From {significant(last.from_requests_per_s)}/s on: {last.cheaper}."
+    note = "The objectives and headroom hold at every rate."
+    return Table(columns, rows, "Cheaper at which rate", [*filter(None, [settled]), note])
+
+
+def range_row(r: RateRange) -> Row:
+    """One stretch of rates."""
+    rates = f"{significant(r.from_requests_per_s)} to {significant(r.to_requests_per_s)}"
+    return {"rates": rates, "cheaper": r.cheaper or "the same"}
+
+
+def changed_table(result: Comparison) -> Table:
+    """In what the questions of two plans differ."""
+    columns = [
+        Column("name", "input"),
+        Column("first", result.first.asked, wraps=True),
+        Column("second", result.second.asked, wraps=True),
+    ]
+    return Table(columns, [c.model_dump() for c in result.changed_inputs], "Asked differently")
+
+
+def refused_table(side: Side) -> Table:
+    """Why one side cannot serve."""
+    return Table(refused_columns(), [refused_row(r) for r in side.refused], f"Why {side.asked} cannot serve")

@@ -1,0 +1,163 @@
+"""What became of a plan, as a page."""
+
+from __future__ import annotations
+
+from gpufleet.report.numbers import count, percent, significant, usd_per_hour
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.plan_further import machines_of
+from gpufleet.results.plan import Deployment
+from gpufleet.results.plan_changes import DigestChange, PlanChanges, PriceChange, is_same
+from gpufleet.units import PERCENT
+
+NOTHING = "nothing that serves"
+SHOWN_PRICES = 12
+WORDS = {
+    "release": "the release of gpufleet",
+    "model": "what is known of the model",
+    "engine": "the profile of the engine",
+    "kernels": "the measured kernels and engine constants",
+}
+
+
+def changes_page(result: PlanChanges) -> Page:
+    """The verdict, the three answers, and all that changed."""
+    tables = [answers_table(result)]
+    tables += [prices_table(result)] if result.price_changes else []
+    tables += [digests_table(result)] if result.digest_changes else []
+    hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
+    return Page(headline(result), tables, [hashes], paragraphs=[why(result)])
+
+
+def headline(result: PlanChanges) -> str:
+    """Whether the plan still stands."""
+    if result.is_reproduced:
+        return f"The plan for {result.model} is reproduced: {bought(result.now)}."
+    if is_same(result.was, result.now):
+        return f"The answer for {result.model} stands: {bought(result.now)}."
+    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought(result.now)}."
+
+
+def bought(d: Deployment | None) -> str:
+    """Machines, layout and cost."""
+    return NOTHING if d is None else f"{machines_of(d)}, {d.replicas}x {d.layout}"
+
+
+def why(result: PlanChanges) -> str:
+    """What made the difference: the model, prices, both or neither."""
+    if not result.model_changed_it and not result.prices_changed_it:
+        moved = [*(["prices"] if result.price_changes else []), *(["the model"] if result.digest_changes else [])]
+        return f"What changed ({' and '.join(moved)}) makes no difference." if moved else "Nothing changed since."
+    parts = [*([model_words(result)] if result.model_changed_it else [])]
+    parts += [price_words(result)] if result.prices_changed_it else ["Prices make no difference."]
+    return " ".join(parts)
+
+
+def model_words(result: PlanChanges) -> str:
+    """What the model makes of the old prices."""
+    what = ", ".join(WORDS.get(c.what, c.what) for c in result.digest_changes)
+    cause = f" ({what} changed)" if what else " (the equations changed within one release)"
+    return f"At the prices of the plan, today's model{cause} would choose {bought(result.at_old_prices)}."
+
+
+def price_words(result: PlanChanges) -> str:
+    """What prices make of it, by name where one change alone decides."""
+    decisive = [c for c in result.price_changes if c.is_decisive]
+    if decisive:
+        moves = "; or ".join(f"{machine(c)} {movement(c)}" for c in decisive)
+        return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} turns the choice."
+    if is_same_choice(result.at_old_prices, result.now):
+        own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
+        moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
+        return f"The choice stays and its price moved{moved}."
+    return "Prices decide: several changed, and no one of them alone turns the choice."
+
+
+def is_same_choice(one: Deployment | None, other: Deployment | None) -> bool:
+    """The same machine type and price kind."""
+    return one is not None and other is not None and key(one) == key(other)
+
+
+def key(d: Deployment) -> tuple[str, str, str]:
+    """The row of a deployment."""
+    return d.cloud, d.instance, d.price_kind
+
+
+def machine(c: PriceChange) -> str:
+    """A machine type with its price kind, where that is not on demand."""
+    kind = "" if c.price_kind == "on_demand" else f" {c.price_kind.replace('_', ' ')}"
+    return f"{c.cloud} {c.instance.removeprefix('Standard_')}{kind}"
+
+
+def movement(c: PriceChange) -> str:
+    """How a price moved."""
+    if c.was_usd_per_hour is None:
+        return f"is new at {usd_per_hour(c.now_usd_per_hour)}"
+    if c.now_usd_per_hour is None:
+        return f"at {usd_per_hour(c.was_usd_per_hour)} has no price any more"
+    ratio = c.now_usd_per_hour / c.was_usd_per_hour - 1
+    way = "rose" if ratio > 0 else "fell"
+    moved = f"{significant(PERCENT * abs(ratio), 2)}%"
+    return f"{way} {moved}, from {usd_per_hour(c.was_usd_per_hour)} to {usd_per_hour(c.now_usd_per_hour)}"
+
+
+def answers_table(result: PlanChanges) -> Table:
+    """The answer then, with today's model at the old prices, and today's."""
+    columns = [
+        Column("name", "answer"),
+        Column("bought", "is", wraps=True),
+        Column("headroom", "spare", align="right"),
+    ]
+    named = [
+        ("in the plan", result.was),
+        ("today's model, prices of the plan", result.at_old_prices),
+        ("today", result.now),
+    ]
+    return Table(columns, [answer_row(name, d) for name, d in named], "Then and now")
+
+
+def answer_row(name: str, d: Deployment | None) -> Row:
+    """One answer."""
+    return {"name": name, "bought": bought(d), "headroom": "-" if d is None else percent(d.headroom_ratio)}
+
+
+def prices_table(result: PlanChanges) -> Table:
+    """Prices that changed, those that decide first, then the largest changes."""
+    columns = [
+        Column("machine", "machine", wraps=True),
+        Column("was", "was", align="right"),
+        Column("now", "is", align="right"),
+        Column("change", "by", align="right"),
+        Column("decides", "decides", priority=1),
+    ]
+    changes = sorted(result.price_changes, key=lambda c: (not c.is_decisive, -size(c)))
+    hidden = len(changes) - SHOWN_PRICES
+    notes = [f"And {count(hidden)} more; -o json has all."] if hidden > 0 else []
+    title = f"Prices that changed: {count(len(changes))} of {count(result.num_prices)} considered, per machine"
+    return Table(columns, [price_row(c) for c in changes[:SHOWN_PRICES]], title, notes)
+
+
+def size(c: PriceChange) -> float:
+    """How far a price moved; one that came or went moved most."""
+    if c.was_usd_per_hour is None or c.now_usd_per_hour is None:
+        return float("inf")
+    return abs(c.now_usd_per_hour / c.was_usd_per_hour - 1)
+
+
+def price_row(c: PriceChange) -> Row:
+    """One price, then and now."""
+    was, now = ("no price" if usd is None else usd_per_hour(usd) for usd in (c.was_usd_per_hour, c.now_usd_per_hour))
+    known = c.was_usd_per_hour is not None and c.now_usd_per_hour is not None
+    ratio = (c.now_usd_per_hour or 0.0) / (c.was_usd_per_hour or 1.0) - 1
+    change = f"{'+' if ratio > 0 else '-'}{significant(PERCENT * abs(ratio), 2)}%" if known else "-"
+    return {"machine": machine(c), "was": was, "now": now, "change": change, "decides": "yes" if c.is_decisive else ""}
+
+
+def digests_table(result: PlanChanges) -> Table:
+    """What predictions rest on and is not what it was."""
+    columns = [Column("what", "changed", wraps=True), Column("was", "was"), Column("now", "is")]
+    return Table(columns, [digest_row(c) for c in result.digest_changes], "What predictions rest on")
+
+
+def digest_row(c: DigestChange) -> Row:
+    """One of them."""
+    return {"what": WORDS.get(c.what, f"figures of {c.what}"), "was": c.was or "none", "now": c.now or "none"}

@@ -1,0 +1,189 @@
+"""What was asked about a plan beyond its answer: flips, the front, why not something else, a token API."""
+
+from __future__ import annotations
+
+from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
+from gpufleet.report.page import Column, Row, Table
+from gpufleet.results.flips import Flip, FlipWinner
+from gpufleet.results.plan import BreakEven, Deployment, Refused, ServePlan, WhyNot
+from gpufleet.units import MILLISECOND, PERCENT
+
+SHOWN_DIGITS, MANY_TIMES = 4, 10
+PRICE_QUANTITIES = {"price": "price of {of}", "another's price": "price of {of}"}
+
+
+def further_tables(plan: ServePlan, all_flips: bool, width: int) -> list[Table]:
+    """Whatever was asked for."""
+    return [
+        *drawn_front(plan, width),
+        *([flip_table(plan.flips)] if all_flips and plan.flips else []),
+        *(why_not_table(asked) for asked in plan.asked_about),
+        *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
+    ]
+
+
+def drawn_front(plan: ServePlan, width: int) -> list[Table]:
+    """The front, drawn; what draws it is loaded then."""
+    if plan.front is None:
+        return []
+    from gpufleet.report.front import front_table
+
+    return [front_table(plan.front, plan.deployments, width)]
+
+
+def machines_of(winner: FlipWinner | Deployment) -> str:
+    """How many of which machines, with their price."""
+    name = winner.instance.removeprefix("Standard_")
+    spot = "" if winner.price_kind == "on_demand" else f" {winner.price_kind.replace('_', ' ')}"
+    return f"{winner.instance_count}x {winner.cloud} {name}{spot} ({usd_per_hour(winner.usd_per_hour)})"
+
+
+def flip_table(flips: list[Flip]) -> Table:
+    """Where the choice changes when one thing moves and all else stays."""
+    columns = [
+        Column("quantity", "if", wraps=True),
+        Column("now", "is now", align="right", priority=1),
+        Column("value", "moves to", align="right"),
+        Column("change", "by", align="right", priority=2),
+        Column("wins", "then", wraps=True),
+    ]
+    note = "One thing moves at a time; prices in all regions of a machine. Checked: 1% less flips nothing."
+    return Table(columns, [flip_row(flip) for flip in flips], "What flips the choice", [note])
+
+
+def flip_row(flip: Flip) -> Row:
+    """One quantity and direction."""
+    quantity = PRICE_QUANTITIES.get(flip.quantity, flip.quantity).format(of=flip.of)
+    row = {"quantity": quantity, "now": in_unit(flip.now, flip.unit)}
+    if flip.value is None or flip.change_ratio is None:
+        edge = f"{'up' if flip.is_rise else 'down'} to {in_unit(flip.searched_to, flip.unit)}"
+        return {**row, "value": "any", "change": "-", "wins": f"the same row {edge}"}
+    wins = "nothing on offer serves" if flip.winner is None else machines_of(flip.winner)
+    change = f"{'+' if flip.is_rise else '-'}{significant(PERCENT * abs(flip.change_ratio), 2)}%"
+    return {**row, "value": in_unit(flip.value, flip.unit), "change": change, "wins": wins}
+
+
+def in_unit(value: float, unit: str) -> str:
+    """A value of a flip with its unit, in as many digits as the search answers for."""
+    if unit == "USD/h":
+        return usd_per_hour(value)
+    if unit == "s":
+        return duration_in_digits(value)
+    number = f"{value:,.{SHOWN_DIGITS}g}" if value < 10**SHOWN_DIGITS else f"{value:,.0f}"
+    return f"{number}/s" if unit == "1/s" else f"{number} {unit}"
+
+
+def duration_in_digits(seconds: float) -> str:
+    """A time in four digits.
+
+    >>> duration_in_digits(0.03419), duration_in_digits(10.44)
+    ('34.19 ms', '10.44 s')
+    """
+    unit, scale = ("s", 1.0) if seconds >= 1 else ("ms", MILLISECOND)
+    return f"{seconds / scale:.{SHOWN_DIGITS}g} {unit}"
+
+
+def why_not_table(asked: WhyNot) -> Table:
+    """Why something else is not the answer, with every candidate of it that was rejected."""
+    columns = refused_columns()
+    rows = [refused_row(r) for r in asked.refused]
+    title = f"Why not {asked.asked}? {verdict(asked)}"
+    return Table(columns, rows, title, [f"{note}." for note in asked.notes], empty="")
+
+
+def refused_columns() -> list[Column]:
+    """Candidate, reason, and by how much it missed."""
+    return [
+        Column("candidate", "candidate"),
+        Column("reason", "reason", wraps=True),
+        Column("detail", "by how much", wraps=True),
+    ]
+
+
+def refused_row(refused: Refused) -> Row:
+    """One candidate, with the layouts that it stands for."""
+    many = f" ({refused.count} layouts)" if refused.count > 1 else ""
+    return {"candidate": refused.candidate + many, "reason": refused.reason, "detail": refused.detail or "-"}
+
+
+def verdict(asked: WhyNot) -> str:
+    """The reason in one sentence."""
+    if asked.is_answer and not asked.not_asked:
+        return "It is the answer."
+    if asked.cheapest is None:
+        return f"It cannot serve this: {best_refusal(asked)}."
+    left_out = f" It was left out by {asked.not_asked}." if asked.not_asked else ""
+    best = f"{machines_of(asked.cheapest)}, {asked.cheapest.replicas} x {asked.cheapest.layout}"
+    if asked.answer is None:
+        return f"It would serve this with {best}.{left_out}"
+    return f"It would take {best}: {difference(asked, asked.cheapest, asked.answer)}.{left_out}"
+
+
+def difference(asked: WhyNot, cheapest: Deployment, answer: Deployment) -> str:
+    """The cost beside the answer's, and the price at which both are equal."""
+    ratio = cheapest.usd_per_hour / answer.usd_per_hour - 1
+    if ratio <= 0:
+        return f"{percent(-ratio)} less than the answer" if ratio else "as much as the answer"
+    needed = f"it wins below {usd_per_hour(asked.wins_below_usd_per_hour)} per machine"
+    now = usd_per_hour(cheapest.price_per_instance_usd_per_hour)
+    return f"{significant(PERCENT * ratio, 2)}% more than the answer ({machines_of(answer)}); {needed}, now {now}"
+
+
+def best_refusal(asked: WhyNot) -> str:
+    """The candidate that came nearest to serving."""
+    if asked.largest_machine_gpus is None:
+        return f"no machine in the tables has {asked.gpu}"
+    if asked.gpus_per_replica and asked.gpus_per_replica > asked.largest_machine_gpus:
+        return f"the largest machine with {asked.gpu} has {amount(asked.largest_machine_gpus)} of them"
+    if not asked.refused:
+        return "no layout of this many GPUs is possible"
+    nearest = min(asked.refused, key=lambda r: (STAGES.get(stage_of(r), 0), r.shortfall))
+    return f"{nearest.candidate}, {nearest.reason}" + (f", {nearest.detail}" if nearest.detail else "")
+
+
+STAGES = {"objective": -3, "price": -4, "memory": -2}
+
+
+def stage_of(refused: Refused) -> str:
+    """How far a candidate came: a rule, memory, an objective, or nothing but a price is missing."""
+    if refused.reason.startswith("no price"):
+        return "price"
+    if refused.reason.endswith("at any load"):
+        return "objective"
+    return "memory" if refused.reason.startswith("does not fit") else "rule"
+
+
+def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
+    """The answer beside an API that charges by the token."""
+    columns = [Column("name", "beside a token API"), Column("value", "", wraps=True)]
+    price = (
+        f"{usd(found.usd_per_million_input_tokens)} in, {usd(found.usd_per_million_output_tokens)} out per 1M, as given"
+    )
+    rows = [
+        ("the API's price", price),
+        ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {amount(plan.rate_requests_per_s)} requests/s"),
+        ("own machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
+        ("machines cost no more", break_even_words(found)),
+    ]
+    cells = [{"name": name, "value": value} for name, value in rows]
+    return Table(columns, cells, "Break-even", ["Machines are paid whether used or not; people and other costs aside."])
+
+
+def beside_api(ratio: float) -> str:
+    """The cost of machines as a share of the API's, or as so many times it.
+
+    >>> beside_api(0.65), beside_api(2174.4)
+    ('65% of the API', '2,174 times the API')
+    """
+    return f"{percent(ratio)} of the API" if ratio < MANY_TIMES else f"{significant(ratio)} times the API"
+
+
+def break_even_words(found: BreakEven) -> str:
+    """From which rate on."""
+    first, settled = found.first_requests_per_s, found.settled_requests_per_s
+    if first is None:
+        return "at no rate up to 1,000,000 requests/s"
+    begin = f"from {significant(first)} requests/s"
+    if settled is None:
+        return f"{begin}, but one machine more makes them dearer again at many higher rates"
+    return f"{begin} on" if settled <= first else f"{begin}; at every rate from {significant(settled)} on"

@@ -1,0 +1,67 @@
+"""Two sets of machines for one model and load, beside each other."""
+
+from __future__ import annotations
+
+from gpufleet.optimize.crossover import EQUAL, FIRST, Stretch
+from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.plan import Deployment, Refused
+
+
+class Side(Result):
+    """One of the two: what was asked about, and the cheapest that it does; None where it cannot serve, with why."""
+
+    asked: str
+    deployment: Deployment | None
+    refused: list[Refused] = []
+    notes: list[str] = []
+
+
+class RateRange(Result):
+    """Rates over which one side costs less: its name, or None where both cost the same."""
+
+    from_requests_per_s: float
+    to_requests_per_s: float
+    cheaper: str | None
+
+
+class ChangedInput(Result):
+    """An input in which two plans differ."""
+
+    name: str
+    first: str
+    second: str
+
+
+class Comparison(Result):
+    """Cost, latency, throughput and memory slack of two setups, and who is cheaper at which rates.
+
+    `ranges` cover a hundredth to a hundred times the rate, all changes in them; where the machines of both fill up in
+    turn there are many. `changed_inputs`: what two plan files ask differently; then no rates are compared.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    model: str
+    rate_requests_per_s: float
+    objectives: dict[str, float]
+    first: Side
+    second: Side
+    ranges: list[RateRange]
+    changed_inputs: list[ChangedInput] = []
+    notes: list[str] = []
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether both serve."""
+        return self.first.deployment is not None and self.second.deployment is not None
+
+
+def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange]:
+    """The stretches with the names of who is cheaper."""
+    return [
+        RateRange(
+            from_requests_per_s=s.from_requests_per_s,
+            to_requests_per_s=s.to_requests_per_s,
+            cheaper=None if s.cheaper == EQUAL else first if s.cheaper == FIRST else second,
+        )
+        for s in found
+    ]

@@ -1,0 +1,53 @@
+"""Electricity of a deployment, as users get it."""
+
+from __future__ import annotations
+
+from gpufleet.pricing.energy import busy_ratio, kg_co2_per_hour, kwh_per_hour, kwh_per_million_tokens
+from gpufleet.provenance import Grade
+from gpufleet.results.base import Figure
+from gpufleet.results.plan import Deployment, Energy
+
+
+def energy_of_gpus(
+    *,
+    board_power_watts: float | None,
+    num_gpus: float,
+    working_gpus: float,
+    batch: float,
+    load_ratio: float,
+    output_tokens_per_s: float,
+) -> Energy | None:
+    """Board power x share of time with work, between the load factor and all of the time; None: power not known.
+
+    Idle GPUs count at the high end alone.
+    """
+    if board_power_watts is None:
+        return None
+    busy = float(busy_ratio(batch))
+    low, value = (float(kwh_per_hour(board_power_watts, working_gpus, u)) for u in (min(load_ratio, 1.0) * busy, busy))
+    hourly = (low, value, float(kwh_per_hour(board_power_watts, num_gpus, 1.0)))
+    per_million = tuple(float(kwh_per_million_tokens(kwh, output_tokens_per_s)) for kwh in hourly)
+    return Energy(
+        board_power_watts=board_power_watts,
+        num_gpus=num_gpus,
+        utilisation_ratio=busy * working_gpus / num_gpus,
+        kwh_per_hour=stated(hourly, "kWh/h"),
+        kwh_per_million_output_tokens=stated(per_million, "kWh"),
+    )
+
+
+def stated(values: tuple[float, ...], unit: str) -> Figure:
+    """A figure of (low, value, high) that follows from a rule of thumb."""
+    low, value, high = values
+    return Figure(value=value, unit=unit, low=low, high=high, grade=Grade.ROOFLINE.label)
+
+
+def with_grid(deployment: Deployment, grid_g_co2_per_kwh: float) -> Deployment:
+    """The same deployment on a grid of this intensity, which the user gave."""
+    energy = deployment.energy
+    if energy is None:
+        return deployment
+    kwh = energy.kwh_per_hour
+    hourly = tuple(float(kg_co2_per_hour(x or 0.0, grid_g_co2_per_kwh)) for x in (kwh.low, kwh.value, kwh.high))
+    emitted = {"grid_g_co2_per_kwh": grid_g_co2_per_kwh, "kg_co2_per_hour": stated(hourly, "kg/h")}
+    return deployment.model_copy(update={"energy": energy.model_copy(update=emitted)})

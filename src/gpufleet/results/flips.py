@@ -1,0 +1,74 @@
+"""What flips the choice of a plan, as users get it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Winner
+from gpufleet.optimize.flips import Flip as FoundFlip
+from gpufleet.results.base import Result
+
+UNITS = {PRICE: "USD/h", OTHER_PRICE: "USD/h", RATE: "1/s", INPUT: "tokens", OUTPUT: "tokens"}
+
+
+class FlipWinner(Result):
+    """Who wins beyond a flip, and what it then costs."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+    instance_count: int
+    usd_per_hour: float
+
+
+class Flip(Result):
+    """The nearest value of one quantity, all else unchanged, at which another machine type or price kind wins.
+
+    `value` None: the same row wins up to `searched_to`. `winner` None at a value: nothing on offer serves there.
+    `of` names the machine whose price moves, in all its regions.
+    """
+
+    quantity: str
+    unit: str
+    now: float
+    value: float | None
+    change_ratio: float | None
+    searched_to: float
+    of: str | None = None
+    winner: FlipWinner | None = None
+
+    @property
+    def is_rise(self) -> bool:
+        """Whether the quantity grows on the way there."""
+        return (self.searched_to if self.value is None else self.value) > self.now
+
+
+def flips_of(found: Sequence[FoundFlip]) -> list[Flip]:
+    """The flips of a solved question, in their order."""
+    return [
+        Flip(
+            quantity=flip.quantity,
+            unit=UNITS.get(flip.quantity, "s"),
+            now=flip.now,
+            value=flip.value,
+            change_ratio=None if flip.value is None else flip.value / flip.now - 1,
+            searched_to=flip.searched_to,
+            of=None if flip.of is None else f"{flip.of.cloud} {flip.of.instance}",
+            winner=None if flip.winner is None else winner_of(flip.winner),
+        )
+        for flip in found
+    ]
+
+
+def winner_of(winner: Winner) -> FlipWinner:
+    """The winner in words."""
+    offer = winner.offer
+    return FlipWinner(
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        instance_count=winner.instance_count,
+        usd_per_hour=winner.usd_per_hour,
+    )

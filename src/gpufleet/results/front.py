@@ -1,0 +1,15 @@
+"""The front of cost against latency, as users get it."""
+
+from __future__ import annotations
+
+from gpufleet.optimize.front import pareto_front
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.results.plan import Front
+from gpufleet.results.serve_plan import Context, deployment
+
+
+def front_of(question: ServeQuestion, solution: ServeSolution, figure: str) -> Front:
+    """Every deployment of the front, with its figures at the asked rate."""
+    context = Context.of(question, solution)
+    points = pareto_front(question, solution, figure)
+    return Front(figure=figure, points=[deployment(context, point.priced) for point in points])

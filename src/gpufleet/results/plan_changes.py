@@ -1,0 +1,140 @@
+"""What became of a plan: made again today, and what changed since it was written."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.plan import ConsideredPrice, Deployment
+
+TypeKey = tuple[str, str, str]
+
+
+class PriceChange(Result):
+    """The cheapest region of one machine type and price kind, then and now; None where there was no price.
+
+    `is_decisive`: this change alone turns the choice of then, at today's model, into today's choice.
+    """
+
+    cloud: str
+    instance: str
+    price_kind: str
+    was_usd_per_hour: float | None
+    now_usd_per_hour: float | None
+    was_region: str | None
+    now_region: str | None
+    was_as_of: date | None
+    now_as_of: date | None
+    is_decisive: bool = False
+
+
+class DigestChange(Result):
+    """Something that predictions rest on and that is not what it was: the release, the model, the engine, a machine."""
+
+    what: str
+    was: str | None
+    now: str | None
+
+
+class PlanChanges(Result):
+    """A plan of some day beside the same question asked today.
+
+    `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices of the file; `now`:
+    today's answer. From `was` to `at_old_prices` the model changed the answer, from there to `now` prices did.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    model: str
+    was_hash: str
+    now_hash: str
+    was: Deployment | None
+    at_old_prices: Deployment | None
+    now: Deployment | None
+    price_changes: list[PriceChange]
+    digest_changes: list[DigestChange]
+    num_prices: int
+
+    @property
+    def is_reproduced(self) -> bool:
+        """Whether question and prices are what they were, and the answer is too."""
+        return self.was_hash == self.now_hash and is_same(self.was, self.now)
+
+    @property
+    def model_changed_it(self) -> bool:
+        """Whether the answer would differ at the prices of the file."""
+        return not is_same(self.was, self.at_old_prices)
+
+    @property
+    def prices_changed_it(self) -> bool:
+        """Whether prices alone make a difference to today's model."""
+        return not is_same(self.at_old_prices, self.now)
+
+
+def is_same(one: Deployment | None, other: Deployment | None) -> bool:
+    """The same machines, layout and cost."""
+    if one is None or other is None:
+        return one is other
+    return bought(one) == bought(other) and abs(one.usd_per_hour / other.usd_per_hour - 1) < COST_TOLERANCE
+
+
+COST_TOLERANCE = 1e-9
+
+
+def bought(d: Deployment) -> tuple[object, ...]:
+    """What a deployment rents and runs."""
+    return d.cloud, d.instance, d.price_kind, d.instance_count, d.engine, d.layout, d.weight_format
+
+
+def key_of_price(price: ConsideredPrice) -> TypeKey:
+    """The row of the ranking that a price belongs to."""
+    return price.cloud, price.instance, price.price_kind
+
+
+def price_changes(
+    was: list[ConsideredPrice], now: list[ConsideredPrice], decisive: frozenset[TypeKey]
+) -> list[PriceChange]:
+    """Every machine type whose cheapest price changed, came or went."""
+    then, today = ({key_of_price(p): p for p in prices} for prices in (was, now))
+    changed = (key for key in sorted({*then, *today}) if usd(then.get(key)) != usd(today.get(key)))
+    return [price_change(key, then.get(key), today.get(key), key in decisive) for key in changed]
+
+
+def usd(price: ConsideredPrice | None) -> float | None:
+    """The figure of a price that may be unknown."""
+    return None if price is None else price.usd_per_hour
+
+
+def price_change(
+    key: TypeKey, was: ConsideredPrice | None, now: ConsideredPrice | None, is_decisive: bool
+) -> PriceChange:
+    """One row of the price list, then and now."""
+    return PriceChange(
+        cloud=key[0],
+        instance=key[1],
+        price_kind=key[2],
+        was_usd_per_hour=usd(was),
+        now_usd_per_hour=usd(now),
+        was_region=None if was is None else was.region,
+        now_region=None if now is None else now.region,
+        was_as_of=None if was is None else was.as_of,
+        now_as_of=None if now is None else now.as_of,
+        is_decisive=is_decisive,
+    )
+
+
+def digest_changes(
+    was: dict[str, str], now: dict[str, str], old: list[ConsideredPrice], machines_now: dict[tuple[str, str], str]
+) -> list[DigestChange]:
+    """Digests that differ, and machine types whose figures differ."""
+    found = [
+        DigestChange(what=name, was=was.get(name), now=now.get(name))
+        for name in {**was, **now}
+        if was.get(name) != now.get(name)
+    ]
+    machines = {(p.cloud, p.instance): p.machine for p in old}
+    found += [
+        DigestChange(what=f"{cloud} {name}", was=machine, now=machines_now.get((cloud, name)))
+        for (cloud, name), machine in machines.items()
+        if machines_now.get((cloud, name)) != machine
+    ]
+    return found
