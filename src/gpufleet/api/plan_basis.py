@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import fields
+from datetime import date
 from functools import lru_cache
 from importlib.metadata import version
+from typing import Any
 
+from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.load import Catalog
@@ -15,6 +18,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.contest import cheapest_of_each_type
 from gpufleet.optimize.serve import ServeQuestion
 from gpufleet.optimize.size import effective_price
@@ -23,7 +27,7 @@ from gpufleet.results.plan import ConsideredPrice, PlanBasis
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
 DIGEST_BYTES = 6
 RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
-Words = dict[str, "str | float | bool | list[str]"]
+Words = dict[str, Any]
 
 
 def basis_of_request(request: ServeRequest, tables: Catalog) -> PlanBasis:
@@ -36,11 +40,19 @@ def request_words(request: ServeRequest) -> Words:
     """A request as plain words, without what was left to defaults: enough to ask again."""
     said = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "from_file"}
     said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
-    if isinstance(request.slo, Slo):
-        said["slo"] = ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in request.slo.limits) or None
     defaults = {f.name: f.default for f in fields(request)}
-    plain = {name: value for name, value in said.items() if value != defaults[name]}
-    return {name: list(value) if isinstance(value, (list, tuple)) else value for name, value in plain.items()}
+    return {name: plain_words(value) for name, value in said.items() if value != defaults[name]}
+
+
+def plain_words(value: object) -> object:
+    """Objectives as text, days as text, counts and kinds of requests as their fields, sequences as lists."""
+    if isinstance(value, Slo):
+        return ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in value.limits) or None
+    if isinstance(value, (TokenCounts, RequestKind)):
+        return {f.name: plain_words(getattr(value, f.name)) for f in fields(value)}
+    if isinstance(value, (list, tuple)):
+        return [plain_words(item) for item in value]
+    return value.isoformat() if isinstance(value, date) else value
 
 
 def basis_of(question_words: Words, question: ServeQuestion, tables: Catalog) -> PlanBasis:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
+from typing import Any
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
@@ -204,7 +205,7 @@ class PlanBasis(Result):
     profile and the measured kernels.
     """
 
-    question: dict[str, str | float | bool | list[str]]
+    question: dict[str, Any]
     digests: dict[str, str]
     prices: list[ConsideredPrice]
 

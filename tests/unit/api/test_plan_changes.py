@@ -8,10 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.api import ServeRequest, explain_plan, plan_serve
+from gpufleet.api import RequestKind, ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.plan_changes import recorded, request_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.report.plan_changes import changes_page, headline, why
 from gpufleet.report.text import page_as_text
@@ -194,3 +196,12 @@ def test_an_infeasible_plan_can_be_explained_too() -> None:
     found = explain_plan(plan_serve(replace(CHAT, slo="tpot.p95<0.1ms")))
     assert found.is_reproduced
     assert found.now is None
+
+
+def test_a_plan_of_several_classes_and_lengths_that_differ_is_made_again_as_it_was() -> None:
+    lengths = TokenCounts(900.0, 0.5, (700.0, 1800.0, 2400.0, 4000.0), 6000.0)
+    kinds = (RequestKind("chat", 3.0, lengths, 200.0, "ttft.p95<1s"), RequestKind("report", 0.5, 4000.0, 800.0))
+    plan = plan_serve(ServeRequest("llama-3.1-8b", 3.5, lengths, 200.0, classes=kinds, spare_machines=1))
+    stored = ServePlan.model_validate_json(plan.to_json())
+    assert request_of(recorded(stored)).classes == kinds
+    assert explain_plan(stored).is_reproduced
