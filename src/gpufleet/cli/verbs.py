@@ -27,3 +27,10 @@ EXAMPLES: tuple[str, ...] = (
     "gpufleet fit llama-3.3-70b --gpus L40S:4 --context 8k",
     "gpufleet catalog gpus --min-memory 80GiB",
 )
+
+SUCH_AS: dict[str, str] = {
+    "plan serve": "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
+    "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
+    "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
+    "accuracy": "gpufleet accuracy measurements/param_counts.csv",
+}

@@ -7,13 +7,16 @@ from datetime import date
 
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
+    MULTIPLE_FROM,
     amount,
     count,
     duration,
     percent,
     ranged,
     ranged_duration,
+    several,
     significant,
+    spare,
     usd,
     usd_per_hour,
     usd_per_month,
@@ -66,7 +69,7 @@ def answer_tables(plan: ServePlan, width: int) -> list[Table]:
 
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
-    asked = f"{plan.model} at {amount(plan.rate_requests_per_s)} requests/s"
+    asked = f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
@@ -118,8 +121,8 @@ def why_table(plan: ServePlan) -> Table:
         layout_line(d),
         capacity_line(plan, d),
         binding_line(plan, d),
-        f"Load factor {d.load_ratio:.2f} of what a replica sustains; {significant(d.batch, 2)} sequences decode "
-        f"at a time, {count(d.largest_batch)} fit.",
+        f"Load factor {significant(d.load_ratio, 2)} of what a replica sustains; {significant(d.batch, 2)} sequences "
+        f"decode at a time, {count(d.largest_batch)} fit.",
         grade_line(d.grade),
         f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
@@ -146,7 +149,9 @@ def capacity_line(plan: ServePlan, d: Deployment) -> str:
     """What all replicas carry beside what is asked."""
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    return f"Carries {carried}: {percent(d.headroom_ratio)} headroom, {percent(plan.headroom_wanted_ratio)} wanted."
+    is_multiple = d.headroom_ratio >= MULTIPLE_FROM
+    has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
+    return f"Carries {carried}: {has}, {percent(plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServePlan, d: Deployment) -> str:
@@ -255,7 +260,7 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
         *(Column(f"{name}_text", name, align="right", priority=2, where="text") for name in objectives),
-        Column("headroom_ratio", "spare", percent, "right", 1),
+        Column("headroom_ratio", "spare", spare, "right", 1),
         *([Column("verdict", "range")] if plan.objectives else []),
         Column("grade", "grade", priority=4),
         Column("usd_per_month", "$/mo", usd, "right", 5),
