@@ -56,7 +56,8 @@ SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 class ServeRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
-    `from_file` names the fields that a workload file gave: it changes nothing but the origin that the answer states.
+    `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change
+    nothing but the origin that the answer states.
     """
 
     model: str | PathLike[str] | Architecture
@@ -76,6 +77,7 @@ class ServeRequest:
     min_replicas: int | None = None
     rows: int = 10
     from_file: Collection[str] = ()
+    from_config: Collection[str] = ()
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePlan:
@@ -268,7 +270,7 @@ def _origin(request: ServeRequest, field: str, stated: object) -> str:
     if field in request.from_file:
         return "file"
     if stated:
-        return "given"
+        return "config" if field in request.from_config else "given"
     return "checkpoint" if field in ("precision", "kv_precision") else "default"
 
 

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 OUR_BUG = 1
 INTERRUPTED = 130
 HELP_FLAGS = ("-h", "--help", "help")
+COMPLETION_VARIABLE = "_GPUFLEET_COMPLETE"
+COMPLETION_FLAGS = ("--install-completion", "--show-completion")
 VERSION_FLAGS = ("-V", "--version", "version")
 
 
@@ -39,17 +41,28 @@ def run(arguments: list[str]) -> int:
 
 def dispatch(arguments: list[str]) -> int:
     """Run the verb that the first word names."""
+    if COMPLETION_VARIABLE in os.environ:
+        return complete_words(())
     if not arguments:
         return shown(orientation())
     word, *rest = arguments
+    if word in COMPLETION_FLAGS:
+        return complete_words(arguments)
     if word in VERSION_FLAGS:
         return shown(version_line())
     if word in HELP_FLAGS:
         return dispatch([*named_verb(rest), "--help"]) if rest else shown(overview())
     if word.startswith("-"):
-        flags = [flag for flag in (*HELP_FLAGS, *VERSION_FLAGS) if flag.startswith("-")]
+        flags = [flag for flag in (*HELP_FLAGS, *VERSION_FLAGS, *COMPLETION_FLAGS) if flag.startswith("-")]
         raise UnknownName("option", word, flags, hint="Options come after the verb.")
     return run_verb(find_verb(word), rest)
+
+
+def complete_words(arguments: Sequence[str]) -> int:
+    """What a shell asks when somebody presses TAB, or how it is taught to ask."""
+    from gpufleet.cli.completion import complete
+
+    return complete(arguments)
 
 
 def shown(page: str) -> int:
@@ -97,8 +110,11 @@ def run_group(verb: Verb, group: typer.Typer, arguments: list[str]) -> int:
 
 def run_command(app: typer.Typer, name: str, arguments: list[str]) -> int:
     """Let one Typer command parse its words; its help goes out like an answer."""
+    from gpufleet.cli.preferred import defaults_of
+
     if not any(word in HELP_FLAGS for word in arguments):
-        return exit_code(app(arguments, prog_name=name, standalone_mode=False))
+        with defaults_of(name) as defaults:
+            return exit_code(app(arguments, prog_name=name, standalone_mode=False, default_map=defaults))
     with redirect_stdout(StringIO()) as page:
         outcome = app(arguments, prog_name=name, standalone_mode=False)
     say(page.getvalue())

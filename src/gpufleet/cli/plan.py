@@ -98,6 +98,7 @@ ShowOption = Annotated[
 
 @app.command("serve")
 def serve(
+    context: typer.Context,
     model: ModelArgument = None,
     rate: RateOption = None,
     input_tokens: InOption = None,
@@ -125,6 +126,7 @@ def serve(
     from datetime import date
 
     from gpufleet.cli.plan_answers import ServeFlags, serve_answer
+    from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
     from gpufleet.report.plan import plan_page, plan_rows_page
 
@@ -133,7 +135,8 @@ def serve(
         listed(gpus), listed(pricing), headroom, min_replicas,
     )  # fmt: skip
     chosen = output or format_of(out_file)
-    plan = serve_answer(typed, workload, ServeFlags(kv_precision, allow_lower_precision, rows, seed_config))
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config)
+    plan = serve_answer(typed, workload, flags, names_preferred(context))
     if chosen is OutputFormat.CSV:
         page = plan_rows_page(plan)
     else:

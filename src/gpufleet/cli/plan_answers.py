@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.options import answer_tokens
@@ -24,10 +24,13 @@ class ServeFlags:
     seed_config: str | None = None
 
 
-def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -> ServePlan:
-    """The plan for what was typed over what the file says."""
+def serve_answer(
+    given: WorkloadFile, workload: str | None, flags: ServeFlags, preferred: frozenset[str] = frozenset()
+) -> ServePlan:
+    """The plan for what was typed, over what the file says, over what is `preferred` where neither says anything."""
     written = WorkloadFile() if workload is None else read_workload(workload)
-    asked = laid_over(typed, written)
+    typed = replace(given, **{f.name: None for f in fields(WorkloadFile) if f.name in preferred})
+    asked = laid_over(laid_over(typed, written), given)
     request = ServeRequest(
         model=needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '50/s' or '3000/min'")),
@@ -46,6 +49,7 @@ def serve_answer(typed: WorkloadFile, workload: str | None, flags: ServeFlags) -
         min_replicas=None if asked.min_replicas is None else whole(asked.min_replicas),
         rows=flags.rows,
         from_file=from_file(typed, written),
+        from_config=preferred - from_file(typed, written),
     )
     return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
 

@@ -14,12 +14,15 @@ class Verb(NamedTuple):
 
 
 VERBS: tuple[Verb, ...] = (
+    Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each beside our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
+    Verb("config", "gpufleet.cli.config", "What you prefer when you do not say, and where that is set"),
+    Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),
 )
 
 EXAMPLES: tuple[str, ...] = (

@@ -365,7 +365,13 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
     )
     said = quality_line(plan) if plan.deployments else []
     read = [f"{note.rstrip('.')}." for note in plan.notes if f"Quality: {note}." not in said]
-    return [*read, *free, *assumed_line(plan), *price_lines(plan, today), searched]
+    return [*read, *free, *preferred_line(plan), *assumed_line(plan), *price_lines(plan, today), searched]
+
+
+def preferred_line(plan: ServePlan) -> list[str]:
+    """Inputs that the user's configuration gave."""
+    parts = [f"{i.name} {i.value}" for i in plan.inputs if i.origin == "config"]
+    return [f"By your configuration: {'; '.join(parts)}."] if parts else []
 
 
 def assumed_line(plan: ServePlan) -> list[str]:
