@@ -35,7 +35,7 @@ def test_the_demo_answers_within_seconds_and_fits_the_screen(run_gpufleet: Run) 
     assert time.perf_counter() - start < DEMO_BUDGET_S
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
-    assert done.stdout.count("\n$ gpufleet ") == len(STEPS)
+    assert done.stdout.count("\n  $ gpufleet ") == len(STEPS)
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.command)

@@ -60,7 +60,7 @@ def demo() -> None:
     """One real question answered step by step; every answer is what its command prints, cut short."""
     say(QUESTION)
     for number, step in enumerate(STEPS, start=1):
-        say(f"\n{number}. {step.asks}\n$ {wrapped_command(step.command)}\n{answer(step)}")
+        say(f"\n{number}. {step.asks}\n  $ {wrapped_command(step.command)}\n{answer(step)}")
     say(f"\n{NEXT}")
 
 
@@ -76,4 +76,4 @@ def answer(step: Step) -> str:
 def wrapped_command(command: str) -> str:
     """A command of more than one line as a shell takes it."""
     before, flag, after = command.partition(" --slo")
-    return f"{before} \\\n   {flag}{after}" if flag else command
+    return f"{before} \\\n     {flag}{after}" if flag else command
