@@ -129,7 +129,7 @@ def refuse_unclear_load(*stated: object) -> None:
     """A figure belongs to one kind of load."""
     if sum(load is not None for load in stated) != 1:
         expected = "exactly one of --concurrency N, --rate N/TIME, --batch N and --full-queue"
-        raise UsageError("the load is not clear", expected=expected)
+        raise UsageError("state one load", expected=expected)
 
 
 def refuse_picture(picture: str | None, out_file: str | None, model: str) -> None:
