@@ -51,7 +51,7 @@ MEASUREMENTS, DOCS = ROOT / "measurements", ROOT / "docs"
 PAGE, PICTURE = "accuracy.md", "accuracy.svg"
 TABLE_SUFFIXES = (".csv", ".json", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
-KIND_ORDER = ("serving_points", "inference_throughput", "inference_memory", "param_counts")
+KIND_ORDER = ("serving_points", "inference_throughput", "inference_memory", "param_counts", "other_models")
 LEFT_OUT_NAMES = {
     "model": "model",
     "gpu": "GPU",
@@ -98,11 +98,14 @@ median half-width of ranges, sqrt(high / low) - 1, of those that ship where the 
 
 **What flatters these figures.** The form of the equations (which small kernels count, overhead by kernel and by
 sequence), which measured kernels make a curve, the eras, the weight of the priors and the rule for ranges were chosen
-while looking at these very errors. Rows that our curves call impossible (more prompt work than the time
-allows) take no part in fits and ranges, though they are scored below like all others; throughput rows of an engine with
-several eras that state no version are only in the second part. Kernel curves stay those of the device: their errors on
-held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left out one at a time, so that
-related ones stayed in.
+while looking at these very errors; so were four constants that are set and not fitted (SGLang's synchrony, prompts per
+client where nobody says, the rate of the second-level cache, bytes per logit of TensorRT-LLM before 0.15). Options that
+benchmark scripts start engines with were looked up where errors were large
+([14](decisions/0014-launch-options-are-conditions.md)). Rows that our curves call impossible (more prompt work than the
+time allows) take no part in fits and ranges, though they are scored below like all others; throughput rows of an engine
+with several eras that state no version are only in the second part. Kernel curves stay those of the device: their
+errors on held-back shapes are in [kernel curves](calibration.md). Models, GPUs and sources were left out one at a
+time, so that related ones stayed in.
 """
 MISSES = "## Misses\n\nLeft out of the fit: the groups of ten rows or more that are furthest off.\n"
 SINGLE = "With the constants that ship: the single figures that are furthest off.\n"

@@ -35,7 +35,7 @@ BANDWIDTH_RATIOS = (0.4, 0.5, 0.6, 0.7, 0.8)
 EVERY_NTH_ROW = 16
 QUANTITIES = ("tpot", "ttft", "out_tokens_per_s")
 NEUTRAL_FACTORS = ("_scale_ratio", "_mixing_ratio")
-RANGE_UNIT = "ln"
+RANGE_UNITS = ("ln", "sequences", "GPUs", "tokens")
 
 
 @dataclass(frozen=True)
@@ -146,8 +146,8 @@ def neutral(engine: EngineProfile) -> EngineProfile:
 
 
 def neutral_constant(name: str, constant: Sourced) -> Sourced:
-    """1 for a factor, 0 for what is added; a bound of a range as it is."""
-    if constant.unit == RANGE_UNIT:
+    """1 for a factor, 0 for what is added; what a range is made of as it is."""
+    if constant.unit in RANGE_UNITS:
         return constant
     return replace(constant, value=1.0 if name.endswith(NEUTRAL_FACTORS) else 0.0, low=None, high=None)
 

@@ -10,9 +10,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpufleet.api import ServeRequest, estimate, fit, plan_serve
+    from gpufleet.api import ServeRequest, estimate, estimate_encoder, fit, plan_serve
 
-__all__ = ["ServeRequest", "estimate", "fit", "plan_serve"]
+__all__ = ["ServeRequest", "estimate", "estimate_encoder", "fit", "plan_serve"]
 
 
 def __dir__() -> list[str]:

@@ -27,7 +27,7 @@ def test_no_rule_of_the_tables_is_broken() -> None:
 
 
 def test_all_gathered_rows_are_there() -> None:
-    assert len(CATALOG.accelerators) == 56
+    assert len(CATALOG.accelerators) == 57
     clouds = Counter(instance.cloud for instance in CATALOG.described_instances)
     assert clouds == {"aws": 85, "gcp": 43, "azure": 26, "verda": 12, "lambda": 9, "nebius": 7, "runpod": 3}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import subprocess
 import xml.etree.ElementTree as ElementTree
@@ -34,6 +35,22 @@ def test_the_same_is_in_the_json_where_it_is_asked_for(run_gpufleet: Run) -> Non
     assert bare is None
     assert sum(o["share_ratio"] for o in explained["decode"]["operations"]) == pytest.approx(1.0)
     assert explained["decode"]["operations"][0]["bound"] == "bandwidth"
+
+
+def test_a_csv_of_an_explained_estimate_has_a_row_for_every_operation(run_gpufleet: Run) -> None:
+    done = run_gpufleet(*LOADED, "--explain", "-o", "csv")
+    rows = list(csv.DictReader(done.stdout.splitlines()))
+    explained = json.loads(run_gpufleet(*LOADED, "--explain", "-o", "json").stdout)["explanation"]
+    for step in ("decode", "prefill"):
+        found = [row for row in rows if row["step"] == step]
+        assert [row["name"] for row in found] == [o["name"] for o in explained[step]["operations"]]
+        assert sum(float(row["seconds"]) for row in found) == pytest.approx(explained[step]["kernels_s"])
+    assert rows[0]["shape"] == "[64 x 8192] [8192 x 7168]"
+
+
+def test_a_csv_of_an_estimate_holds_its_figures(run_gpufleet: Run) -> None:
+    rows = list(csv.DictReader(run_gpufleet(*LOADED, "-o", "csv").stdout.splitlines()))
+    assert [row["figure"] for row in rows][:2] == ["TTFT", "TPOT"]
 
 
 def test_the_picture_is_written_beside_the_answer(run_gpufleet: Run, tmp_path: Path) -> None:

@@ -156,7 +156,12 @@ def test_a_plan_says_what_the_configuration_gave(run_gpufleet: Run) -> None:
     assert "Assumed: on demand prices; 20% headroom; all regions, GPUs." in page
 
 
-def test_an_engine_that_is_preferred_holds_for_every_verb_that_takes_one(run_gpufleet: Run) -> None:
+def test_a_serving_engine_that_is_preferred_does_not_stop_encoders(run_gpufleet: Run) -> None:
+    done = run_gpufleet("encode", "bge-base-en-v1.5", "--gpus", "L4", "--in", "128", GPUFLEET_ENGINE="sglang")
+    assert "with transformers" in " ".join(done.stdout.split())
+
+
+def test_an_engine_that_is_preferred_holds_for_every_verb_that_serves(run_gpufleet: Run) -> None:
     fit = run_gpufleet("fit", "llama-3.1-8b", "--gpus", "L40S", "-o", "json", GPUFLEET_ENGINE="sglang")
     assert json.loads(fit.stdout)["engine"] == "SGLang"
 

@@ -8,6 +8,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from gpufleet.architecture.encoder_parameters import num_encoder_parameters
+from gpufleet.architecture.encoder_parse import parse_encoder
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import load_model_config, shipped_architecture
@@ -124,6 +126,32 @@ def test_any_value_in_any_field_gives_a_shape_or_one_clear_error(name, damage):
     except GpufleetError:
         return
     assert num_parameters(arch) > 0
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    st.sampled_from(
+        ["bert-large-uncased", "whisper-base", "t5-small", "clip-vit-base-patch32", "wav2vec2-base", "vit-base"]
+    ),
+    st.data(),
+)
+def test_a_damaged_encoder_counts_something_or_is_refused(name, data):
+    config = load_model_config(name)
+    keys = st.sampled_from(sorted(set(config) - {"model_type"}))
+    values = st.one_of(
+        st.none(),
+        st.booleans(),
+        st.integers(-5, 10**12),
+        st.floats(),
+        st.text(max_size=5),
+        st.lists(st.integers(-1, 9)),
+    )
+    damage = data.draw(st.dictionaries(keys, values, min_size=1, max_size=4))
+    try:
+        model = parse_encoder({**config, **damage}, name)
+    except GpufleetError:
+        return
+    assert num_encoder_parameters(model) > 0
 
 
 def test_a_folder_without_a_config_is_called_that_however_it_is_spelled(tmp_path, monkeypatch):

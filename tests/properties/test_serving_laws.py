@@ -140,11 +140,11 @@ def test_twice_the_users_never_shorten_the_time_per_token(replica, engine, promp
 @few
 @given(replicas, engines, input_lengths, output_lengths, st.floats(0.05, 1.0))
 def test_a_full_queue_delivers_at_least_what_fewer_users_get(replica, engine, prompt, output, share) -> None:
-    """Within 10 %: where prompts dominate, measured prefill curves dip between sizes."""
+    """Within 1 %: batches that are tried are 20 % apart, and measured prefill curves dip between sizes."""
     full = serve(replica, engine, (prompt, output), full_queue=True)
     users = max(1, int(share * full.batch))
     some = serve(replica, engine, (prompt, output), concurrency=users)
-    assert some.output_tokens_per_s.value <= 1.1 * full.output_tokens_per_s.value
+    assert some.output_tokens_per_s.value <= 1.01 * full.output_tokens_per_s.value
 
 
 @few

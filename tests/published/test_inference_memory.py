@@ -103,7 +103,9 @@ def test_weights_that_vllm_logged_when_loading() -> None:
 
 
 UNEXPLAINED_LINES = {  # pools that the model misses by more than a tenth
-    "inference_memory.csv": {206},  # Llama-2-70B on 4 A100 in December 2023 kept 12.8 GiB a GPU that nothing explains
+    # Llama-2-70B on 4 A100 in December 2023 kept 12.8 GiB a GPU that nothing explains; vLLM profiles the vision tower
+    # of Qwen3.6 with its largest image, which no budget holds: 0.8 GiB too much are foreseen.
+    "inference_memory.csv": {206, 214},
     "inference_memory_issues.csv": {36},  # 1.7 GiB left beside gpt-oss-120b: Marlin pads more than Triton
 }
 

@@ -141,6 +141,10 @@ def test_the_405b_that_was_refused_does_not_fit() -> None:
     assert not fit("meta-llama/Meta-Llama-3.1-405B-Instruct-FP8", **asked).fits
 
 
+def test_a_version_newer_than_any_known_is_said_to_be() -> None:
+    assert any("vLLM 99 is newer than 0.19" in n for n in fit("llama-3.1-8b", "H100:1", engine_version="99").notes)
+
+
 def test_a_version_without_a_number_is_refused() -> None:
     with pytest.raises(UsageError, match="not an engine version"):
         fit("llama-3.1-8b", "H100:1", "8k", engine_version="newest")

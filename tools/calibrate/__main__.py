@@ -8,9 +8,9 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tools.calibrate import engines, kernels
+from tools.calibrate import engines, kernels, runtimes
 
-COMMANDS = {"engines": engines, "kernels": kernels}
+COMMANDS = {"engines": engines, "kernels": kernels, "runtimes": runtimes}
 
 
 def main() -> None:

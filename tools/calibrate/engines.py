@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from scipy.optimize import least_squares
 from tools.calibrate.lending import NEAREST
+from tools.calibrate.ranges import FIGURES, UNITS, Key, Ranges, figures_of, time_log_ratio
 from tools.calibrate.serving_rows import (
     CLOSED_LOOP,
     NO_LOANS,
@@ -25,21 +26,18 @@ from tools.calibrate.serving_rows import (
     PointBatch,
     batches,
     read_points,
-    with_constants,
 )
 
 from gpufleet.catalog.calibration import Loan, loan_for
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.engine import EngineProfile
-from gpufleet.performance.uncertainty import LOADS
+from gpufleet.performance.uncertainty import borrowed_log_ratios
 from gpufleet.provenance import Grade
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src" / "gpufleet" / "data" / "calibration"
 SOURCE = "measurements-serving"
-NARROWEST = 0.05
 
 
 @dataclass(frozen=True)
@@ -77,9 +75,9 @@ LOSS_SCALE = 0.15
 PRIOR_WEIGHT = 1.0
 CHILD_WEIGHT = 2.0
 EDGE = 1e-6
-FEW_MODELS = 3
-MODEL_POWER = 0.25
 ROOM_SEQUENCES = 16
+FAR_SHARE = 0.25
+FAR_QUANTILE = 0.8
 
 
 class Stage(NamedTuple):
@@ -92,7 +90,6 @@ class Stage(NamedTuple):
 FIRST_TOKEN = Stage(
     (
         "prefill_scale_ratio",
-        "prompt_launch_s",
         "request_overhead_s",
         "token_overhead_s",
         "first_token_steps",
@@ -101,7 +98,14 @@ FIRST_TOKEN = Stage(
     ("ttft",),
 )
 STEP = Stage(
-    ("decode_scale_ratio", "step_overhead_s", "kernel_overhead_s", "sequence_overhead_s", "prefill_mixing_ratio"),
+    (
+        "decode_scale_ratio",
+        "step_overhead_s",
+        "kernel_overhead_s",
+        "sequence_overhead_s",
+        "prefill_mixing_ratio",
+        "eager_kernel_s",
+    ),
     ("tpot", "rate", "latency"),
 )
 
@@ -124,9 +128,9 @@ CONSTANTS = (
     Constant("kernel_overhead_s", "s", 0.0, 1e-6, -4e-6, 50e-6),
     Constant("sequence_overhead_s", "s", 5e-6, 20e-6, 0.0, 5e-4),
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
+    Constant("eager_kernel_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
     Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 0.5, 3.0),
-    Constant("prompt_launch_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
-    Constant("request_overhead_s", "s", 20e-3, 20e-3, 0.0, 0.3),
+    Constant("request_overhead_s", "s", 5e-3, 5e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
     Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
@@ -147,6 +151,21 @@ class Era:
     grade: str = "measured"
     freedom: float = 1.0
     parent: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """What distinguishes it from every other era."""
+        return self.engine, self.name
+
+    @property
+    def family_key(self) -> Key:
+        """What it has in common with eras of the same parent."""
+        return self.engine, self.parent or self.name
+
+    @property
+    def span_key(self) -> Key:
+        """Where it shares what was measured: with all engines of today, else with none."""
+        return ("", "today") if self.parent else self.key
 
     def holds(self, point: Point) -> bool:
         """Whether a point ran in this era or an older one."""
@@ -196,7 +215,6 @@ def fit_stage(
     """Robust least squares over one stage's constants, drawn towards the values that they come with."""
     if not data:
         return {}
-    engine = data[0].model.candidates.palette.engines[0]
     free = [c for c in CONSTANTS if c.name in stage.constants]
     spread = np.array([c.spread * era.freedom for c in free])
     prior = np.array([values[c.name] for c in free])
@@ -205,7 +223,7 @@ def fit_stage(
         return {c.name: float(v) for c, v in zip(free, prior + scaled * spread, strict=True)}
 
     def residuals(scaled: FloatArray) -> FloatArray:
-        tried = with_constants(engine, values | constants(scaled))
+        tried = values | constants(scaled)
         return np.concatenate([*weighted(data, tried, stage.quantities), scaled * weight])
 
     ends = [np.array([getattr(c, end) for c in free]) for end in ("low", "high")]
@@ -230,11 +248,11 @@ def fit_family(data: dict[Era, list[PointBatch]]) -> dict[Era, dict[str, float]]
     return found
 
 
-def weighted(data: Sequence[PointBatch], engine: EngineProfile, quantities: Sequence[str]) -> list[FloatArray]:
+def weighted(data: Sequence[PointBatch], constants: Mapping[str, float], quantities: Sequence[str]) -> list[FloatArray]:
     """Log ratios in units of their scale, each group of (model, GPU, precision) counting by the root of its size."""
     parts = []
     for batch in data:
-        serving = batch.predict(engine)
+        serving = batch.predict(constants)
         for quantity in quantities:
             ratios = batch.log_ratios(serving, quantity)
             use = np.isfinite(ratios) & batch.is_possible
@@ -251,8 +269,9 @@ class Residual:
     point: Point
     log_ratio: float
     is_possible: bool
-    load: str
+    sequences: float
     has_room: bool
+    borrowed_log: tuple[float, float] = (0.0, 0.0)
 
 
 def nearest_loan(gpu: str) -> Loan:
@@ -275,16 +294,18 @@ def residuals_of(data: Sequence[PointBatch], constants: dict[str, float], era: E
     """Residuals of every measured quantity under these constants."""
     found = []
     for batch in data:
-        engine = with_constants(batch.model.candidates.palette.engines[0], constants)
-        possible, loads = batch.is_possible, [LOADS[i] for i in batch.load]
+        possible, sequences = batch.is_possible, batch.sequences_per_group
+        lent = list(zip(*(ends.tolist() for ends in borrowed_log_ratios(batch.model)), strict=True))
         roomy = batch.largest_batch >= ROOM_SEQUENCES
-        serving = batch.predict(engine)
+        serving = batch.predict(constants)
         for quantity in QUANTITIES:
             ratios = batch.log_ratios(serving, quantity)
             for i, point in enumerate(batch.points):
                 if np.isfinite(ratios[i]):
                     ratio, use = float(ratios[i]), bool(possible[i])
-                    found.append(Residual(era, quantity, point, ratio, use, loads[i], bool(roomy[i])))
+                    found.append(
+                        Residual(era, quantity, point, ratio, use, float(sequences[i]), bool(roomy[i]), lent[i])
+                    )
     return found
 
 
@@ -323,52 +344,34 @@ def by_era(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> d
     return {era: batches(grouped[era], instead) for era in ERAS}
 
 
-def same_family(one: Era, other: Era) -> bool:
-    """Whether two eras learn their ranges together."""
-    return one == other or (one.engine == other.engine and one.parent is not None and one.parent == other.parent)
+def log_per_doubling(points: Sequence[Point]) -> float:
+    """How far predictions move, by doubling, beyond what a fit had seen: 80th percentile of |ln|.
 
-
-def time_log_ratio(residual: Residual) -> float:
-    """ln(measured / predicted) as a time: a rate counts upside down."""
-    return -residual.log_ratio if residual.quantity == "rate" else residual.log_ratio
-
-
-def ranges(outside: Sequence[Residual], relatives: Sequence[Residual] = ()) -> dict[str, float]:
-    """10th and 90th percentile of what was left out: `tpot_log_low`, `ttft_few_log_low` and so on.
-
-    Rows that no device could have run as stated teach nothing. Engines of today learn together (`relatives`): what
-    separates predictions from measurements is the model and the source, hardly the engine.
+    Sequences, GPUs, input and output lengths in turn: the constants are fitted to what lies under a quarter of the
+    most of an era, and to everything.
     """
-    pool = [r for r in relatives or outside if r.is_possible]
-    found = _ends("tpot", [r for r in pool if r.quantity != "ttft"] or pool)
-    first = [r for r in pool if r.quantity == "ttft"] or pool
-    for load in LOADS:
-        alike = [r for r in first if r.load == load]
-        found |= _ends(f"ttft_{load}", alike if len(models_of(alike)) >= FEW_MODELS else first)
-    return found
+    data = by_era(points)
+    known = fit_family(data)
+    everything = {era: residuals_of(batched, known[era], era) for era, batched in data.items() if batched}
+    moved: list[float] = []
+    for figure in FIGURES:
+        edges = {era: FAR_SHARE * max(figures_of(r)[figure] for r in rs) for era, rs in everything.items()}
+        near = {id(r.point) for era, rs in everything.items() for r in rs if figures_of(r)[figure] <= edges[era]}
+        seen = by_era([p for p in points if id(p) in near])
+        blind = fit_family(seen)
+        for era in (era for era, batched in seen.items() if batched):
+            moved += _moves(everything[era], residuals_of(data[era], blind[era], era), figure, edges[era])
+    return float(np.quantile(moved, FAR_QUANTILE))
 
 
-def _ends(name: str, group: Sequence[Residual]) -> dict[str, float]:
-    low, high = percentile_ends(group)
-    return {f"{name}_log_low": low, f"{name}_log_high": high}
-
-
-def models_of(residuals: Sequence[Residual]) -> set[tuple[str, str]]:
-    """Each (engine, model) once."""
-    return {(r.era.engine, r.point.model_id) for r in residuals}
-
-
-def percentile_ends(group: Sequence[Residual]) -> tuple[float, float]:
-    """10th and 90th percentile as times, never narrower than +-5 %.
-
-    A model counts by a root of its rows, and few models say little: the ends move out by sqrt(1 + 1 / models).
-    """
-    models = [(r.era.engine, r.point.model_id) for r in group]
-    counts = Counter(models)
-    weights = np.array([counts[model] ** -MODEL_POWER for model in models])
-    low, high = np.quantile([time_log_ratio(r) for r in group], [0.1, 0.9], weights=weights, method="inverted_cdf")
-    wider = (1 + 1 / len(counts)) ** 0.5
-    return float(min(low * wider, -NARROWEST)), float(max(high * wider, NARROWEST))
+def _moves(seen: Sequence[Residual], blind: Sequence[Residual], figure: str, edge: float) -> list[float]:
+    """ln between two predictions of what lies beyond an edge, by doubling."""
+    doublings = [np.log2(figures_of(r)[figure] / edge) for r in seen]
+    return [
+        abs(one.log_ratio - other.log_ratio) / far
+        for one, other, far in zip(seen, blind, doublings, strict=True)
+        if far > 0
+    ]
 
 
 @dataclass(frozen=True)
@@ -380,15 +383,15 @@ class Scored:
     half_width_ratio: float
 
 
-def scored(outside: Sequence[Residual], relatives: Sequence[Residual], grouping: Grouping) -> list[Scored]:
-    """Residuals of each group against the range that the other groups give."""
+def scored(
+    outside: Sequence[Residual], teachers: Sequence[Residual], grouping: Grouping, beyond_log: float
+) -> list[Scored]:
+    """Residuals of each group against the range that the other groups of `teachers` give."""
     found = []
     for group in sorted({grouping.group(r.point) for r in outside}):
-        others = [r for r in outside if not grouping.touches(r.point, group)]
-        bounds = ranges(others or outside, [r for r in relatives if not grouping.touches(r.point, group)])
+        ranges = Ranges.learnt([r for r in teachers if not grouping.touches(r.point, group)], beyond_log)
         for r in (r for r in outside if grouping.group(r.point) == group):
-            name = f"ttft_{r.load}" if r.quantity == "ttft" else "tpot"
-            low, high = bounds[f"{name}_log_low"], bounds[f"{name}_log_high"]
+            low, high = ranges.ends(r)
             found.append(Scored(r, low <= time_log_ratio(r) <= high, float(np.expm1((high - low) / 2))))
     return found
 
@@ -418,7 +421,7 @@ def _left_out_row(key: tuple[str, str, str, str], group: list[Scored]) -> dict[s
 
 def era_toml(era: Era, constants: dict[str, float], data: Sequence[PointBatch]) -> str:
     """One era as a TOML table; the ranges of its constants are the priors' spread, their points the rows fitted."""
-    units = {c.name: c.unit for c in CONSTANTS}
+    units = {c.name: c.unit for c in CONSTANTS} | UNITS
     points = sum(len(b.points) for b in data)
     models = sorted({p.model_id for b in data for p in b.points})
     lines = ["[[era]]", f'engine = "{era.engine}"', f'name = "{era.name}"']
@@ -451,18 +454,18 @@ def run(arguments: argparse.Namespace) -> None:
     if arguments.lend_kernels:
         points = [p for p in points if p.gpu in NEAREST]
     outside = left_out_residuals(points, grouping, arguments.lend_kernels)
-    by = {era: [r for r in outside if same_family(r.era, era)] for era in ERAS}
-    today = [r for r in outside if r.era.parent]
-    relatives = {era: today if era.parent else [] for era in ERAS}
-    everything = [s for era in ERAS for s in scored(by[era], relatives[era], grouping) if s.residual.era == era]
+    beyond_log = log_per_doubling(points)
+    teachers = left_out_residuals(points, grouping) if arguments.lend_kernels else outside
+    everything = scored(outside, teachers, grouping, beyond_log)
     rows = left_out_rows(everything)
     print_summary(rows)
     print_headlines(everything)
     name = arguments.leave_out.replace("-", "_") + "_and_kernels" * arguments.lend_kernels
     write_rows(DATA / f"left_out_{name}.csv", rows)
     if not arguments.report_only:
-        data = by_era(points)
-        tables = [era_toml(e, c | ranges(by[e], relatives[e]), data[e]) for e, c in fit_family(data).items()]
+        data, ranges = by_era(points), Ranges.learnt(outside, beyond_log)
+        found = {e: c | ranges.constants(e.family_key, e.key, e.span_key) for e, c in fit_family(data).items()}
+        tables = [era_toml(e, constants, data[e]) for e, constants in found.items()]
         DATA.joinpath("engines.toml").write_text("\n\n".join(tables) + "\n", encoding="utf-8")
 
 

@@ -11,18 +11,19 @@ from types import MappingProxyType
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import conditions_of
+from gpufleet.accuracy.benchmark_clients import StepLimits, conditions_of, queued_requests, step_limits
 from gpufleet.accuracy.conditions import engine_of_row, layout_of
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving_points import spread_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import Loan, load_calibration
+from gpufleet.catalog.engine_eras import memory_era_of, remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import load_model_config
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
@@ -33,13 +34,13 @@ from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import room
 from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, phases, static_batch
 from gpufleet.performance.step import StepLoad, StepModel
-from gpufleet.performance.uncertainty import load_of
 from gpufleet.provenance import Sourced
 from gpufleet.units import MILLISECOND
 
 CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
 SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
 KV_PRECISIONS = (PRECISIONS["bf16"], PRECISIONS["fp8"])
+NO_LIMITS = StepLimits()
 NO_LOANS: Mapping[str, Loan] = MappingProxyType({})
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
@@ -63,6 +64,7 @@ class Point:
     lengths: tuple[float, float]
     client: Client
     measured: dict[str, float]
+    limits: StepLimits = NO_LIMITS
 
 
 def read_points(paths: Iterable[Path]) -> list[Point]:
@@ -102,13 +104,14 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
         precision=precision,
         kv_precision=kv_precision_of(row),
         layout=Layout(layout.tp, layout.pp, layout.ep or 1, layout.attention_dp),
-        concurrency=np.inf if scenario == FULL_QUEUE else float(count),
+        concurrency=queued_requests(row) or np.inf if scenario == FULL_QUEUE else float(count),
         lengths=(
             (row.number("isl") or SHORT_PROMPT_TOKENS) * ratio,
             (row.number("osl") or USUAL_OUTPUT_TOKENS) * ratio,
         ),
         client=Client(float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps),
         measured=_measured(row),
+        limits=step_limits(row, layout.tp),
     )
 
 
@@ -145,9 +148,10 @@ class RecordedSteps(StepModel):
             self.recorded[b"kernels"] = StepModel(self.arch, self.candidates, self.hardware).num_kernels
         return self.recorded[b"kernels"]
 
-    def with_engine(self, engine: EngineProfile) -> RecordedSteps:
+    def with_constants(self, constants: Mapping[str, float]) -> RecordedSteps:
         """The same kernels under other engine constants."""
-        palette = replace(self.candidates.palette, engines=(engine,))
+        (engine,) = self.candidates.palette.engines
+        palette = replace(self.candidates.palette, engines=(with_constants(engine, constants),))
         return replace(self, candidates=replace(self.candidates, palette=palette))
 
 
@@ -162,14 +166,14 @@ class PointBatch:
     largest_batch: FloatArray
     client: Client
 
-    def predict(self, engine: EngineProfile) -> Serving:
+    def predict(self, constants: Mapping[str, float]) -> Serving:
         """What the product says of every point under these engine constants."""
-        model, scenario = self.model.with_engine(engine), self.points[0].scenario
+        model, scenario = self.model.with_constants(constants), self.points[0].scenario
         if scenario == CLOSED_LOOP:
             return closed_loop(model, self.concurrency, self.lengths, self.largest_batch, self.client)
         if scenario == STATIC:
             return static_batch(model, self.concurrency, self.lengths)
-        return full_queue(model, np.maximum(self.largest_batch, 1.0), self.lengths)
+        return full_queue(model, np.maximum(self.largest_batch, 1.0), self.lengths, self.concurrency)
 
     @cached_property
     def is_possible(self) -> BoolArray:
@@ -182,15 +186,18 @@ class PointBatch:
         if self.points[0].scenario != CLOSED_LOOP:
             return np.ones(len(self.points), dtype=np.bool_)
         tpot, ttft = self.measured["tpot"], self.measured["ttft"]
-        model = self.model.with_engine(neutral(self.model.candidates.palette.engines[0]))
+        model = self.model.with_constants(NEUTRAL)
         at = phases(model, np.minimum(self.concurrency, self.largest_batch), self.lengths)
         rate = self.concurrency / (ttft + tpot * self.lengths.output_tokens) / model.candidates.attention_dp
         return rate * at.prompt_extra_s + at.decode_step_s / tpot < MOST_BUSY_RATIO
 
     @cached_property
-    def load(self) -> IntArray:
-        """Which load each point puts on its replica, as an index of `uncertainty.LOADS`."""
-        return load_of(np.minimum(self.concurrency, self.largest_batch), self.model.candidates.attention_dp)
+    def sequences_per_group(self) -> FloatArray:
+        """Sequences that decode together in one group of ranks, as `performance.uncertainty` counts them."""
+        admitted = np.ones_like(self.concurrency) * np.inf
+        if self.points[0].scenario != STATIC:
+            admitted = np.maximum(self.largest_batch, 1.0)
+        return np.asarray(np.minimum(self.concurrency, admitted) / self.model.candidates.attention_dp)
 
     @cached_property
     def group_sizes(self) -> FloatArray:
@@ -217,14 +224,25 @@ class PointBatch:
 
 def batches(points: Sequence[Point], instead: Mapping[str, Loan] = NO_LOANS) -> list[PointBatch]:
     """The points grouped by model, engine and scenario."""
-    groups: dict[tuple[str, str, str], list[Point]] = defaultdict(list)
+    groups: dict[tuple[object, ...], list[Point]] = defaultdict(list)
     for p in points:
-        groups[p.model_id, p.engine, p.scenario].append(p)
+        groups[p.model_id, p.engine, p.scenario, remembered_version(p), p.limits].append(p)
     return [_batch(tuple(group), instead) for group in groups.values()]
 
 
+def remembered_version(point: Point) -> str | None:
+    """The newest version with the memory and kernels of a point's version; None where they are today's."""
+    era = None if point.version is None else memory_era_of(find_engine(point.engine), point.version)
+    return None if era is None else era.newest
+
+
+def engine_of_point(point: Point) -> EngineProfile:
+    """The engine as the version of a point had it, started or built as the point's source says."""
+    return remembering(find_engine(point.engine), point.version).started_with(*point.limits)
+
+
 def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch:
-    model_id, engine = points[0].model_id, find_engine(points[0].engine)
+    model_id, engine = points[0].model_id, engine_of_point(points[0])
     arch = parse_architecture(load_model_config(model_id), model_id)
     accelerators = tuple(load_catalog().accelerators.values())
     formats = {p.precision: weight_format(arch, p.precision) for p in points}
@@ -291,8 +309,8 @@ NEUTRAL = {
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
     "first_token_steps": 0.5,
-    "prompt_launch_s": 0.0,
     "poll_wait_ratio": 0.5,
+    "eager_kernel_s": 0.0,
 }
 
 
@@ -301,7 +319,7 @@ def neutral(engine: EngineProfile) -> EngineProfile:
     return with_constants(engine, NEUTRAL)
 
 
-def with_constants(engine: EngineProfile, values: dict[str, float]) -> EngineProfile:
+def with_constants(engine: EngineProfile, values: Mapping[str, float]) -> EngineProfile:
     """The engine with these step constants."""
     constants = {name: Sourced(value, "", "") for name, value in values.items()}
     return replace(engine, constants={**engine.constants, **constants})

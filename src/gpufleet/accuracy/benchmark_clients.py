@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple, TypeVar
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
@@ -60,6 +61,45 @@ CLIENTS: Mapping[str, BenchmarkClient] = {
 --scheduler-recv-interval 10, or 30 from 16 clients on; TensorRT-LLM with attention_dp_config.timeout_iters 60, or 50
 and 10 iterations of batching."""
 
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+TRTLLM_BENCH = "TensorRT-LLM docs/source/performance/perf-overview.md (version 0.14.0"
+# Requests queued at once by input and output tokens: "Preparing a Dataset" of docs/source/performance/perf-overview.md
+# in TensorRT-LLM 0.14
+QUEUED_REQUESTS: Mapping[str, Mapping[tuple[float, float], int]] = {
+    TRTLLM_BENCH: {
+        (128, 128): 30000,
+        (128, 2048): 3000,
+        (128, 4096): 1500,
+        (2048, 128): 3000,
+        (2048, 2048): 1500,
+        (5000, 500): 1500,
+        (1000, 1000): 3000,
+        (500, 2000): 3000,
+        (20000, 2000): 1000,
+    },
+}
+
+
+class StepLimits(NamedTuple):
+    """Sequences and tokens of a step that an engine was started or built for; None: its default."""
+
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
+
+
+# (max_batch_size, max_num_tokens) that trtllm-bench built Meta-Llama-3-70B with, by TP and, where it makes a
+# difference, by input + output tokens: tensorrt_llm/bench/build/benchmark_config.yml of TensorRT-LLM 0.14
+BUILT_FOR: Mapping[str, Mapping[tuple[str, int, float | None], StepLimits]] = {
+    TRTLLM_BENCH: {
+        ("llama-3-70b", 1, None): StepLimits(2048, 2048),
+        ("llama-3-70b", 2, None): StepLimits(256, 1024),
+        ("llama-3-70b", 2, 4096): StepLimits(2048, 1024),
+        ("llama-3-70b", 4, None): StepLimits(2048, 1024),
+        ("llama-3-70b", 8, None): StepLimits(8192, 16384),
+    },
+}
+
 
 def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
     """What the row states itself, else what its client is known to do.
@@ -77,3 +117,20 @@ def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
         poll_interval_steps=stated["poll_interval_steps"] or (polling.steps(row) if polling else 1.0),
         gather_steps=stated["gather_steps"] or known.gather_steps.get(name, 0.0),
     )
+
+
+def queued_requests(row: MeasurementRow) -> int | None:
+    """Requests of an offline queue: what the row states, else what its source says of these lengths."""
+    lengths = (row.number("isl") or 0.0, row.number("osl") or 0.0)
+    return row.whole("requests") or _of_source(QUEUED_REQUESTS, row).get(lengths)
+
+
+def step_limits(row: MeasurementRow, tp: int) -> StepLimits:
+    """What a row's engine was built for, where its source says so."""
+    built, model = _of_source(BUILT_FOR, row), row.text("model_id")
+    tokens = (row.number("isl") or 0.0) + (row.number("osl") or 0.0)
+    return built.get((model, tp, tokens)) or built.get((model, tp, None)) or StepLimits()
+
+
+def _of_source(tables: Mapping[str, Mapping[Key, Value]], row: MeasurementRow) -> Mapping[Key, Value]:
+    return next((table for name, table in tables.items() if name in row.text("source")), {})

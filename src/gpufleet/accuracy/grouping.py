@@ -50,6 +50,15 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
         "GPU": GPU,
         "grade": GRADE,
     },
+    "other_models": {
+        EVERYTHING: everything,
+        "task, engine and precision": GROUP,
+        "source": source_document,
+        "engine": ENGINE,
+        "model": MODEL,
+        "GPU": GPU,
+        "grade": GRADE,
+    },
     "serving_points": {
         EVERYTHING: everything,
         "KV cache": KV_ROOM,

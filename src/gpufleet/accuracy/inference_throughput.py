@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from gpufleet.accuracy.conditions import EngineLabel, engine_of
+from gpufleet.accuracy.benchmark_clients import queued_requests, step_limits
+from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, measured_or_none, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import (
@@ -89,7 +90,15 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         raise UsageError("a scenario that is not scored", found=scenario, expected=expected)
     input_tokens, output_tokens = lengths_of(row)
     if scenario == FULL_QUEUE:
-        return Load(input_tokens=input_tokens, output_tokens=output_tokens, full_queue=True)
+        limits = step_limits(row, layout_of(row, engine.name).tp)
+        return Load(
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            full_queue=True,
+            requests=queued_requests(row),
+            max_batch=limits.max_batch,
+            max_step_tokens=limits.max_step_tokens,
+        )
     return Load(input_tokens=input_tokens, output_tokens=output_tokens, batch=batch_of(row))
 
 

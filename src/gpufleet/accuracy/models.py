@@ -7,11 +7,12 @@ from functools import lru_cache
 from pathlib import Path
 
 from gpufleet.architecture.parse import parse_architecture
-from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.models import shipped_architecture, shipped_encoder
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
-from gpufleet.inputs.model_config import CONFIG_NAME, read_model, read_model_config
+from gpufleet.inputs.model_config import CONFIG_NAME, read_encoder, read_model, read_model_config
 
 SHAPE_FIELDS = {
     "layers": "num_hidden_layers",
@@ -42,6 +43,11 @@ class ModelFinder:
             except UnknownName as unknown:
                 return self._described(row, str(unknown))
         return self._described(row, "shape unknown")
+
+    def encoder_of(self, name: str) -> EncoderModel:
+        """The model that is not a decoder of this name: a config of the user's before a shipped one."""
+        own = next((file for file in self.own_configs(name) if file.is_file()), None)
+        return read_encoder(name if own is None else own, shipped_encoder)
 
     def _described(self, row: MeasurementRow, otherwise: str) -> Architecture:
         if all(row.text(column) for column in SHAPE_FIELDS):

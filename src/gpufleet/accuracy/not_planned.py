@@ -38,9 +38,6 @@ NOT_PLANNED: Mapping[str, NotPlanned] = {
         (Quantity("tokens_per_s_per_gpu", "tokens_per_s_per_gpu", "tokens/s"),), TRAINING
     ),
     "training_memory": NotPlanned((Quantity("peak_memory", "peak_mem_gb", "GB"),), TRAINING),
-    "other_models": NotPlanned(
-        (Quantity("value", "value", ""),), "encoders, speech and image generation are not planned yet"
-    ),
 }
 NOT_PLANNED_SCORERS: Mapping[str, Callable[[MeasurementRow, str, ModelFinder], RowScores]] = {
     kind: found.score for kind, found in NOT_PLANNED.items()

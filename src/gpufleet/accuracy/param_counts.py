@@ -8,9 +8,12 @@ from collections.abc import Mapping
 
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, one_line, stated
 from gpufleet.accuracy.models import ModelFinder
+from gpufleet.architecture.encoder_parameters import num_encoder_parameters
+from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.families import FAMILY_OF_CLASS
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.architecture.parse import parse_architecture
+from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -28,11 +31,31 @@ def score_param_counts(row: MeasurementRow, file: str, models: ModelFinder) -> R
     if not wanted:
         return RowScores(left_out="states no parameter count")
     try:
-        architecture = architecture_of(row, models)
+        counts = encoder_counts(row, models) or decoder_counts(row, models)
     except UsageError as refusal:
         return RowScores([compare.scored(quantity, one_line(refusal)) for quantity in wanted])
-    counts = {PARAMS: num_parameters(architecture), ACTIVE_PARAMS: num_active_parameters(architecture)}
     return RowScores([compare.scored(quantity, exactly(counts[quantity])) for quantity in wanted])
+
+
+def decoder_counts(row: MeasurementRow, models: ModelFinder) -> Mapping[Quantity, int]:
+    """Parameters, and those that serve one token."""
+    architecture = architecture_of(row, models)
+    return {PARAMS: num_parameters(architecture), ACTIVE_PARAMS: num_active_parameters(architecture)}
+
+
+def encoder_counts(row: MeasurementRow, models: ModelFinder) -> Mapping[Quantity, int] | None:
+    """The same of a model that is not a decoder, all of whose parameters are active; None where it is one."""
+    name, own_config = row.text("model_id", "model"), row.text("config_json")
+    if own_config and not any(file.is_file() for file in models.own_configs(row.text("model"))):
+        config = declared_config(own_config, row.text("how"))
+        if encoder_family_of(config) is None:
+            return None
+        encoder = parse_encoder(config, row.text("model"))
+    elif is_shipped_encoder(name):
+        encoder = models.encoder_of(name)
+    else:
+        return None
+    return dict.fromkeys((PARAMS, ACTIVE_PARAMS), num_encoder_parameters(encoder))
 
 
 def exactly(count: int) -> Prediction:

@@ -14,6 +14,7 @@ from gpufleet.accuracy.inference_memory import score_memory
 from gpufleet.accuracy.inference_throughput import score_throughput
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.not_planned import NOT_PLANNED_SCORERS
+from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.serving_points import score_serving_point
 from gpufleet.accuracy.statistics import is_predicted, worst_first
@@ -27,6 +28,7 @@ SCORERS: Mapping[str, Scorer] = {
     "inference_memory": score_memory,
     "inference_throughput": score_throughput,
     "serving_points": score_serving_point,
+    "other_models": score_other_model,
     **NOT_PLANNED_SCORERS,
 }
 NUM_WORST = 10

@@ -57,6 +57,9 @@ class Load(Lengths, total=False):
     concurrency: float
     batch: float
     full_queue: bool
+    requests: float | None
+    max_batch: int | None
+    max_step_tokens: int | None
     waves: float | None
     poll_interval_steps: float
     gather_steps: float

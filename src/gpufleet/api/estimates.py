@@ -10,10 +10,11 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.architecture.vision import image_tokens
 from gpufleet.catalog.calibration import curve_names, load_calibration
-from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -25,21 +26,26 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightFormat
-from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.domain.precision import BF16, FP8, FP16, Precision, WeightFormat
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import arithmetic_of, kv_refusal, precisions_of, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.performance.recurrence import is_timed_by_formula
 from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.vision import vision_s
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
+from gpufleet.units import MILLISECOND
 
+IMAGE_PIXELS = 1024
+WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
 
 
@@ -53,6 +59,7 @@ def estimate(
     rate: float | None = None,
     batch: float | None = None,
     full_queue: bool = False,
+    requests: float | None = None,
     tp: int | None = None,
     pp: int = 1,
     ep: int | None = None,
@@ -65,6 +72,8 @@ def estimate(
     length_spread: float = 1.0,
     poll_interval_steps: float = 1.0,
     gather_steps: float = 0.0,
+    max_batch: int | None = None,
+    max_step_tokens: int | None = None,
     instance: str | None = None,
     explain: bool = False,
     catalog: Catalog | None = None,
@@ -72,8 +81,9 @@ def estimate(
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
-    `full_queue`: as much as the engine takes. `waves` and `length_spread` describe the client, `poll_interval_steps`
-    and `gather_steps` how the engine was started (see `performance.serving.Client`).
+    `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
+    serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
+    `max_step_tokens`, `poll_interval_steps` and `gather_steps` (for these two see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
@@ -82,23 +92,21 @@ def estimate(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
-    name, number = gpus if isinstance(gpus, tuple) else _parsed(gpus)
-    profile = _engine(find_engine(engine), engine, engine_version)
+    lengths = checked_lengths(input_tokens, output_tokens)
+    name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
+    profile = _engine(find_engine(engine), engine, engine_version, max_batch, max_step_tokens)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
-    question = EstimateQuestion(
-        arch=arch,
-        candidates=replica.candidates,
-        lengths=checked_lengths(input_tokens, output_tokens),
-        load=checked_load(concurrency, rate, batch, full_queue),
-        client=Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps),
-    )
+    load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
+    client = Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps)
+    question = EstimateQuestion(arch, replica.candidates, lengths, load, client)
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    inputs = understood(question, precision, kv_precision)
-    notes = [*replica.notes, *beyond_context(arch, input_tokens + output_tokens), *arch.notes]
-    answer = serving_estimate(question, solution, inputs, notes)
+    said = [newer_than_known(engine, engine_version), *beyond_context(arch, input_tokens + output_tokens)]
+    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *timed_by_formula(arch)]
+    notes += [*arch.notes, *images_cost(arch, replica.candidates)]
+    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     if not explain:
         return answer
     reasons = explanation(question, solution, calibration_of(tables), curve_names())
@@ -131,13 +139,19 @@ def configured(
     layout = checked_layout(arch, weights, *parts)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
-    return Configured(candidates, tuple(filter(None, [gpu.note, beyond_one_machine(layout, machine)])))
+    said = [gpu.note, widened_weights(engine, gpu.accelerator, weights), beyond_one_machine(layout, machine)]
+    return Configured(candidates, tuple(filter(None, said)))
 
 
 @lru_cache(maxsize=64)
-def _engine(read: EngineProfile, name: str, version: str | None) -> EngineProfile:
-    """The engine as its version behaves; another overlay is another `read` profile, and is not answered from memory."""
-    return load_engine(name, version)
+def _engine(
+    read: EngineProfile, name: str, version: str | None, max_batch: int | None, max_step_tokens: int | None
+) -> EngineProfile:
+    """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
+
+    Another overlay is another `read` profile, and is not answered from memory.
+    """
+    return load_engine(name, version).started_with(max_batch, max_step_tokens)
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
@@ -153,19 +167,16 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     )
 
 
+@lru_cache(maxsize=256)
 def _parsed(gpus: str) -> tuple[str, int]:
     request = parse_gpus(gpus)
     return request.name, request.number
 
 
 @lru_cache(maxsize=4)
-def _calibration(accelerators: tuple[str, ...], tables: Catalog) -> Calibration:
-    return load_calibration(tuple(tables.accelerators.values()))
-
-
 def calibration_of(tables: Catalog) -> Calibration:
     """Kernel curves of every accelerator of a catalog, loaded once."""
-    return _calibration(tuple(tables.accelerators), tables)
+    return load_calibration(tuple(tables.accelerators.values()))
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
@@ -179,14 +190,23 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
     return formats[reasons.index(None)]
 
 
+def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat) -> str | None:
+    """A warning where a device multiplies 8-bit formats in 16 bits: nobody measured it."""
+    formats = [p for p in precisions_of(weights) if p.arithmetic == FP8.arithmetic]
+    if all(arithmetic_of(engine, gpu, precision) == FP8.arithmetic for precision in formats):
+        return None
+    return (
+        f"{gpu.name} has no fp8 arithmetic: {engine.title} widens fp8 weights to 16 bits in each product; taken from "
+        "kernels of 8-bit integer weights."
+    )
+
+
 def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
     """The asked KV format, or the one that the engine chooses for this checkpoint on this device."""
     if kv_precision is None:
         usual = usual_kv_precision(weights, engine)
         return usual if kv_refusal(engine, gpu, usual) is None else weights.base
-    if kv_precision.lower() not in PRECISIONS:
-        raise UnknownName("KV precision", kv_precision, ("bf16", "fp16", "fp8", "int8"))
-    asked = PRECISIONS[kv_precision.lower()]
+    asked = kv_format(kv_precision)
     reason = kv_refusal(engine, gpu, asked)
     if reason:
         raise Infeasible(reason)
@@ -238,6 +258,40 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
     ]
 
 
+def timed_by_formula(arch: Architecture) -> list[str]:
+    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
+    if not is_timed_by_formula(arch):
+        return []
+    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
+
+
+def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
+    """What an image adds to a prompt, where the model reads images; the figures above are of text."""
+    peaks = candidates.palette.accelerators[int(candidates.accelerator[0])].peak_flop_per_s
+    peak = peaks.get("bf16") or peaks.get("fp16")
+    if arch.vision is None or peak is None:
+        return []
+    tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
+    seconds = float(vision_s(arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    return [
+        f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
+        f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token."
+    ]
+
+
+def smaller_batch(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
+    """What to set where a full queue is served best by fewer sequences at a time than the engine would take."""
+    if question.load.scenario != "full_queue" or math.isfinite(question.load.amount) or solution.serving is None:
+        return []
+    batch = float(solution.serving.batch[0])
+    if batch >= solution.largest_batch:
+        return []
+    return [
+        f"Most requests are served at a batch of {batch:,.0f}, smaller than the {solution.largest_batch:,.0f} that the "
+        "engine takes: cap it there (vLLM: --max-num-seqs)."
+    ]
+
+
 def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     """What a figure leaves out where a replica spans machines."""
     spans = stage_beyond_one_machine(layout, gpus_per_machine)
@@ -248,14 +302,23 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     return None
 
 
-def checked_load(concurrency: float | None, rate: float | None, batch: float | None, full_queue: bool) -> Load:
-    """Exactly one kind of load."""
-    given = {"closed_loop": concurrency, "open_loop": rate, "static_batch": batch}
+def queued_requests(full_queue: bool, requests: float | None) -> float | None:
+    """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
+    if requests is not None and not full_queue:
+        raise UsageError("requests wait in a full queue", found=f"{requests:g} requests", expected="a full queue")
+    return (math.inf if requests is None else requests) if full_queue else None
+
+
+def checked_load(concurrency: float | None, rate: float | None, batch: float | None, queued: float | None) -> Load:
+    """Exactly one kind of load; `queued` requests wait at once, infinitely many in a queue that never empties."""
+    given = {"closed_loop": concurrency, "open_loop": rate, "static_batch": batch, "full_queue": queued}
     stated = [(scenario, amount) for scenario, amount in given.items() if amount is not None]
-    if len(stated) + full_queue != 1:
+    if len(stated) != 1:
         raise UsageError("state one load", expected="exactly one of concurrency, rate, batch and full queue")
-    scenario, amount = stated[0] if stated else ("full_queue", math.inf)
-    if not amount > 0 or (amount > MOST_SEQUENCES and not full_queue):
+    scenario, amount = stated[0]
+    if scenario in WHOLE and math.isfinite(amount) and amount != round(amount):
+        raise UsageError(f"{WHOLE[scenario]} are whole", found=f"{amount:g}", expected="a number such as 2 or 3")
+    if not amount > 0 or (amount > MOST_SEQUENCES and scenario != "full_queue"):
         raise UsageError(f"the load must be from above 0 to {MOST_SEQUENCES:,}", found=amount)
     return Load(scenario, float(amount))
 

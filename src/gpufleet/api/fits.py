@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.estimates import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.precision_labels import weight_format
-from gpufleet.catalog.engine_eras import remembering, with_memory_era
+from gpufleet.architecture.precision_labels import kv_format, weight_format
+from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.precision import BF16, FP8, PRECISIONS, Precision, WeightFormat
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.domain.precision import BF16, FP8, WeightFormat
+from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import weight_refusal
@@ -61,7 +60,7 @@ def fit(
         arch=arch,
         accelerator=gpu.accelerator,
         num_gpus=request.number,
-        engine=remembering(find_engine(engine), checked_version(engine_version)),
+        engine=remembering(find_engine(engine), checked_version(engine, engine_version)),
         weights=weight_format(arch, precision),
         kv=kv_format(kv_precision),
         context_tokens=parse_context(context),
@@ -70,7 +69,12 @@ def fit(
     )
     kv_precisions = list(dict.fromkeys((question.kv, BF16, FP8)))
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
-    notes = [*filter(None, [gpu.note]), *arch.notes, *fit_notes(question), *engine_notes(report)]
+    notes = [
+        *filter(None, [gpu.note, newer_than_known(engine, engine_version)]),
+        *arch.notes,
+        *fit_notes(question),
+        *engine_notes(report),
+    ]
     if engine_version is None:
         notes += older_version_notes(report)
     inputs = fit_inputs(question, precision, kv_precision, batch)
@@ -85,14 +89,6 @@ def parse_context(text: str | float) -> float:
     if not 1 <= tokens <= LONGEST_CONTEXT_TOKENS:
         raise UsageError("not a context", found=text, expected=f"from 1 to {LONGEST_CONTEXT_TOKENS:,} tokens")
     return float(round(tokens))
-
-
-def kv_format(name: str) -> Precision:
-    """The KV-cache format of that name."""
-    known = ("bf16", "fp16", "fp8", "int8")
-    if name.lower() not in known:
-        raise UnknownName("KV precision", name, known, hint=f"Known: {', '.join(known)}.")
-    return PRECISIONS[name.lower()]
 
 
 def formats_to_compare(question: FitQuestion) -> list[WeightFormat]:
@@ -153,13 +149,6 @@ def older_version_notes(report: FitReport) -> list[str]:
 def _holds(question: FitQuestion) -> bool:
     best = best_placement(question)
     return best is not None and best.fits
-
-
-def checked_version(version: str | None) -> str | None:
-    """A version that an engine could have; refuses a text without a number."""
-    if version is not None and not re.search(r"\d", version):
-        raise UsageError("not an engine version", found=version, expected="a version such as 0.11.2")
-    return version
 
 
 def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, batch: int | None) -> list[Input]:

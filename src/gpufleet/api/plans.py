@@ -8,9 +8,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 
-from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths
+from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths, timed_by_formula
+from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -27,7 +27,7 @@ from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.precision import FP8, FP16, PRECISIONS, Precision, WeightFormat
+from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import DataMissing, UnknownName, UsageError
@@ -94,7 +94,8 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
     question, notes = serve_question(request, arch, tables)
     solution = solve_serve(question, calibration_of(tables))
     inputs = understood(request, question)
-    notes += [*beyond_context(arch, request.input_tokens + request.output_tokens), *arch.notes]
+    lengthy = beyond_context(arch, request.input_tokens + request.output_tokens)
+    notes += [*lengthy, *timed_by_formula(arch), *arch.notes]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
     if not plan.deployments:
         return plan
@@ -179,9 +180,7 @@ def kv_formats(
     """The KV format of each engine with each weight format: the asked one, else what the engine chooses for it."""
     if asked is None:
         return [[usual_kv_precision(weights, engine) for weights in formats] for engine in engines]
-    if asked.lower() not in PRECISIONS:
-        raise UnknownName("KV precision", asked, ("bf16", "fp16", "fp8", "int8"))
-    return [[PRECISIONS[asked.lower()]] * len(formats)] * len(engines)
+    return [[kv_format(asked)] * len(formats)] * len(engines)
 
 
 def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:

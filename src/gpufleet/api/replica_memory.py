@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.api.fits import kv_format
-from gpufleet.architecture.precision_labels import weight_format
+from gpufleet.architecture.kv_cache import state_bytes_per_sequence
+from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
@@ -45,7 +45,7 @@ class ReplicaMemory:
     """The budget of the fullest device, or why the engine does not run these formats there.
 
     `kv_bytes_per_block_token` is what a token of a fresh block takes in all layers: engines log their pool in such
-    tokens, windows or not.
+    tokens, windows or not. Where layers keep a state, engines log whole sequences of the longest context instead.
     """
 
     budget: MemoryBudget
@@ -89,7 +89,9 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
         prompt_tokens=q.prompt_tokens,
     )
     refusal = weight_refusal(engine, accelerator, weights) or kv_refusal(engine, accelerator, kv)
-    block = engine.kv_block_tokens
-    per_block = kv_bytes_per_sequence_per_device(q.model, kv.bytes_per_element, block, q.layout.tp, q.layout.pp, block)
+    block = q.context_tokens if state_bytes_per_sequence(q.model) else engine.kv_block_tokens
+    per_block = kv_bytes_per_sequence_per_device(
+        q.model, kv.bytes_per_element, block, q.layout.tp, q.layout.pp, engine.kv_block_tokens
+    )
     budget = memory_budget(q.model, weights, rules, demand)
     return ReplicaMemory(budget, q.context_tokens, engine.grade, refusal, float(per_block) / block)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from gpufleet.domain.architecture import MAX_DIMENSION, MAX_LAYERS
+from gpufleet.domain.dimensions import MAX_DIMENSION, MAX_LAYERS
 from gpufleet.errors import UsageError
 
 

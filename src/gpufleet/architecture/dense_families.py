@@ -5,22 +5,30 @@ Defaults are those of the family's configuration class in Hugging Face transform
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.layers import (
     Biases,
     Layer,
     attention,
+    attention_of,
     decoder,
     gated_mlp,
+    head_dim,
     qwen3_biases,
     qwen_mixers,
     two_norms,
     uniform,
 )
-from gpufleet.architecture.reach import layer_reaches, sliding
-from gpufleet.domain.architecture import Architecture, Attention, DenseMlp
+from gpufleet.architecture.reach import EVERYTHING, Reach, layer_reaches, sliding
+from gpufleet.domain.architecture import Architecture, Attention, DenseMlp, MixtureOfExperts
+from gpufleet.domain.mixers import NoFeedForward, NoMixer
+from gpufleet.errors import UsageError
+
+FFN_TILE = 256
+MOST_FFN_MULT = 64
 
 
 def llama(fields: ConfigFields, family: str) -> Architecture:
@@ -90,7 +98,118 @@ def gemma3_text(fields: ConfigFields, family: str) -> Architecture:
     return decoder(fields, family, layers, tied=True, default_context=131072, default_vocab=262208)
 
 
+def gemma4_text(fields: ConfigFields, family: str) -> Architecture:
+    """Gemma 4: wider heads without a value projection in global layers; experts beside the dense MLP where it has any.
+
+    The dense MLP that stands beside experts is counted as a shared expert.
+    """
+    _refuse_per_layer_inputs(fields)
+    num_layers = fields.layers("num_hidden_layers")
+    reaches = layer_reaches(fields, num_layers, sliding(fields, default=1024), lambda layer: (layer + 1) % 6 != 0)
+    mixers = [_gemma4_attention(fields, reach) for reach in reaches]
+    has_experts = fields.flag("enable_moe_block", default=False)
+    part = _gemma4_experts(fields) if has_experts else gated_mlp(fields)
+    norms = (7 if has_experts else 4) * fields.count("hidden_size")
+    layers = [Layer(mixer, part, norms) for mixer in mixers]
+    return decoder(fields, family, layers, tied=True, default_context=131072, default_vocab=262144)
+
+
+def _refuse_per_layer_inputs(fields: ConfigFields) -> None:
+    for key in ("hidden_size_per_layer_input", "num_kv_shared_layers"):
+        if fields.optional_count(key):
+            raise UsageError(
+                f"{fields.name}: {key} is not planned yet",
+                found=fields.values[key],
+                expected="0, as in the 26B and 31B",
+            )
+
+
+def _gemma4_attention(fields: ConfigFields, reach: Reach) -> Attention:
+    heads, hidden_size = fields.count("num_attention_heads"), fields.count("hidden_size")
+    kv_heads, width = fields.count("num_key_value_heads"), fields.count("head_dim", default=256)
+    biases = Biases(norms_per_head=2)
+    if reach != EVERYTHING:
+        return attention_of(heads, kv_heads, width, hidden_size, biases, reach)
+    kv_heads = fields.optional_count("num_global_key_value_heads") or kv_heads
+    width = fields.optional_count("global_head_dim") or width
+    mixer = attention_of(heads, kv_heads, width, hidden_size, biases, reach)
+    return replace(mixer, keys_are_values=fields.flag("attention_k_eq_v", default=False))
+
+
+def _gemma4_experts(fields: ConfigFields) -> MixtureOfExperts:
+    num_experts = fields.count("num_experts")
+    return MixtureOfExperts(
+        num_experts=num_experts,
+        top_k=fields.count("top_k_experts"),
+        expert_width=fields.count("moe_intermediate_size", "expert_intermediate_size"),
+        gated=True,
+        shared_width=fields.count("intermediate_size"),
+        vector_params=num_experts + fields.count("hidden_size"),
+    )
+
+
 def phi3(fields: ConfigFields, family: str) -> Architecture:
     """Phi 3 and 4: Llama's shape with a window where the config names one."""
     mixer = attention(fields, Biases(), sliding(fields))
     return decoder(fields, family, uniform(fields, mixer, gated_mlp(fields)), tied=False, default_context=4096)
+
+
+def qwen1(fields: ConfigFields, family: str) -> Architecture:
+    """Qwen 1: `intermediate_size` counts gate and up projection together; biases on q, k and v."""
+    heads, hidden_size = fields.count("num_attention_heads"), fields.count("hidden_size")
+    width = fields.count("kv_channels", default=hidden_size // heads)
+    mixer = attention_of(heads, heads, width, hidden_size, Biases(query_key_value=True))
+    mlp = DenseMlp(fields.count("intermediate_size") // 2, gated=True)
+    return decoder(fields, family, uniform(fields, mixer, mlp), tied=False, default_context=8192)
+
+
+def nemotron_nas(fields: ConfigFields, family: str) -> Architecture:
+    """Nemotron-NAS: a search chose heads and width of every layer, and removed some parts with their norms."""
+    num_layers = fields.layers("num_hidden_layers")
+    blocks = fields.items("block_configs", num_layers)
+    if blocks is None:
+        raise UsageError(f"{fields.name}: the config lacks block_configs", expected=f"a list of {num_layers} layers")
+    layers = [_searched_layer(fields, block) for block in blocks]
+    return decoder(fields, family, layers, tied=False, default_context=131072)
+
+
+def _searched_layer(fields: ConfigFields, block: object) -> Layer:
+    parts = block if isinstance(block, Mapping) else {}
+    mixer, feed_forward = _searched_attention(fields, parts), _searched_mlp(fields, parts)
+    num_norms = (not isinstance(mixer, NoMixer)) + (not isinstance(feed_forward, NoFeedForward))
+    return Layer(mixer, feed_forward, num_norms * fields.count("hidden_size"))
+
+
+def _searched_attention(fields: ConfigFields, block: Mapping[str, object]) -> Attention | NoMixer:
+    part = _searched_part(fields, block, "attention")
+    if part.flag("no_op", default=False):
+        return NoMixer()
+    heads, hidden_size = fields.count("num_attention_heads"), fields.count("hidden_size")
+    kv_heads = max(heads // part.count("n_heads_in_group"), 1)
+    window = part.optional_count("window_length")
+    reach = EVERYTHING if window is None else Reach(window)
+    width = head_dim(fields, hidden_size, heads)
+    return attention_of(heads, kv_heads, width, hidden_size, Biases(), reach)
+
+
+def _searched_mlp(fields: ConfigFields, block: Mapping[str, object]) -> DenseMlp | NoFeedForward:
+    part = _searched_part(fields, block, "ffn")
+    if part.flag("no_op", default=False):
+        return NoFeedForward()
+    multiple = part.values.get("ffn_mult")
+    if not isinstance(multiple, (int, float)) or isinstance(multiple, bool) or not 0 < multiple < MOST_FFN_MULT:
+        raise UsageError(f"{fields.name}: ffn_mult is not a size", found=multiple, expected=f"0 to {MOST_FFN_MULT}")
+    width = int(2 * multiple * fields.count("hidden_size") / 3)
+    return DenseMlp(-(-width // FFN_TILE) * FFN_TILE, gated=True)
+
+
+def _searched_part(fields: ConfigFields, block: Mapping[str, object], key: str) -> ConfigFields:
+    part = block.get(key)
+    if not isinstance(part, Mapping) or part.get("replace_with_linear"):
+        found = "replace_with_linear" if isinstance(part, Mapping) else part
+        raise UsageError(
+            f"{fields.name}: a layer's {key} that is not planned yet",
+            found=found,
+            expected="attention and ffn, or no_op",
+        )
+    return ConfigFields(part, fields.name)

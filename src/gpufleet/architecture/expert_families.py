@@ -13,6 +13,7 @@ from gpufleet.architecture.layers import (
     Biases,
     Layer,
     attention,
+    attention_of,
     decoder,
     gated_mlp,
     qwen3_biases,
@@ -20,12 +21,13 @@ from gpufleet.architecture.layers import (
     two_norms,
     uniform,
 )
-from gpufleet.architecture.reach import chunked, layer_reaches, sliding
+from gpufleet.architecture.reach import EVERYTHING, chunked, layer_reaches, sliding
 from gpufleet.domain.architecture import (
     Architecture,
     Attention,
     DenseMlp,
     LatentAttention,
+    Mixer,
     MixtureOfExperts,
     QueryKeyNorm,
 )
@@ -36,6 +38,9 @@ def mixtral(fields: ConfigFields, family: str) -> Architecture:
     experts = gated_experts(fields, "intermediate_size", default_experts=8, default_top_k=2)
     mixer = attention(fields, Biases(), sliding(fields), default_kv_heads=8)
     return decoder(fields, family, uniform(fields, mixer, experts), tied=False, default_context=131072)
+
+
+TOP_K_KEYS = ("num_experts_per_tok", "num_experts_per_token", "experts_per_token", "moe_topk", "top_k_experts")
 
 
 def gated_experts(
@@ -49,7 +54,7 @@ def gated_experts(
     """Gated routed experts; the keys of their number differ between families and versions."""
     return MixtureOfExperts(
         num_experts=fields.count("num_experts", "num_local_experts", "n_routed_experts", default=default_experts),
-        top_k=fields.count("num_experts_per_tok", "experts_per_token", "moe_topk", default=default_top_k),
+        top_k=fields.count(*TOP_K_KEYS, default=default_top_k),
         expert_width=fields.count(width_key),
         gated=True,
         shared_width=shared_width,
@@ -57,7 +62,7 @@ def gated_experts(
     )
 
 
-def _sparse_layers(fields: ConfigFields, mixers: Sequence[Attention], experts: MixtureOfExperts) -> list[Layer]:
+def sparse_layers(fields: ConfigFields, mixers: Sequence[Mixer], experts: MixtureOfExperts) -> list[Layer]:
     """Qwen MoE: experts in every `decoder_sparse_step`-th layer but those of `mlp_only_layers`."""
     dense = fields.layer_numbers("mlp_only_layers") or frozenset()
     step = fields.count("decoder_sparse_step", default=1)
@@ -73,20 +78,77 @@ def qwen2_moe(fields: ConfigFields, family: str) -> Architecture:
     shared = fields.count("shared_expert_intermediate_size", default=5632)
     experts = gated_experts(fields, "moe_intermediate_size", shared_width=shared, vector_params=hidden_size)
     mixers = qwen_mixers(fields, Biases(query_key_value=fields.flag("qkv_bias", default=True)))
-    return decoder(fields, family, _sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
+    return decoder(fields, family, sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
 
 
 def qwen3_moe(fields: ConfigFields, family: str) -> Architecture:
     """Qwen 3 MoE: norms over each head of q and k, no shared expert."""
     experts = gated_experts(fields, "moe_intermediate_size", default_experts=128, default_top_k=8)
     mixers = qwen_mixers(fields, qwen3_biases(fields))
-    return decoder(fields, family, _sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
+    return decoder(fields, family, sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
 
 
 def normed_over_all_heads(plain: Attention) -> Attention:
     """Attention whose queries and keys are normalised over the width of all heads."""
     vectors = (plain.num_heads + plain.num_kv_heads) * plain.head_dim
     return replace(plain, vector_params=plain.vector_params + vectors, query_key_norm=QueryKeyNorm.ALL_HEADS)
+
+
+def olmoe(fields: ConfigFields, family: str) -> Architecture:
+    """OLMoE: norms over the whole width of q and k, no shared expert."""
+    biased = fields.flag("attention_bias", default=False)
+    mixer = normed_over_all_heads(attention(fields, Biases(query_key_value=biased, output=biased)))
+    experts = gated_experts(fields, "intermediate_size", default_experts=64, default_top_k=8)
+    return decoder(fields, family, uniform(fields, mixer, experts), tied=False, default_context=4096)
+
+
+def phimoe(fields: ConfigFields, family: str) -> Architecture:
+    """Phi 3.5 MoE: layer norms with shifts, biases on attention and head."""
+    hidden_size = fields.count("hidden_size")
+    biased = fields.flag("attention_bias", default=False)
+    mixer = attention(fields, Biases(query_key_value=biased, output=biased), sliding(fields), default_kv_heads=8)
+    experts = gated_experts(fields, "intermediate_size", default_experts=16, default_top_k=2)
+    layers = [Layer(mixer, experts, 4 * hidden_size)] * fields.layers("num_hidden_layers")
+    head_bias = fields.flag("lm_head_bias", default=False)
+    plain = decoder(fields, family, layers, tied=False, default_context=131072, head_bias=head_bias)
+    return replace(plain, vector_params=plain.vector_params + hidden_size)
+
+
+def step3(fields: ConfigFields, family: str) -> Architecture:
+    """Step 3.5 and 3.7: norms over each head of q and k, one gate per head, windows in three layers of four."""
+    num_layers = fields.layers("num_hidden_layers")
+    reaches = layer_reaches(fields, num_layers, sliding(fields, default=512), lambda layer: layer % 4 != 0)
+    plain = [attention(fields, Biases(norms_per_head=2), reach) for reach in reaches]
+    mixers = [replace(m, gate_width=m.num_heads) for m in plain]
+    num_dense = fields.optional_count("first_k_dense_replace") or 0
+    shared = fields.optional_count("share_expert_dim", "share_expert_dims") or 0
+    experts = gated_experts(fields, "moe_intermediate_size", shared_width=shared)
+    routed = [layer >= num_dense for layer in range(num_layers)]
+    layers = with_feed_forwards(mixers, routed, experts, gated_mlp(fields), two_norms(fields))
+    return decoder(fields, family, layers, tied=False, default_context=65536)
+
+
+def mimo_v2(fields: ConfigFields, family: str) -> Architecture:
+    """MiMo-V2: values narrower than keys; windows with sinks and more KV heads in five layers of six."""
+    num_layers = fields.layers("num_hidden_layers")
+    slides = [kind == 1 for kind in fields.items("hybrid_layer_pattern", num_layers) or [0] * num_layers]
+    mixers = [_mimo_attention(fields, is_local) for is_local in slides]
+    routed = [kind == 1 for kind in fields.items("moe_layer_freq", num_layers) or [1] * num_layers]
+    dense = None if all(routed) else gated_mlp(fields)
+    layers = with_feed_forwards(mixers, routed, deepseek_experts(fields), dense, two_norms(fields))
+    return decoder(fields, family, layers, tied=False, default_context=262144)
+
+
+def _mimo_attention(fields: ConfigFields, is_local: bool) -> Attention:
+    heads, hidden_size, prefix = fields.count("num_attention_heads"), fields.count("hidden_size"), "swa_" * is_local
+    own_heads = fields.count(f"{prefix}num_attention_heads", default=heads)
+    kv_heads = fields.count(f"{prefix}num_key_value_heads", default=fields.count("num_key_value_heads"))
+    width = fields.count(f"{prefix}head_dim", default=fields.count("head_dim"))
+    sinks = fields.flag(f"add_{'swa' if is_local else 'full'}_attention_sink_bias", default=False)
+    reach = sliding(fields, default=128) if is_local else EVERYTHING
+    biased = fields.flag("attention_bias", default=False)
+    plain = attention_of(own_heads, kv_heads, width, hidden_size, Biases(query_key_value=biased, sinks=sinks), reach)
+    return replace(plain, value_head_dim=fields.count(f"{prefix}v_head_dim", default=width))
 
 
 def minimax_m2(fields: ConfigFields, family: str) -> Architecture:
@@ -155,26 +217,42 @@ def _llama4_feed_forwards(fields: ConfigFields, num_layers: int) -> list[DenseMl
 
 def deepseek(fields: ConfigFields, family: str) -> Architecture:
     """DeepSeek V2 and V3, Kimi K2: latent attention, dense first layers; the multi-token module is left out."""
-    num_layers = fields.layers("num_hidden_layers")
-    mixer = _latent_attention(fields)
+    mixers = [latent_attention(fields)] * fields.layers("num_hidden_layers")
+    return decoder(fields, family, deepseek_layers(fields, mixers), tied=False, default_context=4096)
+
+
+def deepseek_layers(fields: ConfigFields, mixers: Sequence[Mixer]) -> list[Layer]:
+    """Dense first layers, then every `moe_layer_freq`-th one routes to experts."""
     num_dense, every = fields.optional_count("first_k_dense_replace") or 0, fields.count("moe_layer_freq", default=1)
-    routed = [layer >= num_dense and layer % every == 0 for layer in range(num_layers)]
-    experts = _deepseek_experts(fields) if any(routed) else None
+    routed = [layer >= num_dense and layer % every == 0 for layer in range(len(mixers))]
+    experts = deepseek_experts(fields) if any(routed) else None
     dense = None if all(routed) else gated_mlp(fields)
+    return with_feed_forwards(mixers, routed, experts, dense, two_norms(fields))
+
+
+def with_feed_forwards(
+    mixers: Sequence[Mixer],
+    routed: Sequence[bool],
+    experts: MixtureOfExperts | None,
+    dense: DenseMlp | None,
+    norm_params: int,
+) -> list[Layer]:
+    """Each mixer with experts where the layer routes, else with the dense part."""
     layers = []
-    for sparse in routed:
+    for mixer, sparse in zip(mixers, routed, strict=True):
         part = experts if sparse else dense
         assert part is not None
-        layers.append(Layer(mixer, part, two_norms(fields)))
-    return decoder(fields, family, layers, tied=False, default_context=4096)
+        layers.append(Layer(mixer, part, norm_params))
+    return layers
 
 
-def _deepseek_experts(fields: ConfigFields) -> MixtureOfExperts:
-    shared = fields.optional_count("n_shared_experts") or 0
+def deepseek_experts(fields: ConfigFields) -> MixtureOfExperts:
+    """Routed experts, and as many shared ones of the same width as the config says."""
+    shared = fields.optional_count("n_shared_experts", "num_shared_experts") or 0
     return gated_experts(fields, "moe_intermediate_size", shared * fields.count("moe_intermediate_size"))
 
 
-def _latent_attention(fields: ConfigFields) -> LatentAttention:
+def latent_attention(fields: ConfigFields) -> LatentAttention:
     """MLA with norms on both latents."""
     q_lora_rank, kv_lora_rank = fields.optional_count("q_lora_rank"), fields.count("kv_lora_rank")
     rope_dim = fields.count("qk_rope_head_dim", default=64)

@@ -6,8 +6,12 @@ from collections.abc import Callable, Mapping
 
 from gpufleet.architecture import dense_families as dense
 from gpufleet.architecture import expert_families as experts
+from gpufleet.architecture import hybrid_families as hybrid
 from gpufleet.architecture import layer_norm_families as layer_norm
+from gpufleet.architecture import sparse_families as sparse
 from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.architecture.encoder_parse import encoder_family_of
+from gpufleet.architecture.unknown_family import assumed_decoder, not_understood
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, nearest_names, shorten
 
@@ -17,41 +21,67 @@ FAMILIES: Mapping[str, Builder] = {
     "bloom": layer_norm.bloom,
     "deepseek_v2": experts.deepseek,
     "deepseek_v3": experts.deepseek,
+    "deepseek_v32": sparse.deepseek_v32,
+    "deepseek_v4": sparse.deepseek_v4,
     "falcon": layer_norm.falcon,
     "gemma": dense.gemma,
     "gemma2": dense.gemma2,
     "gemma3_text": dense.gemma3_text,
+    "gemma4_text": dense.gemma4_text,
+    "glm_moe_dsa": sparse.deepseek_v32,
     "gpt2": layer_norm.gpt2,
     "gpt_oss": experts.gpt_oss,
     "gptj": layer_norm.gptj,
     "kimi_k2": experts.deepseek,
+    "kimi_linear": hybrid.kimi_linear,
     "llama": dense.llama,
     "llama4_text": experts.llama4_text,
+    "mamba": hybrid.mamba,
+    "mamba2": hybrid.mamba2,
+    "mimo": dense.qwen2,
+    "mimo_v2_flash": experts.mimo_v2,
     "minimax_m2": experts.minimax_m2,
+    "minimax_m3": sparse.minimax_m3,
     "mistral": dense.mistral,
     "mixtral": experts.mixtral,
     "mpt": layer_norm.mpt,
+    "nemotron-nas": dense.nemotron_nas,
+    "nemotron_h": hybrid.nemotron_h,
+    "olmoe": experts.olmoe,
     "opt": layer_norm.opt,
     "phi": layer_norm.phi,
     "phi3": dense.phi3,
+    "phimoe": experts.phimoe,
+    "qwen": dense.qwen1,
     "qwen2": dense.qwen2,
     "qwen2_moe": experts.qwen2_moe,
     "qwen3": dense.qwen3,
+    "qwen3_5_moe_text": hybrid.qwen3_5_moe,
+    "qwen3_5_text": hybrid.qwen3_5,
     "qwen3_moe": experts.qwen3_moe,
+    "qwen3_next": hybrid.qwen3_5_moe,
+    "step3p7": experts.step3,
 }
 
 SAME_SHAPE: Mapping[str, str] = {
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
+    "deepseek_ref": "deepseek_v4",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
+    "step3p5": "step3p7",
 }
 
 TEXT_MODEL_OF: Mapping[str, str] = {
     "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
     "kimi_k25": "kimi_k2",
+    "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
+    "minimax_m3_vl": "minimax_m3",
     "mistral3": "mistral",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen3_vl": "qwen3_vl_text",
     "qwen3_vl_moe": "qwen3_vl_moe_text",
 }
@@ -60,18 +90,27 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
     "BloomForCausalLM": "bloom",
     "DeepseekV2ForCausalLM": "deepseek_v2",
     "DeepseekV3ForCausalLM": "deepseek_v3",
+    "DeepseekV32ForCausalLM": "deepseek_v32",
+    "DeepseekV4ForCausalLM": "deepseek_v4",
     "FalconForCausalLM": "falcon",
     "GPT2LMHeadModel": "gpt2",
     "GPTJForCausalLM": "gptj",
     "Gemma2ForCausalLM": "gemma2",
     "Gemma3ForCausalLM": "gemma3_text",
     "GemmaForCausalLM": "gemma",
+    "GlmMoeDsaForCausalLM": "glm_moe_dsa",
     "GptOssForCausalLM": "gpt_oss",
+    "KimiLinearForCausalLM": "kimi_linear",
     "Llama4ForCausalLM": "llama4_text",
     "LlamaForCausalLM": "llama",
+    "Mamba2ForCausalLM": "mamba2",
+    "MambaForCausalLM": "mamba",
+    "MiniMaxM2ForCausalLM": "minimax_m2",
     "MistralForCausalLM": "mistral",
     "MixtralForCausalLM": "mixtral",
+    "NemotronHForCausalLM": "nemotron_h",
     "OPTForCausalLM": "opt",
+    "OlmoeForCausalLM": "olmoe",
     "Phi3ForCausalLM": "phi3",
     "PhiForCausalLM": "phi",
     "Qwen2ForCausalLM": "qwen2",
@@ -83,16 +122,7 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
 NOT_DECODERS: Mapping[str, str] = {
     "FluxTransformer2DModel": "an image generator",
     "UNet2DConditionModel": "an image generator",
-    "bert": "an encoder",
-    "clip": "a vision and text encoder",
-    "mamba": "a state-space model",
-    "roberta": "an encoder",
     "speecht5": "a text-to-speech model",
-    "t5": "an encoder-decoder",
-    "vit": "a vision encoder",
-    "wav2vec2": "a speech encoder",
-    "whisper": "a speech encoder-decoder",
-    "xlm-roberta": "an encoder",
 }
 
 
@@ -110,24 +140,37 @@ def family_of(config: Mapping[str, object]) -> str:
     return SAME_SHAPE.get(named, named)
 
 
-def builder_of(family: str, name: str) -> Builder:
-    """The function that reads a family, or an error that names the nearest family that can be read."""
+def builder_of(family: str, fields: ConfigFields) -> Builder:
+    """The function that reads a family; the usual shape for an unknown decoder of which every field is understood.
+
+    Anything else is an error that names the nearest family, and the fields that are not understood.
+    """
     builder = FAMILIES.get(family)
-    if builder is None:
-        raise _unreadable(family, name)
-    return builder
+    if builder is not None:
+        return builder
+    strange = [] if family in NOT_DECODERS or not family else not_understood(fields)
+    if family in NOT_DECODERS or not family or strange:
+        raise _unreadable(family, fields.name, strange)
+    return assumed_decoder
 
 
-def _unreadable(family: str, name: str) -> UsageError:
+def _unreadable(family: str, name: str, strange: list[str]) -> UsageError:
     if not family:
         return UsageError(
             f"{name}: no model_type and no architectures", expected="a Hugging Face config.json of a decoder"
         )
     kind = NOT_DECODERS.get(family)
+    if encoder_family_of({"model_type": family}):
+        return UsageError(
+            f"{name} is not a decoder (family {family})",
+            expected="a model that writes token after token",
+            hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is.",
+        )
     nearest = ["gpt2"] if kind else nearest_names(family, FAMILIES) or ["llama"]
     what = f"{kind} (family {family})" if kind else f"of family {shorten(family)}"
     return UsageError(
         f"{name} is {what}, which is not planned yet",
+        found=f"fields that are not understood: {', '.join(strange[:6])}" if strange else None,
         expected=f"a decoder of {', '.join(FAMILIES)}",
         hint=f"Nearest family: {' or '.join(nearest)}.",
     )

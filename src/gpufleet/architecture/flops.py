@@ -5,26 +5,34 @@ Norms, activations and softmax are left out: below 1 % of any model here.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, fields
 from typing import cast
 
-import numpy as np
-
-from gpufleet.architecture.kv_cache import held_tokens
 from gpufleet.architecture.parameters import (
     ParameterParts,
     expert_params,
     head_params,
     parameter_parts,
 )
-from gpufleet.domain.architecture import Architecture, Attention, LatentAttention, MixtureOfExperts
+from gpufleet.architecture.recurrent import recurrence_flop_per_token
+from gpufleet.architecture.sparse_attention import (
+    attended_tokens,
+    index_flop_per_entry,
+    index_of,
+    indexed_entries,
+    indexed_pairs,
+    prompt_pairs,
+)
+from gpufleet.domain.architecture import Architecture, Attention, Mixer, MixtureOfExperts
 from gpufleet.domain.arrays import Floats
+from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoMixer, StateSpace
 
 
 @dataclass(frozen=True)
 class FlopParts:
-    """FLOP by part; `experts` counts the experts that a token is routed to, `scores` attention over the context."""
+    """FLOP by part: `experts` of the experts that a token is routed to, with the projections into their space;
+    `scores` attention over the context, the index that chooses from it, and the recurrence of layers with a state.
+    """
 
     projections: Floats
     scores: Floats
@@ -40,20 +48,54 @@ class FlopParts:
         return sum((getattr(self, part.name) for part in fields(self)), 0.0)
 
 
-def score_flop_per_context_token(mixer: Attention | LatentAttention, absorbed: bool = False) -> int:
-    """FLOP of one query token against one token of context in one layer, scores and weighted values.
+def score_flop_per_context_token(mixer: Mixer, absorbed: bool = False) -> int:
+    """FLOP of one query token against one cached vector in one layer, scores and weighted values.
 
-    MHA, GQA, MQA: 4 * heads * head_dim. MLA: 2 * heads * (nope + rope + v), or, when the up-projections are
-    absorbed into query and output (decode), 2 * heads * (2 kv_lora_rank + rope). Source: arXiv:2405.04434.
+    MHA, GQA, MQA: 2 * heads * (head_dim + value_dim). MLA: 2 * heads * (nope + rope + v), or, when the up-projections
+    are absorbed into query and output (decode), 2 * heads * (2 kv_lora_rank + rope). Source: arXiv:2405.04434.
+    Compressed: 4 * heads * head_dim. Layers without a cache: 0.
 
     >>> score_flop_per_context_token(Attention(num_heads=32, num_kv_heads=8, head_dim=128))
     16384
     """
     if isinstance(mixer, Attention):
+        return 2 * mixer.num_heads * (mixer.head_dim + mixer.value_dim)
+    if isinstance(mixer, CompressedAttention):
         return 4 * mixer.num_heads * mixer.head_dim
+    if isinstance(mixer, (GatedDeltaNet, StateSpace, NoMixer)):
+        return 0
     if absorbed:
         return 2 * mixer.num_heads * (2 * mixer.kv_lora_rank + mixer.qk_rope_head_dim)
     return 2 * mixer.num_heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim + mixer.v_head_dim)
+
+
+def decode_score_flop(mixer: Mixer, context_tokens: Floats) -> Floats:
+    """FLOP of one new token in one layer beside its projections: attention, index and recurrence.
+
+    >>> float(decode_score_flop(Attention(num_heads=32, num_kv_heads=8, head_dim=128), 1000))
+    16384000.0
+    """
+    attention = score_flop_per_context_token(mixer, absorbed=True) * attended_tokens(mixer, context_tokens)
+    return attention + _index_flop(mixer, indexed_entries(mixer, context_tokens)) + _recurrence_flop(mixer)
+
+
+def prompt_score_flop(mixer: Mixer, tokens: Floats) -> Floats:
+    """FLOP of a prompt in one layer beside its projections: causal attention, index and recurrence.
+
+    >>> float(prompt_score_flop(Attention(num_heads=32, num_kv_heads=8, head_dim=128), 1000))
+    8200192000.0
+    """
+    attention = score_flop_per_context_token(mixer) * prompt_pairs(mixer, tokens)
+    return attention + _index_flop(mixer, indexed_pairs(mixer, tokens)) + _recurrence_flop(mixer) * tokens
+
+
+def _index_flop(mixer: Mixer, scored: Floats) -> Floats:
+    index = index_of(mixer)
+    return index_flop_per_entry(index) * scored if index else 0.0
+
+
+def _recurrence_flop(mixer: Mixer) -> float:
+    return float(recurrence_flop_per_token(mixer)) if isinstance(mixer, (GatedDeltaNet, StateSpace)) else 0.0
 
 
 def flop_per_token(arch: Architecture, context_tokens: Floats) -> FlopParts:
@@ -65,15 +107,7 @@ def flop_per_token(arch: Architecture, context_tokens: Floats) -> FlopParts:
     >>> float(flop_per_token(llama_3_8b, 2048).total)
     16083058688.0
     """
-    scores = sum(
-        (
-            block.count
-            * score_flop_per_context_token(block.mixer, absorbed=True)
-            * held_tokens(block.mixer, context_tokens)
-            for block in arch.blocks
-        ),
-        cast(Floats, 0.0),
-    )
+    scores = sum((b.count * decode_score_flop(b.mixer, context_tokens) for b in arch.blocks), cast(Floats, 0.0))
     return _flop_parts(arch, tokens=1.0, scores=scores)
 
 
@@ -88,35 +122,8 @@ def prefill_flop(arch: Architecture, tokens: Floats) -> FlopParts:
     >>> float(prefill_flop(llama_3_8b, 1024).scores)
     275146342400.0
     """
-    scores = sum(
-        (
-            block.count * score_flop_per_context_token(block.mixer) * causal_pairs(block.mixer, tokens)
-            for block in arch.blocks
-        ),
-        cast(Floats, 0.0),
-    )
+    scores = sum((b.count * prompt_score_flop(b.mixer, tokens) for b in arch.blocks), cast(Floats, 0.0))
     return _flop_parts(arch, tokens=tokens, scores=scores)
-
-
-def causal_pairs(mixer: Attention | LatentAttention, tokens: Floats) -> Floats:
-    """Pairs of query and context token that a layer computes over a prompt.
-
-    Full: n (n + 1) / 2. Window w: that up to w, then w for each further token. Chunks of w: that within each chunk.
-
-    >>> float(causal_pairs(Attention(8, 8, 64, window_tokens=4), 6))
-    18.0
-    """
-    window = mixer.window_tokens if isinstance(mixer, Attention) else math.inf
-    if math.isinf(window):
-        return _triangle(tokens)
-    if isinstance(mixer, Attention) and mixer.chunked:
-        return np.floor_divide(tokens, window) * _triangle(window) + _triangle(np.mod(tokens, window))
-    inside = np.minimum(tokens, window)
-    return _triangle(inside) + (tokens - inside) * window
-
-
-def _triangle(side: Floats) -> Floats:
-    return side * (side + 1) / 2
 
 
 def _flop_parts(arch: Architecture, tokens: Floats, scores: Floats) -> FlopParts:
@@ -126,7 +133,7 @@ def _flop_parts(arch: Architecture, tokens: Floats, scores: Floats) -> FlopParts
         scores=scores,
         dense_mlp=2.0 * parts.dense_mlp * tokens,
         shared_experts=2.0 * parts.shared_experts * tokens,
-        experts=2.0 * active_expert_params(arch) * tokens,
+        experts=2.0 * (active_expert_params(arch) + parts.expert_latents) * tokens,
         router=2.0 * parts.router * tokens,
         head=2.0 * head_params(arch),
     )

@@ -13,8 +13,8 @@ from gpufleet.domain.architecture import (
     Attention,
     Block,
     DenseMlp,
-    LatentAttention,
-    MixtureOfExperts,
+    FeedForward,
+    Mixer,
     QueryKeyNorm,
 )
 from gpufleet.errors import UsageError
@@ -24,9 +24,10 @@ from gpufleet.errors import UsageError
 class Layer:
     """One layer; `norm_params` are its layer norms."""
 
-    mixer: Attention | LatentAttention
-    feed_forward: DenseMlp | MixtureOfExperts
+    mixer: Mixer
+    feed_forward: FeedForward
     norm_params: int
+    summed_together: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,7 +43,10 @@ class Biases:
 def blocks_of(layers: Iterable[Layer]) -> tuple[Block, ...]:
     """Equal layers gathered, in order of first appearance."""
     counts = Counter(layers)
-    return tuple(Block(n, layer.mixer, layer.feed_forward, layer.norm_params) for layer, n in counts.items())
+    return tuple(
+        Block(n, layer.mixer, layer.feed_forward, layer.norm_params, layer.summed_together)
+        for layer, n in counts.items()
+    )
 
 
 def head_dim(fields: ConfigFields, hidden_size: int, num_heads: int, default: int | None = None) -> int:
@@ -125,7 +129,7 @@ def two_norms(fields: ConfigFields) -> int:
     return 2 * fields.count("hidden_size")
 
 
-def uniform(fields: ConfigFields, mixer: Attention, feed_forward: DenseMlp | MixtureOfExperts) -> list[Layer]:
+def uniform(fields: ConfigFields, mixer: Mixer, feed_forward: FeedForward) -> list[Layer]:
     """As many equal layers as the config says."""
     return [Layer(mixer, feed_forward, two_norms(fields))] * fields.layers("num_hidden_layers")
 

@@ -7,7 +7,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, fields
 
-from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.architecture.recurrent import Recurrent, SplitParams, recurrent_params
+from gpufleet.architecture.sparse_attention import compressed_attention_params, index_of, index_params
+from gpufleet.domain.architecture import (
+    Architecture,
+    Attention,
+    Block,
+    DenseMlp,
+    FeedForward,
+    LatentAttention,
+    Mixer,
+    MixtureOfExperts,
+)
+from gpufleet.domain.mixers import CompressedAttention, NoFeedForward, NoMixer
 from gpufleet.domain.precision import WeightFormat
 
 
@@ -21,13 +33,15 @@ class FeedForwardParts:
     router: int = 0
     vectors: int = 0
     expert_vectors: int = 0
+    expert_latents: int = 0
 
 
 @dataclass(frozen=True)
 class ParameterParts:
     """Parameters of the whole model; `head` is 0 where it is the embedding, `vectors` are norms, biases and sinks.
 
-    `expert_vectors` are the biases of all routed experts.
+    `attention` holds the matrices of every token mixer; `expert_vectors` are the biases of all routed experts,
+    `expert_latents` the projections into and out of the space that experts work in, `vision` a whole vision tower.
     """
 
     embedding: int
@@ -39,6 +53,8 @@ class ParameterParts:
     router: int
     vectors: int
     expert_vectors: int = 0
+    expert_latents: int = 0
+    vision: int = 0
 
     @property
     def total(self) -> int:
@@ -46,19 +62,44 @@ class ParameterParts:
         return sum(getattr(self, part.name) for part in fields(self))
 
 
-def attention_params(mixer: Attention | LatentAttention, hidden_size: int) -> int:
-    """Parameters of one layer's attention matrices, without its vectors.
+def mixer_params(mixer: Mixer, hidden_size: int) -> int:
+    """Parameters of the matrices of one layer's token mixer, without its vectors.
 
-    MHA, GQA, MQA: hidden * head_dim * (2 heads + 2 kv_heads)   (q, k, v, output)
+    >>> mixer_params(Attention(num_heads=32, num_kv_heads=8, head_dim=128), hidden_size=4096)
+    41943040
+    """
+    index = index_of(mixer)
+    if isinstance(mixer, (Attention, LatentAttention)):
+        core = attention_params(mixer, hidden_size)
+    else:
+        core = split_params(mixer, hidden_size).total
+    return core + (index_params(index, hidden_size) if index else 0)
+
+
+def split_params(mixer: Recurrent | CompressedAttention | NoMixer, hidden_size: int) -> SplitParams:
+    """Matrix parameters of mixers other than attention over single tokens, by how ranks hold them."""
+    if isinstance(mixer, NoMixer):
+        return SplitParams(0)
+    if isinstance(mixer, CompressedAttention):
+        return compressed_attention_params(mixer, hidden_size)
+    return recurrent_params(mixer, hidden_size)
+
+
+def attention_params(mixer: Attention | LatentAttention, hidden_size: int) -> int:
+    """Parameters of one layer's attention matrices, without its vectors and its index.
+
+    MHA, GQA, MQA: hidden (heads + kv_heads) (head_dim + value_dim)   (q, k, v, output), and hidden * gate_width
     MLA: q (through q_lora_rank where there is one), hidden * (kv_lora_rank + rope_dim),
-    kv_lora_rank * heads * (nope_dim + v_dim), heads * v_dim * hidden.
+    kv_lora_rank * heads * (nope_dim + v_dim), heads * v_dim * hidden, and hidden * gate_width.
 
     >>> attention_params(Attention(num_heads=32, num_kv_heads=8, head_dim=128), hidden_size=4096)
     41943040
     """
     if isinstance(mixer, LatentAttention):
         return _latent_attention_params(mixer, hidden_size)
-    return hidden_size * mixer.head_dim * 2 * (mixer.num_heads + mixer.num_kv_heads)
+    values = 0 if mixer.keys_are_values else mixer.num_kv_heads * mixer.value_dim
+    keys = mixer.num_kv_heads * mixer.head_dim
+    return hidden_size * (mixer.num_heads * (mixer.head_dim + mixer.value_dim) + keys + values + mixer.gate_width)
 
 
 def _latent_attention_params(mixer: LatentAttention, hidden_size: int) -> int:
@@ -66,7 +107,8 @@ def _latent_attention_params(mixer: LatentAttention, hidden_size: int) -> int:
     query = hidden_size * query_width if mixer.q_lora_rank is None else mixer.q_lora_rank * (hidden_size + query_width)
     down = hidden_size * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
     up = mixer.kv_lora_rank * mixer.num_heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
-    return query + down + up + mixer.num_heads * mixer.v_head_dim * hidden_size
+    output = mixer.num_heads * mixer.v_head_dim + mixer.gate_width
+    return query + down + up + output * hidden_size
 
 
 def mlp_params(width: int, gated: bool, hidden_size: int) -> int:
@@ -78,12 +120,14 @@ def mlp_params(width: int, gated: bool, hidden_size: int) -> int:
     return (3 if gated else 2) * hidden_size * width
 
 
-def feed_forward_params(feed_forward: DenseMlp | MixtureOfExperts, hidden_size: int) -> FeedForwardParts:
+def feed_forward_params(feed_forward: FeedForward, hidden_size: int) -> FeedForwardParts:
     """Parameters of one layer's feed-forward part.
 
     >>> feed_forward_params(MixtureOfExperts(8, 2, 14336, gated=True), 4096).routed_experts
     1409286144
     """
+    if isinstance(feed_forward, NoFeedForward):
+        return FeedForwardParts(vectors=feed_forward.vector_params)
     if isinstance(feed_forward, DenseMlp):
         dense = mlp_params(feed_forward.width, feed_forward.gated, hidden_size)
         return FeedForwardParts(dense_mlp=dense, vectors=feed_forward.vector_params)
@@ -93,12 +137,18 @@ def feed_forward_params(feed_forward: DenseMlp | MixtureOfExperts, hidden_size: 
         router=feed_forward.num_experts * hidden_size,
         vectors=feed_forward.vector_params,
         expert_vectors=feed_forward.num_experts * feed_forward.expert_vector_params,
+        expert_latents=latent_params(feed_forward, hidden_size),
     )
 
 
 def expert_params(experts: MixtureOfExperts, hidden_size: int) -> int:
-    """Parameters of one routed expert's matrices."""
-    return mlp_params(experts.expert_width, experts.gated, hidden_size)
+    """Parameters of one routed expert's matrices, which may work on a projection of the hidden state."""
+    return mlp_params(experts.expert_width, experts.gated, experts.latent_width or hidden_size)
+
+
+def latent_params(experts: MixtureOfExperts, hidden_size: int) -> int:
+    """Parameters of the projections into and out of the space that experts work in; 0 where it is the hidden state."""
+    return 2 * hidden_size * experts.latent_width if experts.latent_width else 0
 
 
 def embedding_params(arch: Architecture) -> int:
@@ -118,13 +168,14 @@ def block_parts(block: Block, hidden_size: int) -> ParameterParts:
     return ParameterParts(
         embedding=0,
         head=0,
-        attention=block.count * attention_params(block.mixer, hidden_size),
+        attention=block.count * mixer_params(block.mixer, hidden_size),
         dense_mlp=block.count * feed_forward.dense_mlp,
         shared_experts=block.count * feed_forward.shared_experts,
         routed_experts=block.count * feed_forward.routed_experts,
         router=block.count * feed_forward.router,
         vectors=block.count * vectors,
         expert_vectors=block.count * feed_forward.expert_vectors,
+        expert_latents=block.count * feed_forward.expert_latents,
     )
 
 
@@ -139,6 +190,7 @@ def parameter_parts(arch: Architecture) -> ParameterParts:
         routed_experts=0,
         router=0,
         vectors=arch.vector_params,
+        vision=arch.vision.params if arch.vision else 0,
     )
     parts = [outside, *(block_parts(block, arch.hidden_size) for block in arch.blocks)]
     return ParameterParts(**{f.name: sum(getattr(p, f.name) for p in parts) for f in fields(ParameterParts)})
@@ -156,13 +208,23 @@ def num_parameters(arch: Architecture) -> int:
 
 
 def num_active_parameters(arch: Architecture) -> int:
-    """Parameters that serve one token: all but the routed experts, plus top_k of those; embedding and head included."""
-    return num_parameters(arch) - sum(block.count * _idle_params(block, arch.hidden_size) for block in arch.blocks)
+    """Parameters that serve one token of text: all but the routed experts, plus top_k of those.
+
+    Embedding and head included, the vision tower not.
+    """
+    idle = sum(block.count * _idle_params(block, arch.hidden_size) for block in arch.blocks)
+    return num_text_parameters(arch) - idle
+
+
+def num_text_parameters(arch: Architecture) -> int:
+    """All parameters but those of the vision tower."""
+    parts = parameter_parts(arch)
+    return parts.total - parts.vision
 
 
 def _idle_params(block: Block, hidden_size: int) -> int:
     experts = block.feed_forward
-    if isinstance(experts, DenseMlp):
+    if not isinstance(experts, MixtureOfExperts):
         return 0
     idle = experts.num_experts - experts.top_k
     return idle * (expert_params(experts, hidden_size) + experts.expert_vector_params)
@@ -181,11 +243,12 @@ def weights_bytes(arch: Architecture, weight_format: WeightFormat) -> float:
 
 
 def weights_bytes_of(parts: ParameterParts, weight_format: WeightFormat) -> float:
-    """Bytes of counted parameters; vectors, router and embedding stay in the base precision."""
+    """Bytes of counted parameters; vectors, router, embedding and vision stay in the base precision."""
     return (
-        (parts.embedding + parts.vectors + parts.router + parts.expert_vectors) * weight_format.base.bytes_per_element
+        (parts.embedding + parts.vectors + parts.router + parts.expert_vectors + parts.vision)
+        * weight_format.base.bytes_per_element
         + parts.head * weight_format.head.bytes_per_element
         + parts.attention * weight_format.attention.bytes_per_element
-        + (parts.dense_mlp + parts.shared_experts) * weight_format.mlp.bytes_per_element
+        + (parts.dense_mlp + parts.shared_experts + parts.expert_latents) * weight_format.mlp.bytes_per_element
         + parts.routed_experts * weight_format.experts.bytes_per_element
     )

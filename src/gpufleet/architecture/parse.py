@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.families import TEXT_MODEL_OF, builder_of, family_of
+from gpufleet.architecture.vision import vision_tower
 from gpufleet.architecture.weight_format import weight_format_of
-from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.architecture import Architecture, VisionTower
 from gpufleet.errors import UsageError
 
 TEXT_PART_ONLY = "text model only: the vision part is not counted"
@@ -25,13 +26,23 @@ def parse_architecture(config: Mapping[str, object], name: str) -> Architecture:
     if not isinstance(config, Mapping):
         raise UsageError(f"{name}: a config is one JSON object", found=config, expected="{...} with a model_type")
     text, notes = _text_model(config, name)
+    tower = _vision_tower(config, text, name)
     family = family_of(text)
-    build = builder_of(family, name)
+    fields = ConfigFields(text, name)
+    build = builder_of(family, fields)
     try:
-        architecture = build(ConfigFields(text, name), family)
+        architecture = build(fields, family)
     except ValueError as refusal:
         raise UsageError(f"{name}: {refusal}", expected="the shape of a model that exists") from None
-    return replace(architecture, weights=weight_format_of(text, architecture), notes=notes)
+    notes = (*architecture.notes, *(() if tower else notes))
+    return replace(architecture, weights=weight_format_of(text, architecture), notes=notes, vision=tower)
+
+
+def _vision_tower(config: Mapping[str, object], text: Mapping[str, object], name: str) -> VisionTower | None:
+    vision = config.get("vision_config")
+    if text is config or not isinstance(vision, Mapping):
+        return None
+    return vision_tower(family_of(config), vision, text, name)
 
 
 def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, object], tuple[str, ...]]:

@@ -11,6 +11,7 @@ from gpufleet.errors import UnknownName
 
 FAMILIES = {"fp4": ("mxfp4", "nvfp4"), "fp8": ("fp8", "fp8_block"), "16-bit": ("bf16", "fp16")}
 LABELS = {"fp4": "nvfp4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "half": "fp16", "bfloat16": "bf16"}
+KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 OWN = "own"
 
 
@@ -61,11 +62,24 @@ def _converted(arch: Architecture, linear: Precision, experts: Precision) -> Wei
     return converted
 
 
+def kv_format(label: str) -> Precision:
+    """The KV-cache format of that name.
+
+    >>> kv_format("FP8").bytes_per_element
+    1.0
+    """
+    if label.lower() not in KV_FORMATS:
+        raise UnknownName("KV precision", label, KV_FORMATS, hint=f"Known: {', '.join(KV_FORMATS)}.")
+    return PRECISIONS[label.lower()]
+
+
 def kv_precision(weights: WeightFormat, engine: EngineProfile) -> Precision:
     """The KV-cache format that an engine chooses for a checkpoint: its own 16 bits, or the scales that it brings.
 
-    Checkpoints that ModelOpt made (NVFP4 everywhere, fp8 under TensorRT-LLM) carry fp8 KV scales.
+    Checkpoints that ModelOpt made (NVFP4 everywhere, fp8 under TensorRT-LLM) carry fp8 KV scales, and most say so.
     """
+    if weights.kv is not None:
+        return weights.kv
     if weights.mlp.name in engine.kv_of_weights:
         return PRECISIONS[engine.kv_of_weights[weights.mlp.name]]
     return weights.base if weights.base.name in FAMILIES["16-bit"] else BF16

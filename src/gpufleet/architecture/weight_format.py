@@ -5,7 +5,15 @@ from __future__ import annotations
 import fnmatch
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
+from gpufleet.architecture.module_names import (
+    HEAD,
+    PartNames,
+    expert_names,
+    mixer_names,
+    mlp_names,
+)
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.precision import (
     BF16,
@@ -41,16 +49,9 @@ _MODELOPT = {
     "NVFP4_AWQ": NVFP4,
     "W4A16_NVFP4": NVFP4,
     "MXFP4": MXFP4,
+    "MXFP8": Precision(FP8_BLOCK.name, 1.0 + 1 / 32, FP8_BLOCK.arithmetic),  # one 8-bit exponent per 32
 }
-_ATTENTION_MODULES = ("layers.#.self_attn.q_proj", "layers.#.self_attn.q_b_proj")
-_EXPERT_MODULES = ("layers.#.mlp.experts.0.gate_proj", "layers.#.block_sparse_moe.experts.0.w1")
-_DENSE_MLP_MODULES = ("layers.#.mlp.gate_proj",)
-_SHARED_EXPERT_MODULES = (
-    "layers.#.mlp.shared_experts.gate_proj",
-    "layers.#.mlp.shared_expert.gate_proj",
-    "layers.#.feed_forward.shared_expert.gate_proj",
-    "layers.#.block_sparse_moe.shared_experts.gate_proj",
-)
+_MIXED = "MIXED_PRECISION"
 
 
 def weight_format_of(config: Mapping[str, object], architecture: Architecture) -> WeightFormat:
@@ -61,13 +62,22 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     >>> parse_architecture(shape, "tiny").weights.name
     'fp16'
     """
-    base = _base_precision(config, architecture.name)
+    base = base_precision(config, architecture.name)
     quantization = config.get("quantization_config") or config.get("compression_config")
     if quantization is None:
         return WeightFormat.uniform(base)
     if not isinstance(quantization, Mapping):
         raise UsageError(f"{architecture.name}: quantization_config is not an object", found=quantization)
     base = base if base.bytes_per_element < FP32.bytes_per_element else BF16
+    weights = _quantised_format(quantization, base, architecture)
+    if str(config.get("expert_dtype")) == "fp4" and weights.experts.name == FP8_BLOCK.name:
+        weights = replace(weights, name=MXFP4.name, experts=MXFP4)
+    return replace(weights, kv=_kv_precision(quantization))
+
+
+def _quantised_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:
+    if quantization.get("quant_algo") == _MIXED:
+        return _mixed_format(quantization, base, architecture)
     precision = _quantized_precision(quantization, architecture.name)
     if precision is None:
         return WeightFormat.uniform(base)
@@ -76,7 +86,54 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     return _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
 
 
-def _base_precision(config: Mapping[str, object], name: str) -> Precision:
+def _mixed_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:
+    """A format for each module; what the list leaves out is in the format that the rest of the config names, or plain.
+
+    ModelOpt converts checkpoints that are fp8 already, and then lists what it converted (DeepSeek-V4-NVFP4).
+    """
+    listed = _listed_precisions(quantization, architecture.name)
+    method = {key: value for key, value in quantization.items() if key in ("quant_method", "weight_block_size")}
+    rest = _quantized_precision(method, architecture.name) if method.get("quant_method") == "fp8" else base
+
+    def of(part: PartNames) -> Precision:
+        named = (p for pattern, p in listed.items() if any(_matches(module, pattern) for module in part.modules))
+        return next(named, rest or base)
+
+    mixer, mlp, experts = of(mixer_names(architecture)), of(mlp_names(architecture)), of(expert_names(architecture))
+    name = (experts if architecture.is_moe else mlp).name
+    return WeightFormat(name, base, mixer, mlp, experts, next((p for m, p in listed.items() if m == HEAD), base))
+
+
+def _listed_precisions(quantization: Mapping[str, object], name: str) -> dict[str, Precision]:
+    layers = quantization.get("quantized_layers")
+    if not isinstance(layers, Mapping):
+        raise UsageError(f"{name}: mixed precision without quantized_layers", expected="a format for each module")
+    listed: dict[str, Precision] = {}
+    for module, format_ in layers.items():
+        algorithm = format_.get("quant_algo") if isinstance(format_, Mapping) else None
+        pattern = _general(next(iter(_globs(str(module)[:_MAX_PATTERN_LENGTH]))))
+        if pattern not in listed and len(listed) < _MAX_DISTINCT_PATTERNS:
+            listed[pattern] = _algorithm_precision(algorithm, name)
+    return listed
+
+
+def _algorithm_precision(algorithm: object, name: str) -> Precision:
+    precision = _MODELOPT.get(str(algorithm).upper())
+    if precision is None:
+        expected = f"one of {', '.join(_MODELOPT)}"
+        raise UsageError(f"{name}: a quantisation that is not planned yet", found=algorithm, expected=expected)
+    return precision
+
+
+def _kv_precision(quantization: Mapping[str, object]) -> Precision | None:
+    """The cache format that a checkpoint brings scales for."""
+    scheme = quantization.get("kv_cache_scheme")
+    is_fp8 = isinstance(scheme, Mapping) and scheme.get("num_bits") == 8 and scheme.get("type") == "float"
+    return FP8 if is_fp8 or "FP8" in (scheme, quantization.get("kv_cache_quant_algo")) else None
+
+
+def base_precision(config: Mapping[str, object], name: str) -> Precision:
+    """What a checkpoint is stored in by its `torch_dtype`; bf16 where it does not say."""
     dtype = config.get("torch_dtype") or config.get("dtype") or "bfloat16"
     precision = _DTYPES.get(str(dtype).removeprefix("torch."))
     if precision is None:
@@ -150,7 +207,7 @@ def _globs(pattern: str) -> Iterable[str]:
     """A module name, glob or simple regular expression ('re:...') as globs without the wrapper's prefix."""
     if pattern.startswith("re:"):
         pattern = pattern[3:].replace("\\.", ".").replace(".*", "*").strip("^$")
-    pattern = re.sub(r"^(?:model\.|language_model\.|transformer\.)+", "", pattern)
+    pattern = re.sub(r"^(?:model\.|language_model\.|transformer\.|backbone\.)+", "", pattern)
     choice = re.search(r"\(([^()]*)\)", pattern)
     options = choice.group(1).split("|") if choice else [""]
     for option in options:
@@ -164,24 +221,28 @@ def _without_excluded(
     layers_by_pattern: dict[str, set[str]] = {}
     for pattern in patterns:
         number = re.search(r"layers\.(\d+)", pattern)
-        general = re.sub(r"layers\.(\d+|\*)", "layers.#", pattern)
         if len(layers_by_pattern) >= _MAX_DISTINCT_PATTERNS:
             break
-        layers_by_pattern.setdefault(general, set()).add(number.group(1) if number else "all")
-    mlp_modules = _SHARED_EXPERT_MODULES if architecture.is_moe else _DENSE_MLP_MODULES
+        layers_by_pattern.setdefault(_general(pattern), set()).add(number.group(1) if number else "all")
 
-    def kept(modules: tuple[str, ...]) -> Precision:
-        return base if _is_excluded(modules, layers_by_pattern, architecture.num_layers) else precision
+    def kept(part: PartNames) -> Precision:
+        return base if _is_excluded(part, layers_by_pattern) else precision
 
-    return WeightFormat(precision.name, base, kept(_ATTENTION_MODULES), kept(mlp_modules), kept(_EXPERT_MODULES), base)
+    mixer, mlp, experts = mixer_names(architecture), mlp_names(architecture), expert_names(architecture)
+    return WeightFormat(precision.name, base, kept(mixer), kept(mlp), kept(experts), base)
 
 
-def _is_excluded(modules: Iterable[str], layers_by_pattern: Mapping[str, set[str]], num_layers: int) -> bool:
+def _general(pattern: str) -> str:
+    """A pattern for all layers and experts alike."""
+    return re.sub(r"experts\.\d+", "experts.0", re.sub(r"layers\.(\d+|\*)", "layers.#", pattern, count=1))
+
+
+def _is_excluded(part: PartNames, layers_by_pattern: Mapping[str, set[str]]) -> bool:
     layers: set[str] = set()
     for pattern, excluded in layers_by_pattern.items():
-        if any(_matches(module, pattern) for module in modules):
+        if any(_matches(module, pattern) for module in part.modules):
             layers |= excluded
-    return "all" in layers or 2 * len(layers) >= num_layers
+    return "all" in layers or 2 * len(layers) >= max(part.num_layers, 1)
 
 
 def _matches(module: str, pattern: str) -> bool:

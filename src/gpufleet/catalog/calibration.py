@@ -80,11 +80,15 @@ class Loan:
 
 
 class Choice(NamedTuple):
-    """A table that could serve a precision; `is_own` if it was measured on the donor in this very format."""
+    """A table that could serve a precision; `is_own` if it was measured on the donor in this very format.
+
+    `is_widened`: weights alone are in the format, for devices without its arithmetic.
+    """
 
     row: int
     arithmetic: str
     is_own: bool
+    is_widened: bool = False
 
 
 class Pick(NamedTuple):
@@ -96,6 +100,7 @@ class Pick(NamedTuple):
     grade: Grade
     low_ratio: float
     high_ratio: float
+    is_widened: bool = False
 
 
 NO_PICK = Pick(UNSUPPORTED, 1.0, 1.0, Grade.ROOFLINE, 1.0, 1.0)
@@ -218,13 +223,14 @@ def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: 
         grade=column("grade", np.int64),
         low_ratio=column("low_ratio", np.float64),
         high_ratio=column("high_ratio", np.float64),
+        is_widened=column("is_widened", np.bool_),
     )
 
 
 def _pick(
     operator: str, tables: TableFile, accelerator: Accelerator, loan: Loan, precision: Precision, engine: str
 ) -> Pick:
-    for choice in _choices(operator, loan.donor, precision.name, engine):
+    for choice in _choices_and_widened(operator, loan.donor, precision.name, engine):
         peak = _peak(accelerator, choice.arithmetic, precision)
         if peak is not None:
             borrowed_format = loan.grade is Grade.MEASURED and not choice.is_own
@@ -233,8 +239,19 @@ def _pick(
             low, high = _spread(
                 grade, kin, RULES_OF[operator], tables.low_ratio[choice.row], tables.high_ratio[choice.row]
             )
-            return Pick(choice.row, peak, loan.slowdown, grade, low, high)
+            return Pick(choice.row, peak, loan.slowdown, grade, low, high, choice.is_widened)
     return NO_PICK
+
+
+@lru_cache(maxsize=2048)
+def _choices_and_widened(operator: str, donor: str, precision: str, engine: str) -> tuple[Choice, ...]:
+    """The tables of a precision, and those of the weights-only format that devices without its arithmetic take."""
+    twin = transfer_rules()["widened"].get(RULES_OF[operator], {}).get(precision)
+    widened = () if twin is None else _choices(operator, donor, twin, engine)
+    return (
+        *_choices(operator, donor, precision, engine),
+        *(choice._replace(is_own=False, is_widened=True) for choice in widened),
+    )
 
 
 @lru_cache(maxsize=2048)

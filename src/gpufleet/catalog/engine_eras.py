@@ -21,6 +21,9 @@ else:
     import tomli as tomllib
 
 SHIPPED = Path(__file__).parent.parent / "data" / "calibration" / "engines.toml"
+RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"
+BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
+VERSION = re.compile(f"{RELEASE}|{BUILD}")
 
 
 @dataclass(frozen=True)
@@ -74,15 +77,43 @@ def era_of(engine: str, version: str | None = None) -> EngineEra:
     eras = load_eras().get(find_engine(engine).name)
     if not eras:
         raise DataMissing(f"no step constants are known for {engine}", hint=f"Known: {', '.join(load_eras())}.")
-    if version is not None and not re.search(r"\d|nightly|main|dev", version):
-        names = ", ".join(era.name for era in eras)
-        raise UsageError("not an engine version", found=version, expected=f"a version such as 0.11.2; eras: {names}")
-    return next(era for era in eras if (version is None and era.until is None) or (version and era.holds(version)))
+    return next(era for era in eras if era.until is None or (version is not None and era.holds(version)))
+
+
+def checked_version(engine: str, version: str | None) -> str | None:
+    """A version that an engine could have: numbers, with a suffix or without, or the name of a build.
+
+    >>> checked_version("vllm", "0.11.2"), checked_version("trtllm", "1.2.0rc6.post2")
+    ('0.11.2', '1.2.0rc6.post2')
+    """
+    if version is None or VERSION.fullmatch(version.strip()):
+        return version
+    names = "; ".join(era.name for era in load_eras().get(find_engine(engine).name, ()))
+    raise UsageError("not an engine version", found=version, expected=f"a version such as 0.11.2; known: {names}")
+
+
+def newer_than_known(engine: str, version: str | None) -> str | None:
+    """A warning where a version is newer than any that was measured; it is taken to behave like the newest.
+
+    >>> newer_than_known("sglang", "0.5.9.post1") is None
+    True
+    """
+    profile = find_engine(engine)
+    if version is None or profile.newest_version is None or not re.match(r"v?\d", version.strip()):
+        return None
+    newest = version_key(profile.newest_version)
+    if version_key(version)[: len(newest)] <= newest:
+        return None
+    return (
+        f"{profile.title} {version.strip()} is newer than {profile.newest_version}, the newest that is known: taken to "
+        "behave like it"
+    )
 
 
 def load_engine(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with memory rules and the step constants of the version's era."""
-    return with_era(remembering(find_engine(engine), version), era_of(engine, version))
+    checked = checked_version(engine, version)
+    return with_era(remembering(find_engine(engine), checked), era_of(engine, checked))
 
 
 def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
@@ -93,9 +124,14 @@ def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:
     """
     if version is None:
         return profile
-    eras = (era for era in profile.memory_eras if version_key(version) < version_key(era.until))
-    era = min(eras, key=lambda found: version_key(found.until), default=None)
+    era = memory_era_of(profile, version)
     return profile if era is None else with_memory_era(profile, era)
+
+
+def memory_era_of(profile: EngineProfile, version: str) -> MemoryEra | None:
+    """The memory era that a version belongs to; None where its rules are today's."""
+    eras = (era for era in profile.memory_eras if version_key(version) < version_key(era.until))
+    return min(eras, key=lambda found: version_key(found.until), default=None)
 
 
 def with_memory_era(profile: EngineProfile, era: MemoryEra) -> EngineProfile:

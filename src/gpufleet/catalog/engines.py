@@ -40,12 +40,18 @@ def _engines_in(overlay: str | None) -> Mapping[str, EngineProfile]:
 
 def find_engine(name: str) -> EngineProfile:
     """The engine of this name or alias, in any case: 'trtllm' is TensorRT-LLM."""
-    engines = load_engines()
-    names = {alias.casefold(): key for key, engine in engines.items() for alias in (key, *engine.aliases)}
+    names = _names_in(os.environ.get(OVERLAY_VARIABLE))
     try:
-        return engines[names[name.strip().casefold()]]
+        return names[name.strip().casefold()]
     except KeyError:
-        raise UnknownName("engine", name, names, hint=f"Known: {', '.join(sorted(engines))}.") from None
+        known = ", ".join(sorted(load_engines()))
+        raise UnknownName("engine", name, names, hint=f"Known: {known}.") from None
+
+
+@lru_cache(maxsize=4)
+def _names_in(overlay: str | None) -> Mapping[str, EngineProfile]:
+    """Names and aliases as they are compared."""
+    return {alias.casefold(): e for name, e in _engines_in(overlay).items() for alias in (name, *e.aliases)}
 
 
 def _read(file: Path) -> EngineProfile:
@@ -84,6 +90,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         cards=tuple(_card(row) for row in table.get("cards", ())),
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
         repository=table.get("repository"),
+        newest_version=table.get("newest_version"),
     )
 
 

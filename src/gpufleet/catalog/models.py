@@ -9,8 +9,10 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
+from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import TEXT_PART_ONLY, parse_architecture
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName
 
 if sys.version_info >= (3, 11):
@@ -71,6 +73,27 @@ def shipped_architecture(name: str) -> Architecture:
     read_as = [] if folded_name(name) == folded_name(model.id) else [f"{name} read as {model.id}, which has its shape"]
     text_only = [TEXT_PART_ONLY] if model.is_text_part else []
     return replace(architecture, notes=(*architecture.notes, *text_only, *read_as))
+
+
+@lru_cache(maxsize=256)
+def shipped_encoder(name: str) -> EncoderModel:
+    """A shipped model that is not a decoder, by name or alias.
+
+    >>> shipped_encoder("google-bert/bert-large-uncased").num_layers
+    24
+    """
+    model = resolve_model_name(name)
+    encoder = parse_encoder(load_model_config(model.id), model.id)
+    read_as = [] if folded_name(name) == folded_name(model.id) else [f"{name} read as {model.id}, which has its shape"]
+    return replace(encoder, notes=(*encoder.notes, *read_as))
+
+
+def is_shipped_encoder(name: str) -> bool:
+    """Whether a name is that of a shipped model that is not a decoder."""
+    try:
+        return encoder_family_of(load_model_config(name)) is not None
+    except UnknownName:
+        return False
 
 
 def folded_name(name: str) -> str:

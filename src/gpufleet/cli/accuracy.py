@@ -17,7 +17,7 @@ FilesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE.csv",
-        help="param_counts, inference_memory, inference_throughput or serving_points files, told by their header.",
+        help="param_counts, inference_memory, inference_throughput, serving_points, other_models: told by the header.",
     ),
 ]
 ModelsOption = Annotated[

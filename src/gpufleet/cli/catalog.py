@@ -65,6 +65,10 @@ FamilyOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--family", metavar="NAME", help="Only this family, such as llama or qwen3_moe."),
 ]
+ShowModelOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--show", metavar="MODEL", help="Explain one model: a name, a config.json or its folder."),
+]
 LimitOption = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--limit", metavar="N", min=1, help="At most N rows."),
@@ -179,12 +183,19 @@ def prices(
 def models(
     search: SearchOption = None,
     family: FamilyOption = None,
+    show: ShowModelOption = None,
     sort: SortOption = None,
     limit: LimitOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> None:
-    """Shipped model architectures: exact parameters, context, checkpoint precision and other names."""
-    from gpufleet.cli.catalog_answers import model_answer
+    """Shipped model architectures: exact parameters, context, checkpoint precision and other names.
 
+    --show explains one of them, or a config.json of your own: parts, parameters, FLOP, bytes, KV cache and state.
+    """
+    from gpufleet.cli.catalog_answers import explained_answer, model_answer
+
+    if show is not None:
+        emit(*explained_answer(show), output, out_file)
+        return
     emit(*model_answer(search=search, family=family, sort=sort, limit=limit), output, out_file)

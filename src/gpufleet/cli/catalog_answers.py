@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.model_explained import explain_model
 from gpufleet.catalog.model_listing import list_models
+from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
@@ -24,7 +26,9 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.inputs.model_config import read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
+from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
 from gpufleet.results.catalog import (
     GpuListing,
@@ -36,6 +40,7 @@ from gpufleet.results.catalog import (
     PriceListing,
     PriceRow,
 )
+from gpufleet.results.model_explained import ModelExplained
 from gpufleet.units import GIB, parse_bytes
 
 ROWS_ON_A_PAGE = 40
@@ -171,6 +176,12 @@ def model_answer(
     rows = [row for row in everything.rows if is_wanted_model(row, search, family)]
     listing = arranged(everything.model_copy(update={"rows": rows}), sort, MODEL_ORDERS, limit)
     return listing, model_page(listing)
+
+
+def explained_answer(model: str) -> tuple[ModelExplained, Page]:
+    """One model explained: a shipped name, a config.json or the folder around it."""
+    explained = explain_model(read_model(model, shipped_architecture))
+    return explained, explained_page(explained)
 
 
 def is_wanted_model(row: ModelRow, search: str | None, family: str | None) -> bool:

@@ -8,7 +8,17 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, format_of, page_width, refuse_targets, write_whole
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, answer_tokens, verb
+from gpufleet.cli.options import (
+    EngineOption,
+    ExplainOption,
+    ModelArgument,
+    OutFileOption,
+    OutputFormat,
+    OutputOption,
+    VersionOption,
+    answer_tokens,
+    verb,
+)
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
 
@@ -18,7 +28,6 @@ if TYPE_CHECKING:
 
 app = verb()
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
 GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as H100:8.")]
 InOption = Annotated[str, typer.Option("--in", metavar="TOKENS", help="Tokens of a prompt: 1000, 8k.")]
 OutOption = Annotated[str, typer.Option("--out", metavar="TOKENS", help="Tokens of an answer.")]
@@ -35,6 +44,10 @@ BatchOption = Annotated[
     typer.Option("--batch", metavar="N", help="Load: one batch of N, prefilled together."),
 ]
 FullQueueOption = Annotated[bool, typer.Option("--full-queue", help="Load: the queue never empties.")]
+RequestsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--requests", metavar="N", help="With --full-queue: N wait at once; the last ones leave slots empty."),
+]
 TpOption = Annotated[
     Optional[int],  # noqa: UP045
     typer.Option("--tp", metavar="N", help="Tensor parallel; all GPUs unless another is said."),
@@ -54,11 +67,6 @@ PrecisionOption = Annotated[
 KvOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8."),
-]
-EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
-VersionOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
 ]
 InstanceOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -83,6 +91,7 @@ def estimate(
     rate: RateOption = None,
     batch: BatchOption = None,
     full_queue: FullQueueOption = False,
+    requests: RequestsOption = None,
     tp: TpOption = None,
     pp: PpOption = 1,
     ep: EpOption = None,
@@ -114,6 +123,7 @@ def estimate(
         rate=None if rate is None else parse_rate(rate),
         batch=None if batch is None else parse_count(batch),
         full_queue=full_queue,
+        requests=None if requests is None else parse_count(requests),
         tp=tp, pp=pp, ep=ep, attention_dp=attention_dp,
         precision=precision, kv_precision=kv_precision,
         engine=engine, engine_version=engine_version,
@@ -152,9 +162,9 @@ def write_picture(result: ServingEstimate, picture: str | None) -> None:
 
 
 def page_of(result: ServingEstimate, chosen: OutputFormat, explain: bool, roofline: bool) -> Page:
-    """What is shown: the figures alone in CSV."""
+    """What is shown: in CSV the figures alone, or the operations where they are asked for."""
     from gpufleet.report.estimate import estimate_page, estimate_rows_page
 
     if chosen is OutputFormat.CSV:
-        return estimate_rows_page(result)
+        return estimate_rows_page(result, explain=explain)
     return estimate_page(result, explain=explain, roofline=roofline, width=page_width())

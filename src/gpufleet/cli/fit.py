@@ -7,19 +7,21 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputOption, verb
+from gpufleet.cli.options import (
+    EngineOption,
+    ExplainOption,
+    ModelArgument,
+    OutFileOption,
+    OutputOption,
+    VersionOption,
+    verb,
+)
 from gpufleet.errors import Infeasible
 
 app = verb()
 
-ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
 GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.")]
 ContextOption = Annotated[str, typer.Option("--context", metavar="TOKENS", help="Prompt and answer: 8k, 32768.")]
-EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
-VersionOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
-]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--precision", metavar="NAME", help="Weights: bf16, fp8, int4, ...; by default the checkpoint's own."),

@@ -25,6 +25,12 @@ class OutputFormat(str, Enum):
     MD = "md"
 
 
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
+VersionOption = Annotated[
+    str | None,
+    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
+]
 OutputOption = Annotated[
     OutputFormat | None,
     typer.Option("--output", "-o", help="How to write the answer; by default as the suffix of --out-file, else table."),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,17 +17,21 @@ if TYPE_CHECKING:
 
 CATALOG_VARIABLE = "GPUFLEET_CATALOG"
 WITHOUT_PREFERENCES = ("gpufleet doctor",)
+NOT_MEANT = {"gpufleet encode": ("engine",)}
 Defaults = dict[str, str | list[str]]
 
 
 def defaults_of(command: str) -> AbstractContextManager[Defaults]:
     """Preferences under a command; the doctor reads them itself, so that it can tell what is wrong with them."""
-    return nullcontext({}) if command in WITHOUT_PREFERENCES else preferred()
+    return nullcontext({}) if command in WITHOUT_PREFERENCES else preferred(NOT_MEANT.get(command, ()))
 
 
 @contextmanager
-def preferred() -> Iterator[Defaults]:
-    """Values for options that are not typed, by the names of parameters; the catalog's folder goes the usual way."""
+def preferred(not_meant: Sequence[str] = ()) -> Iterator[Defaults]:
+    """Values for options that are not typed, by the names of parameters; the catalog's folder goes the usual way.
+
+    `not_meant` are keys that say something else for this command: encoders do not run on serving engines.
+    """
     from gpufleet.inputs.preferences import preferences
 
     found = preferences(os.environ, Path())
@@ -36,7 +40,7 @@ def preferred() -> Iterator[Defaults]:
     try:
         if catalog is not None:
             os.environ[CATALOG_VARIABLE] = catalog.text
-        yield {key: as_typed(preference) for key, preference in found.items() if key != "catalog"}
+        yield {key: as_typed(p) for key, p in found.items() if key not in ("catalog", *not_meant)}
     except GpufleetError as error:
         raise with_origin(error, found) from error
     finally:

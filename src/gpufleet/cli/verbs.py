@@ -18,6 +18,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
+    Verb("encode", "gpufleet.cli.encode", "The same of encoders: text, images, speech (BERT, T5, ViT, Whisper)"),
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each beside our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
@@ -35,5 +36,6 @@ SUCH_AS: dict[str, str] = {
     "plan serve": "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
     "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
+    "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
     "accuracy": "gpufleet accuracy measurements/param_counts.csv",
 }

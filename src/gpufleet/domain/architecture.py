@@ -5,18 +5,18 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import TypeAlias
 
+from gpufleet.domain.dimensions import MAX_LAYERS, require_positive
+from gpufleet.domain.mixers import (
+    CompressedAttention,
+    GatedDeltaNet,
+    NoFeedForward,
+    NoMixer,
+    StateSpace,
+    TokenIndex,
+)
 from gpufleet.domain.precision import BF16, WeightFormat
-
-MAX_DIMENSION = 2**24
-MAX_LAYERS = 4096
-
-
-def require_positive(owner: str, **dimensions: int) -> None:
-    """Refuse a dimension that is not a whole number between 1 and 2**24."""
-    for name, value in dimensions.items():
-        if not isinstance(value, int) or isinstance(value, bool) or not 1 <= value <= MAX_DIMENSION:
-            raise ValueError(f"{owner}: {name} must be a whole number from 1 to {MAX_DIMENSION}, found {value!r}")
 
 
 class QueryKeyNorm(Enum):
@@ -36,6 +36,9 @@ class Attention:
 
     `chunked`: the context is cut into chunks of `window_tokens` that do not see each other (Llama 4).
     `vector_params` counts biases, q/k norms and sinks: everything that is not one of the four projections.
+    `value_head_dim` where values are narrower than keys (MiMo-V2); `gate_width` outputs of a gate on the attention
+    (Qwen3.5: one per element, Step-3: one per head); `keys_are_values`: one projection serves both (Gemma 4).
+    `kept_tokens` bounds what a query reads of its reach, as `index` chose it, or the index of a layer below.
     """
 
     num_heads: int
@@ -45,6 +48,11 @@ class Attention:
     vector_params: int = 0
     chunked: bool = False
     query_key_norm: QueryKeyNorm = QueryKeyNorm.NONE
+    value_head_dim: int | None = None
+    gate_width: int = 0
+    keys_are_values: bool = False
+    kept_tokens: float = math.inf
+    index: TokenIndex | None = None
 
     def __post_init__(self) -> None:
         require_positive("attention", num_heads=self.num_heads, num_kv_heads=self.num_kv_heads, head_dim=self.head_dim)
@@ -53,10 +61,18 @@ class Attention:
         if not self.window_tokens > 0:
             raise ValueError(f"attention: window_tokens must be positive, found {self.window_tokens!r}")
 
+    @property
+    def value_dim(self) -> int:
+        """Elements of one head's value."""
+        return self.value_head_dim or self.head_dim
+
 
 @dataclass(frozen=True)
 class LatentAttention:
-    """Multi-head latent attention (DeepSeek MLA): the cache holds one compressed vector per token and layer."""
+    """Multi-head latent attention (DeepSeek MLA): the cache holds one compressed vector per token and layer.
+
+    `kept_tokens` and `index` as of `Attention` (DeepSeek-V3.2, GLM-5); `gate_width` outputs of a gate on it (Kimi K3).
+    """
 
     num_heads: int
     q_lora_rank: int | None
@@ -65,6 +81,9 @@ class LatentAttention:
     qk_rope_head_dim: int
     v_head_dim: int
     vector_params: int = 0
+    kept_tokens: float = math.inf
+    index: TokenIndex | None = None
+    gate_width: int = 0
 
     def __post_init__(self) -> None:
         require_positive(
@@ -95,6 +114,7 @@ class MixtureOfExperts:
     """Routed experts of which `top_k` serve a token, and shared ones that serve every token.
 
     `expert_vector_params` are the biases of one routed expert; `vector_params` router bias and shared-expert gate.
+    `latent_width` where experts work on a projection of the hidden state (Nemotron-3 Super, Kimi K3).
     """
 
     num_experts: int
@@ -104,6 +124,7 @@ class MixtureOfExperts:
     shared_width: int = 0
     expert_vector_params: int = 0
     vector_params: int = 0
+    latent_width: int | None = None
 
     def __post_init__(self) -> None:
         require_positive("experts", num_experts=self.num_experts, top_k=self.top_k, expert_width=self.expert_width)
@@ -111,17 +132,53 @@ class MixtureOfExperts:
             raise ValueError(f"experts: top_k {self.top_k} exceeds {self.num_experts} experts")
 
 
+Mixer: TypeAlias = Attention | LatentAttention | CompressedAttention | GatedDeltaNet | StateSpace | NoMixer
+FeedForward: TypeAlias = DenseMlp | MixtureOfExperts | NoFeedForward
+
+
 @dataclass(frozen=True)
 class Block:
-    """`count` identical layers; `vector_params` are the layer norms of one of them."""
+    """`count` identical layers; `vector_params` are the layer norms of one of them.
+
+    `summed_together`: attention and MLP read the same input and are added before ranks reduce them, once a layer.
+    """
 
     count: int
-    mixer: Attention | LatentAttention
-    feed_forward: DenseMlp | MixtureOfExperts
+    mixer: Mixer
+    feed_forward: FeedForward
     vector_params: int = 0
+    summed_together: bool = False
 
     def __post_init__(self) -> None:
         require_positive("block", count=self.count)
+
+
+@dataclass(frozen=True)
+class VisionTower:
+    """The encoder that turns patches of an image into tokens of the language model.
+
+    `params` counts everything of it, projector included; its matrices that every patch passes are
+    `params_per_patch`, those that every image token passes `params_per_token`. `patches_per_token` are merged.
+    """
+
+    num_layers: int
+    hidden_size: int
+    patch_size: int
+    patches_per_token: int
+    params: int
+    params_per_patch: int
+    params_per_token: int
+
+    def __post_init__(self) -> None:
+        require_positive(
+            "vision tower",
+            num_layers=self.num_layers,
+            hidden_size=self.hidden_size,
+            patch_size=self.patch_size,
+            patches_per_token=self.patches_per_token,
+        )
+        if self.params < 1:
+            raise ValueError(f"vision tower: params must be positive, found {self.params!r}")
 
 
 @dataclass(frozen=True)
@@ -130,8 +187,9 @@ class Architecture:
 
     `embedding_params` holds what comes with the token embedding (learned positions, embedding norm);
     `vector_params` the final norm and a head bias. `embedding_width` is the width of one token's embedding where it
-    differs from the hidden size (OPT-350M). `notes` say what was left out or assumed. The order of blocks is not kept:
-    layers are interchangeable for counting.
+    differs from the hidden size (OPT-350M). `residual_streams` copies of the hidden state run beside each other
+    (hyper-connections of DeepSeek-V4). `is_assumed` marks a family that is only read by its usual fields. `notes` say
+    what was left out or assumed. The order of blocks is not kept: layers are interchangeable for counting.
     """
 
     name: str
@@ -146,6 +204,9 @@ class Architecture:
     weights: WeightFormat = field(default_factory=lambda: WeightFormat.uniform(BF16))
     embedding_width: int | None = None
     notes: tuple[str, ...] = ()
+    vision: VisionTower | None = None
+    residual_streams: int = 1
+    is_assumed: bool = False
 
     def __post_init__(self) -> None:
         require_positive(

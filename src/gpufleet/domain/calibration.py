@@ -90,15 +90,20 @@ class Curves:
 
 
 @dataclass(frozen=True, eq=False)
-class GemmCurves(Curves):
-    """Dense matrix products; `bytes_per_element` of the weights."""
+class ProductCurves(Curves):
+    """Matrix products; `bytes_per_element` of the weights."""
 
     activation_bytes_per_element: FloatArray
 
 
 @dataclass(frozen=True, eq=False)
-class ExpertCurves(Curves):
-    """Grouped matrix products of routed experts; `bytes_per_element` of the expert weights."""
+class GemmCurves(ProductCurves):
+    """Dense matrix products."""
+
+
+@dataclass(frozen=True, eq=False)
+class ExpertCurves(ProductCurves):
+    """Grouped matrix products of routed experts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +148,8 @@ class CollectiveCurves:
 class OperatorTables:
     """Which table every accelerator uses for one operator: arrays [engine, accelerator, precision].
 
-    Engine 0 is the fastest kernel of all; the others follow `ENGINES_WITH_KERNELS`.
+    Engine 0 is the fastest kernel of all; the others follow `ENGINES_WITH_KERNELS`. `is_widened`: the device lacks the
+    arithmetic of the precision and multiplies its weights with activations of 16 bits.
     """
 
     grids: Grids
@@ -153,6 +159,7 @@ class OperatorTables:
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
+    is_widened: BoolArray
 
     def __post_init__(self) -> None:
         shapes = {a.shape for a in (self.table, self.peak_flop_per_s, self.log_slowdown, self.grade, self.low_ratio)}
@@ -191,15 +198,13 @@ class Calibration:
 
     def gemm(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0) -> GemmCurves:
         """Curves of dense products with weights in `precisions[index]`; `engine` as `engine_index` gives it."""
-        fields = self._gather(self.gemm_tables, accelerator, precisions, index, engine)
-        activation = np.array([ACTIVATION_BYTES.get(name, 2.0) for name in precisions])[index]
-        return GemmCurves(**fields, activation_bytes_per_element=activation)
+        return GemmCurves(**self._gather_products(self.gemm_tables, accelerator, precisions, index, engine))
 
     def experts(
         self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
     ) -> ExpertCurves:
         """Curves of routed experts with weights in `precisions[index]`; `engine` as `engine_index` gives it."""
-        return ExpertCurves(**self._gather(self.expert_tables, accelerator, precisions, index, engine))
+        return ExpertCurves(**self._gather_products(self.expert_tables, accelerator, precisions, index, engine))
 
     def attention(
         self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
@@ -235,6 +240,14 @@ class Calibration:
             high_ratio=tables.high_ratio[place],
         )
 
+    def _gather_products(
+        self, tables: OperatorTables, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints
+    ) -> dict[str, Any]:
+        fields = self._gather(tables, accelerator, precisions, index, engine)
+        activation = np.array([ACTIVATION_BYTES.get(name, WIDE_BYTES) for name in precisions])[index]
+        is_widened = tables.is_widened[engine, accelerator, _columns_of(precisions)[index]]
+        return {**fields, "activation_bytes_per_element": np.where(is_widened, WIDE_BYTES, activation)}
+
     def _gather(
         self,
         tables: OperatorTables,
@@ -243,7 +256,7 @@ class Calibration:
         index: IntArray,
         engine: Ints = 0,
     ) -> dict[str, Any]:
-        place = engine, accelerator, np.array([precision_index(name) for name in precisions])[index]
+        place = engine, accelerator, _columns_of(precisions)[index]
         bytes_per_element = np.array([PRECISIONS[name].bytes_per_element for name in precisions])[index]
         return {
             "grids": tables.grids,
@@ -268,13 +281,19 @@ def engine_index(names: Sequence[str]) -> IntArray:
     return np.array([measured.index(name) if name in measured else 0 for name in names], dtype=np.int64)
 
 
+WIDE_BYTES = 2.0
 ACTIVATION_BYTES: Mapping[str, float] = {
     "fp32": 4.0,
+    "tf32": 4.0,
     "fp8": 1.0,
     "fp8_block": PRECISIONS["fp8_block"].bytes_per_element,
     "int8": 1.0,
     "nvfp4": PRECISIONS["nvfp4"].bytes_per_element,
 }
+
+
+def _columns_of(precisions: Sequence[str]) -> IntArray:
+    return np.array([precision_index(name) for name in precisions])
 
 
 def precision_index(name: str) -> int:

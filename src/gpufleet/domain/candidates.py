@@ -76,6 +76,13 @@ class Candidates:
             self._engine_constants[name] = constants[self.engine]
         return self._engine_constants[name]
 
+    def engine_figure(self, name: str, otherwise: float) -> FloatArray:
+        """A figure of each candidate's engine that only some engines or versions have."""
+        if name not in self._engine_constants:
+            figures = np.array([engine.figure(name, otherwise) for engine in self.palette.engines])
+            self._engine_constants[name] = figures[self.engine]
+        return self._engine_constants[name]
+
     @cached_property
     def _engine_constants(self) -> dict[str, FloatArray]:
         return {}

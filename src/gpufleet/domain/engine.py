@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from gpufleet.provenance import Sourced
 
@@ -46,7 +46,8 @@ class MemoryEra:
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
-    `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format.
+    `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format, `newest_version` the
+    newest that anything was measured of; None where engines are known by year.
     """
 
     name: str
@@ -70,7 +71,26 @@ class EngineProfile:
     cards: tuple[CardLimits, ...] = ()
     memory_eras: tuple[MemoryEra, ...] = ()
     repository: str | None = None
+    newest_version: str | None = None
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""
         return self.constants[name].value
+
+    def started_with(self, max_batch: int | None, max_step_tokens: int | None) -> EngineProfile:
+        """The engine started or built for stated sequences and tokens of a step, whatever the card; None: its default.
+
+        It sets memory aside for them: activations of a step, logits and sampling of every sequence.
+        """
+        stated = {"small_card_max_batch": max_batch, "small_card_prefill_budget_tokens": max_step_tokens}
+        own = {n: replace(self.constants[n], value=float(v)) for n, v in stated.items() if v and n in self.constants}
+        return replace(
+            self,
+            max_batch=max_batch or self.max_batch,
+            prefill_budget_tokens=max_step_tokens or self.prefill_budget_tokens,
+            constants={**self.constants, **own},
+        )
+
+    def figure(self, name: str, otherwise: float) -> float:
+        """A figure that only some engines or versions have."""
+        return self.constants[name].value if name in self.constants else otherwise

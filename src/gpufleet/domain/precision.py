@@ -22,6 +22,7 @@ class Precision:
 
 
 FP32 = Precision("fp32", 4.0, "fp32")
+TF32 = Precision("tf32", 4.0, "tf32")
 BF16 = Precision("bf16", 2.0, "bf16")
 FP16 = Precision("fp16", 2.0, "fp16")
 FP8 = Precision("fp8", 1.0, "fp8")
@@ -34,7 +35,7 @@ MXFP4 = Precision("mxfp4", 0.5 + 1 / 32, "bf16")  # one 8-bit exponent per 32
 NVFP4 = Precision("nvfp4", 0.5 + 1 / 16, "fp4")  # one fp8 scale per 16
 
 PRECISIONS: dict[str, Precision] = {
-    p.name: p for p in (FP32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4)
+    p.name: p for p in (FP32, TF32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4)
 }
 
 
@@ -42,7 +43,8 @@ PRECISIONS: dict[str, Precision] = {
 class WeightFormat:
     """Which precision each part of a checkpoint is stored in.
 
-    Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone.
+    Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
+    the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
     """
 
     name: str
@@ -51,11 +53,12 @@ class WeightFormat:
     mlp: Precision
     experts: Precision
     head: Precision
+    kv: Precision | None = None
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
         """Every linear layer in one precision, embedding and output head in `base` (what quantisers do)."""
-        kept = precision if precision.name in ("fp32", "bf16", "fp16") else base
+        kept = precision if precision.name in ("fp32", "tf32", "bf16", "fp16") else base
         return cls(precision.name, kept, precision, precision, precision, kept)
 
     @classmethod

@@ -8,8 +8,10 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.units import MB
@@ -33,6 +35,27 @@ def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Arc
         raise
 
 
+def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> EncoderModel:
+    """The encoder of a config.json, of a folder that holds one, or what `shipped` knows under that name."""
+    refuse_url(str(model))
+    if isinstance(model, Path) or _is_path(model):
+        return parse_encoder(*_named_config(Path(model)))
+    try:
+        return shipped(model)
+    except UnknownName:
+        if _is_on_disk(model):
+            return parse_encoder(*_named_config(Path(model)))
+        raise
+
+
+def is_encoder(model: str, shipped: Callable[[str], bool]) -> bool:
+    """Whether a model is not a decoder: told by its config, or by `shipped` for a name."""
+    refuse_url(model)
+    if _is_path(model):
+        return encoder_family_of(_named_config(Path(model))[0]) is not None
+    return shipped(model)
+
+
 def refuse_url(model: str) -> None:
     """Nothing is fetched: an answer must not depend on what a server says today."""
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", model):
@@ -42,6 +65,11 @@ def refuse_url(model: str) -> None:
 
 def read_model_config(path: Path) -> Architecture:
     """The architecture that a config.json or the folder around it describes, `hf_quant_config.json` included."""
+    return parse_architecture(*_named_config(path))
+
+
+def _named_config(path: Path) -> tuple[Mapping[str, object], str]:
+    """The config of a file or folder with its quantisation, and the model's name."""
     file = _config_file(path)
     if file.name == CONFIG_NAME and file.parent.is_dir() and not os.path.lexists(file):
         raise UsageError(
@@ -50,9 +78,9 @@ def read_model_config(path: Path) -> Architecture:
     config = _read_object(file, "a model config")
     name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
     beside = file.with_name(QUANTIZATION_NAME)
-    if file.name == CONFIG_NAME and "quantization_config" not in config and beside.is_file():
-        config = {**config, "quantization_config": _modelopt_quantization(beside)}
-    return parse_architecture(config, name or str(path))
+    if file.name == CONFIG_NAME and beside.is_file():
+        config = {**config, "quantization_config": _with_cache_format(config.get("quantization_config"), beside)}
+    return config, name or str(path)
 
 
 def _config_file(path: Path) -> Path:
@@ -77,6 +105,14 @@ def _is_on_disk(model: str) -> bool:
         return bool(model.strip()) and os.path.lexists(model)
     except ValueError:
         return False
+
+
+def _with_cache_format(own: object, beside: Path) -> object:
+    """The config's own word on quantisation with the cache format of the file beside it, or that file's own."""
+    modelopt = _modelopt_quantization(beside)
+    if not isinstance(own, dict):
+        return modelopt if own is None else own
+    return {"kv_cache_quant_algo": modelopt.get("kv_cache_quant_algo"), **own}
 
 
 def _modelopt_quantization(path: Path) -> Mapping[str, object]:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 from gpufleet.domain.architecture import Architecture, Attention, DenseMlp, LatentAttention, MixtureOfExperts
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import Precision, WeightFormat
 
 VOCABULARY_PADDING = 64
@@ -83,7 +84,7 @@ def stages_have_layers(arch: Architecture, layout: Layout, weights: WeightFormat
 
 def attention_dp_pays(arch: Architecture, layout: Layout, weights: WeightFormat) -> str | None:
     """Engines offer attention-DP to models whose experts or latent cache TP would leave copied."""
-    latent = any(isinstance(block.mixer, LatentAttention) for block in arch.blocks)
+    latent = any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)
     if layout.attention_dp > 1 and not (arch.is_moe or latent):
         return "attention data parallelism is for MoE and MLA models; run replicas instead"
     return None

@@ -8,6 +8,7 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture, Block, DenseMlp, MixtureOfExperts
 from gpufleet.domain.arrays import Floats, Ints
+from gpufleet.domain.mixers import NoFeedForward
 from gpufleet.memory.band import Band
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import shard
@@ -35,6 +36,8 @@ def mlp_elements_per_token(block: Block, hidden_size: int, tp: Ints, moe_tp: Int
     shared experts added.
     """
     part = block.feed_forward
+    if isinstance(part, NoFeedForward):
+        return 0.0
     if isinstance(part, DenseMlp):
         return (1 + part.gated) * shard(part.width, tp)
     routed = (1 + part.gated) * shard(part.expert_width, moe_tp) + hidden_size

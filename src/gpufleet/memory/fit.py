@@ -111,11 +111,12 @@ class MemoryBudget:
     @property
     def max_sequences(self) -> Band:
         """Sequences of this context that the replica holds at once: whole ones per group, all groups."""
-        return self.kv_pool_bytes.map(
-            lambda pool: (
-                np.floor(np.maximum(pool, 0.0) / self.kv_bytes_per_sequence * (1 + ROUNDING)) * self.attention_dp
-            )
-        )
+        return self.kv_pool_bytes.map(self.sequences_in)
+
+    def sequences_in(self, pool_bytes: Floats) -> Floats:
+        """Sequences that pools of this size hold."""
+        whole = np.floor(np.maximum(pool_bytes, 0.0) / self.kv_bytes_per_sequence * (1 + ROUNDING))
+        return cast(Floats, whole * self.attention_dp)
 
     def pool_tokens(self, kv_bytes_per_token: Floats) -> Band:
         """Tokens that the pool of one attention-DP group holds."""
@@ -123,33 +124,45 @@ class MemoryBudget:
 
 
 @dataclass(frozen=True)
-class HeldWeights:
-    """Weights of the fullest device: counted from the checkpoint, and as they lie in the engine."""
+class HeldBytes:
+    """What the fullest device holds beside KV, whatever is asked: weights as counted and as they lie there, overhead.
 
-    counted_bytes: Floats
+    `activations` are those of the engine's largest step; None where prompts or contexts decide how large that is.
+    """
+
+    weights_bytes: Floats
     loaded_bytes: Band
+    overhead_bytes: Band
+    activations: Band | None
 
 
 def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> MemoryBudget:
     """Bytes of the fullest device of a replica, part by part, with the KV pool that its engine would open."""
-    return budget_around(arch, held_weights(arch, weights, engine, demand), engine, demand)
+    return budget_around(arch, held_bytes(arch, weights, engine, demand), engine, demand)
 
 
-def held_weights(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> HeldWeights:
-    """What the layout of a demand alone decides."""
+def held_bytes(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> HeldBytes:
+    """What the layout and the batch of a demand decide, whatever its contexts are."""
     d = demand
-    counted_bytes = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
-    return HeldWeights(counted_bytes, loaded_weights_bytes(arch, weights, engine, d, counted_bytes))
+    counted = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
+    loaded = loaded_weights_bytes(arch, weights, engine, d, counted)
+    activations = None if engine.steps_depend_on_lengths else activations_of(arch, engine, d)
+    return HeldBytes(counted, loaded, overhead_bytes(engine, d.num_devices), activations)
 
 
-def budget_around(arch: Architecture, held: HeldWeights, engine: EngineMemory, demand: Demand) -> MemoryBudget:
-    """The budget of a replica whose weights were counted."""
-    d, loaded = demand, held.loaded_bytes
+def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> Band:
+    """Peak of the largest step that a demand leads to."""
+    d = demand
     prompt_tokens = d.context_tokens if d.prompt_tokens is None else d.prompt_tokens
-    activations = activation_bytes_per_device(
+    return activation_bytes_per_device(
         engine, arch, d.batch_per_group, prompt_tokens, d.tp, d.ep, d.attention_dp, d.context_tokens
     )
-    overhead = overhead_bytes(engine, d.num_devices)
+
+
+def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, demand: Demand) -> MemoryBudget:
+    """The budget of a replica of which what it holds is known: for a demand of the same layout and batch."""
+    d, loaded, overhead = demand, held.loaded_bytes, held.overhead_bytes
+    activations = activations_of(arch, engine, d) if held.activations is None else held.activations
     per_sequence = kv_bytes_per_sequence_per_device(
         arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
     )
@@ -160,7 +173,7 @@ def budget_around(arch: Architecture, held: HeldWeights, engine: EngineMemory, d
     return MemoryBudget(
         device_bytes=engine.device_bytes,
         memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
-        weights_bytes=held.counted_bytes,
+        weights_bytes=held.weights_bytes,
         loaded_bytes=loaded,
         activation_bytes=activations,
         overhead_bytes=overhead,

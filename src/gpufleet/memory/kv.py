@@ -6,9 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from gpufleet.architecture.kv_cache import held_tokens
-from gpufleet.domain.architecture import Architecture, Attention, LatentAttention
+from gpufleet.architecture.kv_cache import held_tokens, index_bytes_per_layer, kv_elements_per_token
+from gpufleet.architecture.recurrent import CONVOLUTION_BYTES_PER_ELEMENT, Recurrent
+from gpufleet.architecture.sparse_attention import index_of
+from gpufleet.domain.architecture import Architecture, Attention, Mixer
 from gpufleet.domain.arrays import Floats, Ints
+from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
 from gpufleet.memory.weights import shard, stage_share
 
 
@@ -21,17 +24,41 @@ def round_to_blocks(tokens: Floats, block_tokens: Floats) -> Floats:
     return cast(Floats, np.ceil(np.asarray(tokens, dtype=np.float64) / block_tokens)[()] * block_tokens)
 
 
-def cached_elements_per_token(mixer: Attention | LatentAttention, tp: Ints) -> Floats:
-    """Elements that one layer caches per token on one rank.
+def cached_elements_per_token(mixer: Mixer, tp: Ints) -> Floats:
+    """Elements that one layer caches per token, or per compressed entry, on one rank.
 
-    2 ceil(kv_heads / tp) d for attention (heads are copied once TP exceeds them); r_kv + d_rope for MLA, on every rank.
+    ceil(kv_heads / tp) (d + d_v) for attention (heads are copied once TP exceeds them); r_kv + d_rope for MLA and
+    d for compressed attention, on every rank.
 
+    >>> from gpufleet.domain.architecture import LatentAttention
     >>> cached_elements_per_token(LatentAttention(128, 1536, 512, 128, 64, 128), 8)
     576.0
     """
-    if isinstance(mixer, LatentAttention):
-        return cast(Floats, mixer.kv_lora_rank + mixer.qk_rope_head_dim + 0.0 * tp)
-    return 2 * shard(mixer.num_kv_heads, tp) * mixer.head_dim
+    if isinstance(mixer, Attention):
+        return shard(mixer.num_kv_heads, tp) * (mixer.head_dim + mixer.value_dim)
+    return cast(Floats, kv_elements_per_token(mixer) + 0.0 * tp)
+
+
+def state_bytes_per_device(mixer: Recurrent, tp: Ints) -> Floats:
+    """Recurrent state and convolution taps that one sequence holds in one layer on one rank: heads are dealt out.
+
+    >>> float(state_bytes_per_device(GatedDeltaNet(16, 32, 128, 128, 4), 8)) / 2**20
+    0.255859375
+    """
+    taps = CONVOLUTION_BYTES_PER_ELEMENT * (mixer.conv_width - 1)
+    state = shard(mixer.state_elements, tp) * mixer.state_bytes_per_element
+    return state + taps * shard(mixer.convolved_width, tp)
+
+
+def layer_bytes_per_device(
+    mixer: Mixer, kv_bytes_per_element: Floats, context_tokens: Floats, tp: Ints, block_tokens: Floats
+) -> Floats:
+    """What one sequence holds in one layer on one rank: whole blocks of cache, the index in its own format, state."""
+    if isinstance(mixer, (GatedDeltaNet, StateSpace)):
+        return state_bytes_per_device(mixer, tp)
+    held = round_to_blocks(held_tokens(mixer, context_tokens), block_tokens)
+    cache = cached_elements_per_token(mixer, tp) * kv_bytes_per_element * held
+    return cache + index_bytes_per_layer(mixer, context_tokens) if index_of(mixer) else cache
 
 
 def kv_bytes_per_sequence_per_device(
@@ -44,7 +71,8 @@ def kv_bytes_per_sequence_per_device(
 ) -> Floats:
     """KV bytes that one sequence of `context_tokens` holds on the fullest device of its replica.
 
-    sum over the layers of a stage of elements_per_token x min(context, window), in whole blocks, x bytes   [bytes]
+    sum over the layers of a stage of elements_per_token x min(context, window), in whole blocks, x bytes, with the
+    index of sparse attention and the state of recurrent layers   [bytes]
     Source: PagedAttention (arXiv:2309.06180); latent cache DeepSeek-V2 (arXiv:2405.04434).
 
     >>> from gpufleet.domain.architecture import Block, DenseMlp
@@ -54,9 +82,7 @@ def kv_bytes_per_sequence_per_device(
     20.0
     """
     per_layer = [
-        cached_elements_per_token(block.mixer, tp)
-        * kv_bytes_per_element
-        * round_to_blocks(held_tokens(block.mixer, context_tokens), block_tokens)
+        layer_bytes_per_device(block.mixer, kv_bytes_per_element, context_tokens, tp, block_tokens)
         for block in arch.blocks
     ]
     return stage_share(arch, per_layer, pp)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -108,6 +109,12 @@ class EngineMemory:
             f.name: _gathered([getattr(cell, f.name) for cell in cells], row) for f in fields(cls)
         }
         return cls(**columns)
+
+    @cached_property
+    def steps_depend_on_lengths(self) -> bool:
+        """Whether the largest step of any candidate depends on prompts or contexts, and not on the engine alone."""
+        rules = (self.whole_prompt, self.logits_of_prompt, self.whole_context)
+        return any(bool(np.any(np.asarray(rule) > 0)) for rule in rules)
 
     def with_fraction(self, memory_fraction: Floats) -> EngineMemory:
         """The same engine started with a stated memory fraction, which it then keeps to.

@@ -8,9 +8,12 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
+from gpufleet.architecture.parameters import latent_params, split_params
+from gpufleet.architecture.sparse_attention import index_of, index_params
 from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
 from gpufleet.domain.arrays import Floats, IntArray, Ints
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.mixers import NoFeedForward
 from gpufleet.domain.precision import MXFP4, WeightFormat
 from gpufleet.memory.band import Band
 from gpufleet.provenance import Grade, Term
@@ -62,14 +65,16 @@ def shard(size: int, parts: Ints) -> Floats:
 def attention_matrix_params(mixer: Attention, hidden_size: int, tp: Ints) -> Floats:
     """Projection weights of one attention layer on one rank.
 
-    2 h d ceil(heads / tp) + 2 h d ceil(kv_heads / tp): Q and O, then K and V, whose heads are copied once
-    TP exceeds them.   [weights]
+    h (d + d_v) ceil(heads / tp) + h (d + d_v) ceil(kv_heads / tp): Q and O, then K and V, whose heads are copied once
+    TP exceeds them; a gate on the output is cut like Q.   [weights]
 
     >>> attention_matrix_params(Attention(64, 8, 128), 8192, 16)
     10485760.0
     """
-    per_head = 2 * hidden_size * mixer.head_dim
-    return per_head * shard(mixer.num_heads, tp) + per_head * shard(mixer.num_kv_heads, tp)
+    per_head = hidden_size * (mixer.head_dim + mixer.value_dim)
+    per_kv_head = hidden_size * mixer.head_dim if mixer.keys_are_values else per_head
+    gate = hidden_size * shard(mixer.gate_width, tp)
+    return per_head * shard(mixer.num_heads, tp) + per_kv_head * shard(mixer.num_kv_heads, tp) + gate
 
 
 def latent_attention_matrix_params(mixer: LatentAttention, hidden_size: int, tp: Ints) -> Floats:
@@ -89,7 +94,7 @@ def latent_attention_matrix_params(mixer: LatentAttention, hidden_size: int, tp:
         + mixer.kv_lora_rank * (mixer.qk_nope_head_dim + mixer.v_head_dim)
         + mixer.v_head_dim * hidden_size
     )
-    return copied + per_head * shard(mixer.num_heads, tp)
+    return copied + per_head * shard(mixer.num_heads, tp) + hidden_size * shard(mixer.gate_width, tp)
 
 
 def mlp_matrix_params(width: int, gated: bool, hidden_size: int, parts: Ints) -> Floats:
@@ -107,7 +112,8 @@ def expert_matrix_params(moe: MixtureOfExperts, hidden_size: int, ep: Ints, moe_
     >>> expert_matrix_params(MixtureOfExperts(256, 8, 2048, True), 7168, 8, 1)
     1409286144.0
     """
-    return shard(moe.num_experts, ep) * mlp_matrix_params(moe.expert_width, moe.gated, hidden_size, moe_tp)
+    width = moe.latent_width or hidden_size
+    return shard(moe.num_experts, ep) * mlp_matrix_params(moe.expert_width, moe.gated, width, moe_tp)
 
 
 @dataclass(frozen=True)
@@ -135,10 +141,10 @@ def layer_bytes(
     experts: Floats = 0.0
     if isinstance(block.feed_forward, DenseMlp):
         mlp = mlp_matrix_params(block.feed_forward.width, block.feed_forward.gated, hidden_size, tp)
-    else:
+    elif not isinstance(block.feed_forward, NoFeedForward):
         moe = block.feed_forward
         vectors += hidden_size * moe.num_experts
-        mlp = mlp_matrix_params(moe.shared_width, moe.gated, hidden_size, tp)
+        mlp = mlp_matrix_params(moe.shared_width, moe.gated, hidden_size, tp) + latent_params(moe, hidden_size)
         experts = sizes.experts * expert_matrix_params(moe, hidden_size, ep, tp * attention_dp // ep)
         experts = experts + sizes.base * shard(moe.num_experts, ep) * moe.expert_vector_params
     attention = sizes.attention * _mixer_params(block, hidden_size, tp)
@@ -146,9 +152,16 @@ def layer_bytes(
 
 
 def _mixer_params(block: Block, hidden_size: int, tp: Ints) -> Floats:
-    if isinstance(block.mixer, Attention):
-        return attention_matrix_params(block.mixer, hidden_size, tp)
-    return latent_attention_matrix_params(block.mixer, hidden_size, tp)
+    """Weights of one layer's token mixer on one rank; its index is copied on every rank."""
+    mixer = block.mixer
+    index = index_of(mixer)
+    copied = index_params(index, hidden_size) if index else 0
+    if isinstance(mixer, Attention):
+        return copied + attention_matrix_params(mixer, hidden_size, tp)
+    if isinstance(mixer, LatentAttention):
+        return copied + latent_attention_matrix_params(mixer, hidden_size, tp)
+    split = split_params(mixer, hidden_size)
+    return copied + split.copied + shard(split.sharded, tp)
 
 
 def stage_share(arch: Architecture, per_layer: Sequence[Floats], pp: Ints) -> Floats:
@@ -171,8 +184,14 @@ def vocabulary_matrix_params(arch: Architecture, tp: Ints) -> Floats:
 
 
 def embedding_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
-    """The token embedding cut over the vocabulary, with learned positions and its norm copied.   [bytes]"""
-    return _sizes(weights).base * (vocabulary_matrix_params(arch, tp) + arch.embedding_params)
+    """The token embedding cut over the vocabulary, with learned positions and its norm copied.   [bytes]
+
+    A vision tower lies beside it, cut over the ranks.
+    """
+    params = vocabulary_matrix_params(arch, tp) + arch.embedding_params
+    if arch.vision:
+        params = params + shard(arch.vision.params, tp)
+    return _sizes(weights).base * params
 
 
 def head_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
@@ -304,4 +323,7 @@ def active_expert_share(block: Block, tokens: float) -> float:
     0.03125
     """
     part = block.feed_forward
-    return 1.0 if isinstance(part, DenseMlp) else 1.0 - (1.0 - part.top_k / part.num_experts) ** tokens
+    if not isinstance(part, MixtureOfExperts):
+        return 1.0
+    idle_share: float = (1.0 - part.top_k / part.num_experts) ** tokens
+    return 1.0 - idle_share

@@ -23,11 +23,14 @@ from gpufleet.performance.serving import (
     Serving,
     closed_loop,
     cycle_s,
+    decode_load,
     full_queue,
     idle_ttft_s,
     lone_ttft_s,
+    mixed_load,
     phases,
     prompt_service_s,
+    prompts_load,
     static_batch,
     tpot_s,
     ttft_percentile_s,
@@ -37,10 +40,13 @@ from gpufleet.units import GIB
 
 BATCH_SHARES = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 47)])[:, None]  # of the largest, where roots are sought
 
+QUEUE_SHARES = np.geomspace(1 / 256, 1.0, 32)[:-1, None]  # of the largest, 20 % apart, where the best is sought
+WORTH_A_SMALLER_BATCH_RATIO = 1.001
+
 
 @dataclass(frozen=True)
 class Load:
-    """closed_loop (clients), open_loop (requests per second), static_batch (sequences) or full_queue."""
+    """closed_loop (clients), open_loop (requests per second), static_batch (sequences), full_queue (requests)."""
 
     scenario: str
     amount: float
@@ -89,7 +95,7 @@ class EstimateSolution:
     def decode_terms(self, lengths: Lengths) -> dict[str, FloatArray]:
         """Kernel seconds of a decode step by operator."""
         batch = np.ones(1) if self.serving is None else self.serving.batch
-        return self.model.terms(StepLoad(batch, lengths.mean_decode_context_tokens))
+        return self.model.terms(decode_load(batch, lengths))
 
 
 @lru_cache(maxsize=256)
@@ -125,38 +131,48 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
     """The steady state of the load, and the share of the most that the replica sustains."""
     q, amount = question, np.array([question.load.amount])
     if q.load.scenario == "closed_loop":
-        model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), lone_load(np.ones(1), q.lengths)])
+        model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), prompts_load(np.ones(1), q.lengths)])
         return closed_loop(model, amount, q.lengths, largest, q.client), None
     if q.load.scenario == "static_batch":
-        model.foresee([busy_loads(amount, q.lengths)[0], lone_load(amount, q.lengths)])
+        model.foresee([decode_load(amount, q.lengths), prompts_load(amount, q.lengths)])
         return static_batch(model, amount, q.lengths), None
     grid = largest * BATCH_SHARES
     model.foresee(
-        [*busy_loads(largest, q.lengths), lone_load(np.ones(1), q.lengths)]
+        [*busy_loads(largest, q.lengths), *busy_loads(fewer_than(largest), q.lengths)]
+        + [prompts_load(np.ones(1), q.lengths)]
         + ([] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths))
     )
-    full = full_queue(model, largest, q.lengths)
+    if np.isfinite(amount) and q.load.scenario == "full_queue":
+        return full_queue(model, largest, q.lengths, amount), 1.0
+    full = best_queue(model, largest, q.lengths)
     if q.load.scenario == "full_queue":
         return full, 1.0
-    return open_loop(model, amount, q.lengths, full)
+    return open_loop(model, amount, q.lengths, full, grid)
+
+
+def fewer_than(largest: FloatArray) -> FloatArray:
+    """Smaller batches of whole sequences, as a column."""
+    return np.maximum(np.floor(largest * QUEUE_SHARES), 1.0)
+
+
+def best_queue(model: StepModel, largest: FloatArray, lengths: Lengths) -> Serving:
+    """A queue that never empties, at the batch that serves most requests; a smaller one only where it serves more."""
+    full, fewer = (full_queue(model, batch, lengths) for batch in (largest, fewer_than(largest)))
+    best = int(np.argmax(fewer.requests_per_s[:, 0]))
+    if fewer.requests_per_s[best, 0] <= WORTH_A_SMALLER_BATCH_RATIO * full.requests_per_s[0]:
+        return full
+    return full_queue(model, fewer.batch[best], lengths)
 
 
 def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
     """The loads that `phases` asks for at these batches; one that is missed here is computed when it is asked for."""
-    context, prompts = lengths.mean_decode_context_tokens, np.maximum(batch / lengths.output_tokens, 1.0)
-    return [
-        StepLoad(batch, context),
-        StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens),
-    ]
+    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
 
 
-def lone_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
-    """The load that `lone_ttft_s` asks for."""
-    return StepLoad(np.zeros(1), 1.0, prompts, lengths.input_tokens)
-
-
-def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving) -> tuple[Serving, float]:
-    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)); see `solved_batch`."""
+def open_loop(
+    model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving, batches: FloatArray
+) -> tuple[Serving, float]:
+    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), between two of `batches`."""
     load_ratio = float(rate[0] / full.requests_per_s[0])
     if load_ratio > HIGHEST_LOAD_RATIO:
         raise Infeasible(
@@ -164,25 +180,26 @@ def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Se
             found=f"{rate[0]:.3g} requests/s",
             expected=f"at most {HIGHEST_LOAD_RATIO * full.requests_per_s[0]:.3g} requests/s per replica",
         )
-    low, high = bracket(model, rate, lengths, full.batch * BATCH_SHARES)[:2]
+    low, high = bracket(model, rate, lengths, batches, full.batch)[:2]
     closer = low + (high - low) * np.linspace(0.0, 1.0, len(BATCH_SHARES))[:, None]
     model.foresee(busy_loads(closer, lengths))
-    low, high, share = bracket(model, rate, lengths, closer)
+    low, high, share = bracket(model, rate, lengths, closer, full.batch)
     batch = low + share * (high - low)
     model.foresee(busy_loads(batch, lengths))
     return _open_loop_at(model, batch, rate, lengths), load_ratio
 
 
 def bracket(
-    model: StepModel, rate: FloatArray, lengths: Lengths, batches: FloatArray
+    model: StepModel, rate: FloatArray, lengths: Lengths, batches: FloatArray, best: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The neighbours in a rising column of batches between which B = rate x cycle(B), and the root's share of the way.
 
-    The last neighbours that stand on different sides; the lowest or the highest two where all stand on one.
+    The last neighbours up to the `best` batch that stand on different sides; beyond it the rate falls again.
     """
     at = phases(model, batches, lengths)
     missing = rate * cycle_s(prompt_service_s(model, at), tpot_s(model, at, batches, lengths), lengths) - batches
-    above = int(np.clip(np.count_nonzero(missing[:, 0] > 0), 1, len(batches) - 1))
+    is_short = (missing[:, 0] > 0) & (batches[:, 0] <= best)
+    above = int(np.clip(np.count_nonzero(is_short), 1, len(batches) - 1))
     (low,), (high,) = missing[above - 1], missing[above]
     share = np.clip(low / (low - high), 0.0, 1.0) if low > high else 1.0
     return batches[above - 1], batches[above], np.array([share])

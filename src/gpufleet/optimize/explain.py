@@ -10,11 +10,14 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
+    decode_load,
+    eager_share,
     engine_step_s,
     held_back_steps,
     idle_ttft_s,
     lone_ttft_s,
     phases,
+    prompts_load,
 )
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.units import MICROSECOND, MILLISECOND
@@ -45,9 +48,9 @@ def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     TPOT = k kernels + o_step + o_kernel N + o_sequence B + prompts per step x what one adds   [s]
     """
     q, model, serving = question, solution.model, served(solution)
-    load = StepLoad(serving.batch, q.lengths.mean_decode_context_tokens)
+    load = decode_load(serving.batch, q.lengths)
     kernels = model.seconds(load)
-    step_s = float(engine_step_s(model, kernels, serving.batch)[0])
+    step_s = float(engine_step_s(model, kernels, serving.batch, eager_share(model, q.lengths))[0])
     total_s = float(serving.tpot_s[0])
     parts = [
         TimePart("kernels", float(kernels[0]), "the operations above"),
@@ -79,8 +82,14 @@ def _engine_parts(model: StepModel, kernels_s: float, step_s: float, batch: Floa
         ),
         TimePart("sequences", sequence * sequences, f"{sequences:,.3g} sequences x {sequence / MICROSECOND:.3g} µs"),
     ]
-    rest_s = step_s - kernels_s - sum(part.seconds for part in parts)
-    return [*parts, TimePart("no less than half of the kernels", rest_s, "the least that a step takes")]
+    graphed_s = float(engine_step_s(model, np.array([kernels_s]), batch)[0])
+    least_s = graphed_s - kernels_s - sum(part.seconds for part in parts)
+    eager_us = float(c.engine_constant("eager_kernel_s")[0]) / MICROSECOND
+    return [
+        *parts,
+        TimePart("no less than half of the kernels", least_s, "the least that a step takes"),
+        TimePart("beyond CUDA graphs", step_s - graphed_s, f"{launched:,.0f} kernels launched in {eager_us:.3g} µs"),
+    ]
 
 
 def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatArray, seconds: float) -> list[TimePart]:
@@ -105,7 +114,7 @@ def ttft_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
     """
     q, model, serving = question, solution.model, served(solution)
     prompts = serving.batch if q.load.scenario == "static_batch" else np.ones(1)
-    load = StepLoad(np.zeros(1), 1.0, prompts, q.lengths.input_tokens)
+    load = prompts_load(prompts, q.lengths)
     kernels_s = float(model.seconds(load)[0])
     lone_s, total_s = float(lone_ttft_s(model, q.lengths, prompts)[0]), float(serving.ttft_s[0])
     parts = [
@@ -126,7 +135,7 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
         return float(model.candidates.engine_constant(name)[0])
 
     scale, token = (constant(n) for n in ("prefill_scale_ratio", "token_overhead_s"))
-    launch, launched = constant("prompt_launch_s"), float(model.num_kernels[0])
+    launch, launched = constant("eager_kernel_s"), float(model.num_kernels[0])
     unhidden_s = max(launch * launched - scale * kernels_s, 0.0)
     return [
         TimePart("kernels as the engine runs them", (scale - 1) * kernels_s, f"({scale:.3g} - 1) x kernels"),

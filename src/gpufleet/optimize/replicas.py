@@ -20,7 +20,7 @@ from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand as MemoryDemand
-from gpufleet.memory.fit import HeldWeights, MemoryBudget, budget_around, held_weights
+from gpufleet.memory.fit import HeldBytes, MemoryBudget, budget_around, held_bytes
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
@@ -175,7 +175,7 @@ class MemoryModel:
     arch: Architecture
     candidates: Candidates
     engine: EngineMemory
-    weights: HeldWeights
+    held: HeldBytes
     kv_bytes_per_element: FloatArray
 
     @classmethod
@@ -186,7 +186,7 @@ class MemoryModel:
         sizes = ElementBytes.gather(palette.weight_formats, c.weight_format)
         kv_bytes = np.array([p.bytes_per_element for p in palette.kv_precisions])[c.kv_precision]
         layouts = MemoryDemand(kv_bytes, 0.0, c.tp, c.pp, c.ep, c.attention_dp)
-        return cls(arch, candidates, engine, held_weights(arch, sizes, engine, layouts), kv_bytes)
+        return cls(arch, candidates, engine, held_bytes(arch, sizes, engine, layouts), kv_bytes)
 
     def room(self, lengths: Lengths, context_tokens: Floats) -> Room:
         """Sequences of `context_tokens` that the KV pool holds beside the weights, at most what the engine admits."""
@@ -194,9 +194,9 @@ class MemoryModel:
         demand = MemoryDemand(
             kv_bytes, context_tokens, c.tp, c.pp, c.ep, c.attention_dp, prompt_tokens=lengths.input_tokens
         )
-        budget = budget_around(self.arch, self.weights, self.engine, demand)
+        budget = budget_around(self.arch, self.held, self.engine, demand)
         admitted = np.asarray(self.engine.max_batch * c.attention_dp, dtype=np.float64)
-        held = np.where(budget.fits, np.asarray(budget.max_sequences.expected, dtype=np.float64), 0.0)
+        held = np.where(budget.fits, budget.sequences_in(budget.kv_pool_bytes.expected), 0.0)
         return Room(budget, np.minimum(held, admitted), held > admitted)
 
 

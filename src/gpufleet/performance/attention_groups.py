@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
+from math import inf
 
 import numpy as np
 
@@ -59,10 +60,15 @@ class Heads:
 
 @dataclass(frozen=True)
 class DecodeAttention(KernelGroup):
-    """Attention of new tokens over the KV cache."""
+    """Attention of new tokens over the KV cache.
+
+    `cache_bytes_per_s`: second-level cache of the devices whose engine reads keys and values anew for each query head;
+    infinite where its kernel reads them once for all queries of a group.
+    """
 
     curves: AttentionCurves
     heads: Heads
+    cache_bytes_per_s: FloatArray
 
     @cached_property
     def at_heads(self) -> AttentionCurves:
@@ -86,7 +92,14 @@ class DecodeAttention(KernelGroup):
             at.decode_context_tokens,
             h.window_tokens,
         )
+        seconds = np.maximum(seconds, self.read_per_head_s(at))
         return np.where(self.is_executed(at), seconds, 0.0)
+
+    def read_per_head_s(self, at: StepTokens) -> FloatArray:
+        """Keys and values that every query head reads out of the second-level cache; 0 where they share them   [s]."""
+        h, kv_bytes = self.heads, self.curves.decode.bytes_per_element
+        read = decode_bytes(at.decoding, h.num_heads, h.num_heads, h.head_dim, self._context(at), kv_bytes)
+        return np.asarray(read / self.cache_bytes_per_s)
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
@@ -151,11 +164,34 @@ class PromptAttention(OfPrompts):
 
 
 @dataclass(frozen=True)
+class Choice:
+    """What a query reads of its context where it does not read it all: single tokens, and compressed entries."""
+
+    window_tokens: float
+    tokens_per_entry: float = inf
+    kept_entries: float = 0.0
+
+    def context(self, tokens: FloatArray) -> FloatArray:
+        """Cached vectors that a new token reads."""
+        entries = np.minimum(tokens / self.tokens_per_entry, self.kept_entries)
+        return np.minimum(tokens, self.window_tokens) + entries
+
+    def pairs(self, tokens: FloatArray) -> FloatArray:
+        """Pairs of query and cached vector over a prompt."""
+        pairs = causal_pairs(tokens, tokens, self.window_tokens)
+        if self.tokens_per_entry == inf:
+            return pairs
+        reach = self.tokens_per_entry * self.kept_entries
+        return pairs + causal_pairs(tokens, tokens, reach) / self.tokens_per_entry
+
+
+@dataclass(frozen=True)
 class LatentGroup(KernelGroup):
-    """Multi-head latent attention; `num_heads` of one device."""
+    """Multi-head latent attention; `num_heads` of one device, as many of the measured width as do the same work."""
 
     curves: LatentAttentionCurves
     num_heads: FloatArray
+    choice: Choice | None = None
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
@@ -177,12 +213,12 @@ class LatentDecode(LatentGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention; 0 where nothing decodes."""
-        seconds = latent_core_s(self.at_heads, at.decoding, self.num_heads, at.decode_context_tokens)
+        seconds = latent_core_s(self.at_heads, at.decoding, self.num_heads, self._context(at))
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """The compressed cache read once."""
-        sequences, context, curves = at.decoding, at.decode_context_tokens, self.curves.decode
+        sequences, context, curves = at.decoding, self._context(at), self.curves.decode
         return Work.on_device(
             curves,
             {"sequences": sequences, "heads": self.num_heads, "context": context},
@@ -193,6 +229,10 @@ class LatentDecode(LatentGroup):
     def curves_of(self, part: int) -> Curves:
         """Absorbed decode."""
         return self.curves.decode
+
+    def _context(self, at: StepTokens) -> FloatArray:
+        context = at.decode_context_tokens
+        return self.choice.context(context) if self.choice else context
 
 
 @dataclass(frozen=True)
@@ -228,7 +268,7 @@ class LatentPrompts(OfPrompts, LatentGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer's attention; 0 without prompts."""
-        seconds = latent_prefill_s(self.curves, at.prefilling, at.prompt_tokens, self.num_heads)
+        seconds = latent_prefill_s(self.curves, at.prefilling, at.prompt_tokens, self.num_heads, self._pairs(at))
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
@@ -237,10 +277,14 @@ class LatentPrompts(OfPrompts, LatentGroup):
         return Work.on_device(
             self.curves.prefill,
             {"prompts": prompts, "tokens": prompt, "heads": heads},
-            latent_prefill_flop(prompts, causal_pairs(prompt, prompt), heads),
+            latent_prefill_flop(prompts, self._pairs(at), heads),
             latent_prefill_bytes(prompts, prompt, heads),
         )
 
     def curves_of(self, part: int) -> Curves:
         """Latent prefill."""
         return self.curves.prefill
+
+    def _pairs(self, at: StepTokens) -> FloatArray:
+        prompt = at.prompt_tokens
+        return self.choice.pairs(prompt) if self.choice else np.asarray(causal_pairs(prompt, prompt))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.performance.kernel_groups import KernelGroup
-from gpufleet.performance.step import Evaluated, StepLoad, StepModel, total_s
+from gpufleet.performance.step import Evaluated, Found, StepLoad, StepModel, total_s
 
 
 @dataclass(frozen=True)
@@ -35,20 +35,32 @@ class Foreseen:
 
 @dataclass(frozen=True)
 class ForeseenSteps(StepModel):
-    """A step model that remembers the loads it was told of; any other load is computed when it is asked for."""
+    """A step model that remembers the loads it was told of; any other load is computed when it is asked for.
+
+    What depends on no load is that of `asked`, the model that it was made of.
+    """
 
     known: dict[bytes, Foreseen] = field(default_factory=dict)
-    kernels: tuple[KernelGroup, ...] = ()
+    asked: StepModel = field(kw_only=True)
 
     @classmethod
     def of(cls, model: StepModel) -> ForeseenSteps:
         """A model that remembers nothing yet."""
-        return cls(model.arch, model.candidates, model.hardware, {}, model.groups)
+        return cls(model.arch, model.candidates, model.hardware, asked=model)
 
     @property
     def groups(self) -> tuple[KernelGroup, ...]:
-        """Those of the model that it was made of."""
-        return self.kernels
+        """The operators by kernel."""
+        return self.asked.groups
+
+    @property
+    def num_kernels(self) -> FloatArray:
+        """Kernels that a decode step launches."""
+        return self.asked.num_kernels
+
+    def once(self, figure: Callable[[StepModel], Found]) -> Found:
+        """What a function of the model alone finds."""
+        return self.asked.once(figure)
 
     def foresee(self, loads: Sequence[StepLoad]) -> None:
         """Compute these loads at once, as rows of one load."""

@@ -156,15 +156,21 @@ def absorb_s(curves: LatentAttentionCurves, tokens: Floats, num_heads: Floats) -
 
 
 def latent_prefill_s(
-    curves: LatentAttentionCurves, sequences: Floats, query_tokens: Floats, num_heads: Floats
+    curves: LatentAttentionCurves,
+    sequences: Floats,
+    query_tokens: Floats,
+    num_heads: Floats,
+    pairs: Floats | None = None,
 ) -> FloatArray:
     """Seconds of one layer's causal prefill core for `sequences` prompts of `query_tokens`.
+
+    `pairs` of query and key of one prompt, where not every token sees all before it.
 
     t = exp(grid) (max(640 pairs heads / peak, bytes / bandwidth) + 8 us)   [s]
     Expanding the latent into keys and values (kv_b_proj) is a GEMM that the caller adds. Source: measured MLA context
     kernels, `data/calibration/kernels.toml`. Valid: 1-256 sequences of 1-32,768 tokens.
     """
-    pairs = causal_pairs(query_tokens, query_tokens)
+    pairs = causal_pairs(query_tokens, query_tokens) if pairs is None else pairs
     roofline = latent_prefill_roofline_s(curves.prefill, sequences, query_tokens, pairs, num_heads)
     coordinates = latent_prefill_coordinates(sequences, query_tokens, pairs, num_heads)
     return curve_s(curves.prefill, roofline, coordinates)

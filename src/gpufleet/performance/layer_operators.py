@@ -10,19 +10,24 @@ from typing import TypeVar
 
 import numpy as np
 
+from gpufleet.architecture.recurrent import Recurrent, recurrence_flop_per_token, recurrent_params
+from gpufleet.architecture.sparse_attention import index_flop_per_entry, index_of
 from gpufleet.domain.architecture import (
     Architecture,
     Attention,
     DenseMlp,
     LatentAttention,
+    Mixer,
     MixtureOfExperts,
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import ACTIVATION_BYTES as QUANTISED_BYTES
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
+from gpufleet.memory.kv import state_bytes_per_device
 from gpufleet.performance.attention_groups import (
+    Choice,
     DecodeAttention,
     Heads,
     LatentAbsorb,
@@ -31,6 +36,14 @@ from gpufleet.performance.attention_groups import (
     PromptAttention,
 )
 from gpufleet.performance.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
+from gpufleet.performance.formula_groups import (
+    IndexDecode,
+    IndexPrompts,
+    PromptScan,
+    Recurrence,
+    Scoring,
+    StateUpdate,
+)
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     HEAD_ROWS,
@@ -47,11 +60,22 @@ from gpufleet.performance.kernel_groups import (
     kernel_of,
     stacked,
 )
+from gpufleet.performance.latent_attention import (
+    KEY_DIM,
+    KV_LORA_RANK,
+    LATENT_DIM,
+    QK_NOPE_HEAD_DIM,
+    V_HEAD_DIM,
+)
+from gpufleet.units import GB
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
+CACHE_BYTES_PER_S_PER_CORE = 30 * GB  # fitted to TensorRT-LLM 0.5 to 0.9; 25 to 32 do equally well
+SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
+STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
 POSITIONS, HEAD_NORMS, QUANTISATION = "rotary and KV write", "query and key norms", "activation quantisation"
 
 
@@ -137,17 +161,36 @@ class _Operators:
     def add_mixers(self) -> None:
         mixers = _counted((replace(b.mixer, vector_params=0), b.count) for b in self.arch.blocks)
         plain = {m: count for m, count in mixers.items() if isinstance(m, Attention)}
-        endless = ((replace(m, window_tokens=inf, chunked=False), n) for m, n in plain.items())
+        endless = (
+            (replace(m, window_tokens=inf, chunked=False, kept_tokens=inf, index=None), n) for m, n in plain.items()
+        )
         for shape, count in _counted(endless).items():
             self._projections(shape, count)
             self._positions(shape, count)
         if plain:
             self._attention(plain)
         for mixer, count in mixers.items():
-            if isinstance(mixer, LatentAttention):
-                self._latent_projections(mixer, count)
-                self._latent_attention(mixer, count)
-        self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, self.arch.num_layers)
+            self._add_mixer(mixer, count)
+        alone = sum(b.count for b in self.arch.blocks if not (b.summed_together or isinstance(b.mixer, NoMixer)))
+        if alone:
+            self.add_exchange("all-reduce after attention", ALL_REDUCE, TOKENS, self.tp, alone)
+
+    @property
+    def _num_mixers(self) -> int:
+        return sum(block.count for block in self.arch.blocks if not isinstance(block.mixer, NoMixer))
+
+    def _add_mixer(self, mixer: Mixer, count: int) -> None:
+        """What is not plain attention, and what chooses tokens for any attention."""
+        if isinstance(mixer, LatentAttention):
+            self._latent_projections(mixer, count)
+            self._latent_attention(mixer, count)
+        elif isinstance(mixer, CompressedAttention):
+            self._compressed_projections(mixer, count)
+            self._compressed_attention(mixer, count)
+        elif isinstance(mixer, (GatedDeltaNet, StateSpace)):
+            self._recurrent_projections(mixer, count)
+            self._recurrence(mixer, count)
+        self._index(mixer, count)
 
     def _widths(self, mixer: Attention) -> tuple[FloatArray, FloatArray]:
         """Elements of a token's query, and of its key, on one device."""
@@ -157,8 +200,15 @@ class _Operators:
     def _projections(self, mixer: Attention, count: int) -> None:
         hidden, curves = self.arch.hidden_size, self.hardware.attention_gemm
         query, key = self._widths(mixer)
-        self.add_product(PROJECTIONS, curves, query + 2 * key, hidden, count)
-        self.add_product(PROJECTIONS, curves, hidden, query, count)
+        value = key * (mixer.value_dim / mixer.head_dim)
+        output = query * (mixer.value_dim / mixer.head_dim)
+        if mixer.keys_are_values:
+            value = 0.0 * key
+        gate = mixer.gate_width / self.tp
+        self.add_product(PROJECTIONS, curves, query + (key + value) + gate, hidden, count)
+        if mixer.gate_width:
+            self.add_stream(PROJECTIONS, gate + 2 * output, count)
+        self.add_product(PROJECTIONS, curves, hidden, output, count)
 
     def _positions(self, mixer: Attention, count: int) -> None:
         """Queries and keys normed where the model does so, rotated, and keys and values put into the cache."""
@@ -175,13 +225,17 @@ class _Operators:
         heads = Heads(
             num_heads=np.stack([m.num_heads / self.tp for m in mixers]),
             num_kv_heads=np.stack([np.maximum(m.num_kv_heads / self.tp, 1.0) for m in mixers]),
-            head_dim=np.array([[float(m.head_dim)] for m in mixers]),
-            window_tokens=np.array([[m.window_tokens] for m in mixers]),
+            head_dim=np.array([[(m.head_dim + m.value_dim) / 2] for m in mixers]),
+            window_tokens=np.array([[min(m.window_tokens, m.kept_tokens)] for m in mixers]),
         )
         decode = tuple(self.part(OVER_CACHE, "attention decode", count) for count in mixers.values())
         prompts = tuple(self.part(OVER_PROMPTS, "attention prefill", count) for count in mixers.values())
         curves = self.hardware.attention
-        self.others += [DecodeAttention(decode, curves, heads), PromptAttention(prompts, curves, heads)]
+        cache_bytes_per_s = cache_bytes_per_s_of(self.candidates, heads)
+        self.others += [
+            DecodeAttention(decode, curves, heads, cache_bytes_per_s),
+            PromptAttention(prompts, curves, heads),
+        ]
 
     def _latent_projections(self, mixer: LatentAttention, count: int) -> None:
         hidden, heads = self.arch.hidden_size, mixer.num_heads / self.tp
@@ -196,15 +250,26 @@ class _Operators:
         self.add_stream(HEAD_NORMS, 2 * mixer.kv_lora_rank, count)
         self.add_stream(POSITIONS, 2 * (heads + 1) * mixer.qk_rope_head_dim, count)
         self.add_stream(POSITIONS, 2 * latent, count)
+        if mixer.gate_width:
+            products.append((mixer.gate_width / self.tp, hidden))
+            self.add_stream(PROJECTIONS, 3 * mixer.gate_width / self.tp, count)
         for n, k in [*products, (hidden, heads * mixer.v_head_dim)]:
             self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
 
     def _latent_attention(self, mixer: LatentAttention, count: int) -> None:
+        """Heads of other widths than the measured ones count as many as do the same work."""
         curves, heads = self.hardware.latent_attention, mixer.num_heads / self.tp
+        choice = Choice(mixer.kept_tokens) if mixer.kept_tokens < inf else None
+        nope, value, rope = mixer.qk_nope_head_dim, mixer.v_head_dim, mixer.qk_rope_head_dim
+        core = heads * ((2 * mixer.kv_lora_rank + rope) / (LATENT_DIM + KV_LORA_RANK))
+        absorbed = heads * (mixer.kv_lora_rank * (nope + value) / (KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)))
+        reading = heads * ((nope + rope + value) / (KEY_DIM + V_HEAD_DIM))
+        if choice:
+            reading = heads_of_sparse_kernel(heads) * ((2 * mixer.kv_lora_rank + rope) / (KEY_DIM + V_HEAD_DIM))
         self.others += [
-            LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, heads),
-            LatentAbsorb((self.part(OVER_CACHE, "latent absorb", count),), curves, heads),
-            LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, heads),
+            LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, core, choice),
+            LatentAbsorb((self.part(OVER_CACHE, "latent absorb", count),), curves, absorbed),
+            LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading, choice),
         ]
         width = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
         part = self.part(OVER_PROMPTS, "gemm", count)
@@ -212,13 +277,74 @@ class _Operators:
             _Product(part, self.hardware.attention_gemm, PROMPT_TOKENS, width, mixer.kv_lora_rank)
         )
 
+    def _compressed_projections(self, mixer: CompressedAttention, count: int) -> None:
+        hidden, width = self.arch.hidden_size, mixer.num_heads / self.tp * mixer.head_dim
+        compressor = 2 * mixer.overlap * mixer.head_dim if mixer.tokens_per_entry else 0
+        output = mixer.output_groups * mixer.output_rank / self.tp
+        down = mixer.q_lora_rank + mixer.head_dim + compressor
+        products: list[tuple[Floats, Floats]] = [(down, hidden), (width, mixer.q_lora_rank)]
+        products += [(output, mixer.num_heads * mixer.head_dim / mixer.output_groups), (hidden, output)]
+        self.add_stream(HEAD_NORMS, 2 * (mixer.q_lora_rank + mixer.head_dim), count)
+        self.add_stream(POSITIONS, 2 * (width + mixer.head_dim + compressor), count)
+        for n, k in products:
+            self.add_product(PROJECTIONS, self.hardware.attention_gemm, n, k, count)
+
+    def _compressed_attention(self, mixer: CompressedAttention, count: int) -> None:
+        """All heads over one vector that is key and value: the kernel of latent attention, of other widths."""
+        ratio = float(mixer.tokens_per_entry or inf)
+        choice = Choice(mixer.window_tokens, ratio, mixer.kept_entries if mixer.tokens_per_entry else 0.0)
+        curves, heads, width = self.hardware.latent_attention, mixer.num_heads / self.tp, 2 * mixer.head_dim
+        decoding = heads * (width / (LATENT_DIM + KV_LORA_RANK))
+        reading = heads_of_sparse_kernel(heads) * (width / (KEY_DIM + V_HEAD_DIM))
+        self.others += [
+            LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, decoding, choice),
+            LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading, choice),
+        ]
+
+    def _recurrent_projections(self, mixer: Recurrent, count: int) -> None:
+        """All products into the recurrence as one, and the one out of it."""
+        hidden, params = self.arch.hidden_size, recurrent_params(mixer, self.arch.hidden_size)
+        output = mixer.value_width if isinstance(mixer, GatedDeltaNet) else mixer.inner_width
+        curves = self.hardware.attention_gemm
+        into = (params.sharded / hidden - output) / self.tp + params.copied / hidden
+        self.add_product(PROJECTIONS, curves, into, hidden, count)
+        self.add_stream(HEAD_NORMS, 3 * output / self.tp, count)
+        self.add_product(PROJECTIONS, curves, hidden, output / self.tp, count)
+
+    def _recurrence(self, mixer: Recurrent, count: int) -> None:
+        output = mixer.value_width if isinstance(mixer, GatedDeltaNet) else mixer.inner_width
+        moved = (2 * mixer.convolved_width + output) * ACTIVATION_BYTES / self.tp
+        state = np.asarray(state_bytes_per_device(mixer, self.candidates.tp), dtype=np.float64)
+        of = Recurrence(state, recurrence_flop_per_token(mixer) / self.tp, moved)
+        peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
+        self.others += [
+            StateUpdate((self.part(STATE, "state update", count),), peak, bandwidth, of),
+            PromptScan((self.part(OVER_STATE, "chunked scan", count),), peak, bandwidth, of),
+        ]
+
+    def _index(self, mixer: Mixer, count: int) -> None:
+        """Queries and keys of the index, then every entry scored by every rank."""
+        index = index_of(mixer)
+        if index is None:
+            return
+        ratio = mixer.tokens_per_entry if isinstance(mixer, CompressedAttention) else 1
+        curves, queries = self.hardware.attention_gemm, float(index.num_heads * index.head_dim)
+        self.add_product(INDEX, curves, queries, index.query_width, count)
+        self.add_product(INDEX, curves, float(index.projected_width), self.arch.hidden_size, count)
+        of = Scoring(index_flop_per_entry(index), index.cache_bytes_per_entry, ratio)
+        peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
+        self.others += [
+            IndexDecode((self.part(INDEX, "index decode", count),), peak, bandwidth, of),
+            IndexPrompts((self.part(INDEX, "index prefill", count),), peak, bandwidth, of),
+        ]
+
     def add_feed_forwards(self) -> None:
         parts = _counted((replace(b.feed_forward, vector_params=0), b.count) for b in self.arch.blocks)
         for feed_forward, count in parts.items():
             if isinstance(feed_forward, DenseMlp):
                 self._gated_mlp("mlp", feed_forward.width / self.tp, feed_forward.gated, count)
                 self.add_exchange("all-reduce after mlp", ALL_REDUCE, TOKENS, self.tp, count)
-            else:
+            elif not isinstance(feed_forward, NoFeedForward):
                 self._experts(feed_forward, count)
 
     def _gated_mlp(self, name: str, width: Floats, gated: bool, count: int) -> None:
@@ -230,12 +356,16 @@ class _Operators:
 
     def _experts(self, moe: MixtureOfExperts, count: int) -> None:
         hidden, hw, c = self.arch.hidden_size, self.hardware, self.candidates
+        width = moe.latent_width or hidden
         self.add_product("router", hw.router_gemm, float(moe.num_experts), hidden, count)
         self.add_stream("router", 2 * moe.num_experts, 2 * count)
-        self.add_quantisation(activation_bytes_of_experts(c), hidden, count)
+        if moe.latent_width:
+            self.add_product("expert latents", hw.mlp_gemm, float(width), hidden, count)
+            self.add_product("expert latents", hw.mlp_gemm, float(hidden), width, count)
+        self.add_quantisation(hw.experts.activation_bytes_per_element, width, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
-        self.others.append(RoutedExperts((part,), hw.experts, moe, hidden, ep, moe_tp))
+        self.others.append(RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp))
         if moe.shared_width:
             self._gated_mlp("shared experts", moe.shared_width / self.tp, moe.gated, count)
             self.add_stream("shared experts", 3 * hidden, count)
@@ -251,8 +381,10 @@ class _Operators:
         self.add_exchange("expert exchange", ALL_REDUCE, STAGE_TOKENS, tp, count)
 
     def add_ends_of_layers(self) -> None:
-        """Two norms with residual: 4 passes each."""
-        self.add_stream("norms and residuals", 4 * self.arch.hidden_size, 2 * self.arch.num_layers)
+        """A norm with residual for each part of a layer: 4 passes, over every residual stream."""
+        feed_forwards = (b.count for b in self.arch.blocks if not isinstance(b.feed_forward, NoFeedForward))
+        passes = 4 * self.arch.hidden_size * self.arch.residual_streams
+        self.add_stream("norms and residuals", passes, self._num_mixers + sum(feed_forwards))
 
     def add_head(self) -> None:
         part = self.part("output head", "gemm", 1)
@@ -293,10 +425,26 @@ class _Operators:
         return Streams(tuple(row.part for row in rows), self.hardware.bandwidth_bytes_per_s, bytes_per_token)
 
 
-def activation_bytes_of_experts(candidates: Candidates) -> FloatArray:
-    """Bytes per element that routed experts take their input in."""
-    formats = candidates.palette.weight_formats
-    return np.array([QUANTISED_BYTES.get(f.experts.name, ACTIVATION_BYTES) for f in formats])[candidates.weight_format]
+def heads_of_sparse_kernel(heads: FloatArray) -> FloatArray:
+    """Heads that a prompt pays for where it reads chosen tokens: kernels take them by 64, and do not expand the latent.
+
+    Source: with 16 heads a device, attention modules of DeepSeek-V3.2 take 35.8 ms for 32k tokens on an H200 under
+    vLLM 0.24 (aiconfigurator-core 0.12.0), which 16 heads' work explains by half.
+    """
+    return np.maximum(heads, SPARSE_HEADS)
+
+
+def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
+    """What query heads read keys and values with, each for itself; infinite where a kernel shares them in the group.
+
+    Engines without a kernel for a group size launch one block per query head: the first one brings keys and values
+    from memory, the others find them in the second-level cache, at 30 GB/s for each multiprocessor.
+    """
+    shared = candidates.engine_figure("shared_query_heads", np.inf)
+    group = heads.num_heads / heads.num_kv_heads
+    cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
+    is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
+    return np.where(is_shared, np.inf, cores * CACHE_BYTES_PER_S_PER_CORE)
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:

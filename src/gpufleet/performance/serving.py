@@ -4,10 +4,11 @@ Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
 prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
-prefill_scale_ratio, prompt_launch_s                    one prefill = max(scale * kernels, launch * kernels launched)
+prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, eager * kernels launched)
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
 poll_wait_ratio                                         share of the polling interval that a new request waits
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
+eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
 """
 
 from __future__ import annotations
@@ -83,10 +84,31 @@ class Serving:
         return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
 
 
-def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> FloatArray:
-    """One decode step of `batch` sequences as the engine runs it.
+def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which every sequence of `batch` gets a token."""
+    return StepLoad(batch, lengths.mean_decode_context_tokens)
+
+
+def mixed_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step in which the prompts that arrive in one step join the other sequences of `batch`.
+
+    B / output_tokens prompts, at least one   [prompts]
+    """
+    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
+    others = np.maximum(batch - 1, 0.0)
+    return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
+
+
+def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
+    """A step of `prompts` prompts that find the engine idle."""
+    return StepLoad(np.zeros(prompts.shape[-1]), 1.0, prompts, lengths.input_tokens)
+
+
+def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
+    """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
     t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, t_kernels / 2)   [s]
+    eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence.
     """
@@ -97,7 +119,19 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats) -> Flo
         + c.engine_constant("kernel_overhead_s") * model.num_kernels
         + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
     )
-    return np.asarray(np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s), dtype=np.float64)
+    graphed_s = np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s)
+    late_s = np.maximum(c.engine_constant("eager_kernel_s") * model.num_kernels - graphed_s, 0.0)
+    return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
+
+
+def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
+    """Share of a request's decode steps whose context is longer than the engine's CUDA graphs were recorded for   [1].
+
+    clip((input + output - longest) / output, 0, 1); engines without graphs record 0 tokens.
+    """
+    longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
+    beyond = lengths.input_tokens + lengths.output_tokens - longest
+    return np.asarray(np.clip(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0, 1.0))
 
 
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
@@ -106,12 +140,16 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
     the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
     """
-    context = lengths.mean_decode_context_tokens
-    decode = model.seconds(StepLoad(batch, context))
-    prompts = np.maximum(batch / lengths.output_tokens, 1.0)
-    mixed = model.seconds(StepLoad(np.maximum(batch - 1, 0.0), context, prompts, lengths.input_tokens))
+    decode = model.seconds(decode_load(batch, lengths))
+    mixed = model.seconds(mixed_load(batch, lengths))
     extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode, batch), extra)
+    return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
+
+
+def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
+    kernels_s = model.seconds(decode_load(batch, lengths))
+    return engine_step_s(model, kernels_s, batch, eager_share(model, lengths))
 
 
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -129,13 +167,13 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
-    prefill = model.seconds(StepLoad(np.zeros(len(c)), 1.0, prompts, lengths.input_tokens))
+    prefill = model.seconds(prompts_load(prompts, lengths))
     return np.asarray(
         c.engine_constant("request_overhead_s")
         + c.engine_constant("token_overhead_s") * lengths.input_tokens
         + np.maximum(
             c.engine_constant("prefill_scale_ratio") * prefill,
-            c.engine_constant("prompt_launch_s") * model.num_kernels,
+            c.engine_constant("eager_kernel_s") * model.num_kernels,
         ),
         dtype=np.float64,
     )
@@ -261,18 +299,38 @@ def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Servi
 
     latency = t_prefill(B prompts) + (output_tokens - 1) t_decode(B)   [s]
     """
-    step_s = engine_step_s(model, model.seconds(StepLoad(batch, lengths.mean_decode_context_tokens)), batch)
+    step_s = decode_step_s(model, batch, lengths)
     first_s = lone_ttft_s(model, lengths, batch)
     latency_s = first_s + (lengths.output_tokens - 1) * step_s
     return Serving(batch, step_s, first_s, batch / latency_s)
 
 
-def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:
-    """Throughput when the queue never empties and `batch` sequences are always decoding; TTFT is of the engine alone.
+def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths, requests: Floats = np.inf) -> Serving:
+    """Throughput of an offline queue of `requests` (all at once; infinite: never empty); TTFT is of the engine alone.
 
-    rate = B / (t_prompt + output_tokens TPOT(B))   [1/s]
+    rate = R / (R phi t_prompt + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
+    Requests of one length that start together end together: n waves fill all B slots, the last wave has r sequences.
     """
+    batch = np.minimum(batch, requests)
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
     rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
+    rate = rate * last_wave_ratio(model, at, batch, rate, lengths, requests)
     return Serving(batch, per_token_s, lone_ttft_s(model, lengths), rate)
+
+
+def last_wave_ratio(
+    model: StepModel, at: Phases, batch: FloatArray, rate: FloatArray, lengths: Lengths, requests: Floats
+) -> FloatArray:
+    """Throughput of a queue that ends over that of one that does not: the last wave of requests leaves slots empty.
+
+    ratio = T / (T + output_tokens (t_decode(r) - r / B t_decode(B))), T = R / rate of the endless queue   [1]
+    """
+    if not np.any(np.isfinite(requests)):
+        return np.ones_like(rate)
+    queued = np.where(np.isfinite(requests), requests, batch)
+    rest = queued - np.floor(queued / batch) * batch
+    last_s = decode_step_s(model, np.maximum(rest, 1.0), lengths)
+    idle_s = np.where(rest > 0, last_s - rest / batch * at.decode_step_s, 0.0)
+    endless_s = queued / rate
+    return np.asarray(endless_s / (endless_s + lengths.output_tokens * np.maximum(idle_s, 0.0)))

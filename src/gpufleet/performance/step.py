@@ -6,10 +6,11 @@ these tokens together, attention sees each kind on its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeAlias
+from operator import itemgetter
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -25,7 +26,6 @@ from gpufleet.performance.kernel_groups import (
     STAGE_TOKENS,
     TOKENS,
     KernelGroup,
-    Part,
     StepTokens,
 )
 from gpufleet.performance.layer_operators import kernel_groups
@@ -51,6 +51,7 @@ class StepLoad:
 
 
 Evaluated: TypeAlias = tuple[KernelGroup, FloatArray]
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,17 @@ class StepModel:
             supported &= group.is_supported
         return supported
 
+    def once(self, figure: Callable[[StepModel], Found]) -> Found:
+        """What a function of the model alone finds: computed once, however many loads are asked for."""
+        if figure not in self._found:
+            self._found[figure] = figure(self)
+        found: Found = self._found[figure]
+        return found
+
+    @cached_property
+    def _found(self) -> dict[Callable[[StepModel], Any], Any]:
+        return {}
+
     @cached_property
     def num_kernels(self) -> FloatArray:
         """Kernels that a decode step launches."""
@@ -116,13 +128,13 @@ def total_s(evaluated: Iterable[Evaluated]) -> FloatArray:
 
 def terms_of(evaluated: Iterable[Evaluated]) -> dict[str, FloatArray]:
     """Seconds by operator, in the order that a token meets them."""
-    placed: dict[Part, FloatArray] = {}
+    placed: list[tuple[int, str, FloatArray]] = []
     for group, seconds in evaluated:
         of_all = seconds * group.counts
-        placed.update((part, of_all[..., i, :]) for i, part in enumerate(group.parts))
+        placed += [(part.place, part.name, of_all[..., i, :]) for i, part in enumerate(group.parts)]
     terms: dict[str, FloatArray] = {}
-    for part in sorted(placed, key=lambda part: part.place):
-        terms[part.name] = terms[part.name] + placed[part] if part.name in terms else placed[part]
+    for _, name, of_part in sorted(placed, key=itemgetter(0)):
+        terms[name] = terms[name] + of_part if name in terms else of_part
     return terms
 
 

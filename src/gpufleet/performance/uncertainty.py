@@ -7,19 +7,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture, LatentAttention
-from gpufleet.domain.arrays import FloatArray, Floats, IntArray
+from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.calibration import AttentionCurves, Curves
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.memory.weights import weights_read_bytes_per_device
+from gpufleet.performance.recurrence import FORMULA_LOG_HIGH, FORMULA_LOG_LOW, is_timed_by_formula
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 
-LOADS = ("few", "many", "dp")
-MANY_SEQUENCES = 40.0
-MOST_MEASURED_SEQUENCES = 512.0
-MOST_MEASURED_DEVICES = 8.0
-LOG_PER_DOUBLING = 0.1
+CROWD_SEQUENCES = 32.0
 
 
 @dataclass(frozen=True)
@@ -48,65 +47,90 @@ def fastest_token_s(arch: Architecture, weights: WeightFormat, layout: Layout, b
     return layout.pp * read_bytes / bandwidth_bytes_per_s
 
 
-def time_bounds(model: StepModel, batch: FloatArray) -> dict[str, Bounds]:
-    """Bounds of `tpot` and `ttft` at `batch` sequences: left-out residuals, widened where kernels were not measured.
+def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[str, Bounds]:
+    """Bounds of `tpot` and `ttft` at `batch` sequences: left-out residuals, widened where less is known.
 
     ln factor = +- sqrt(engine^2 + kernels^2 + distance^2), around the expected value   [1]
-    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT by load; kernels: the same
-    of curves lent by another accelerator, 0 where they were measured on this one; distance: `beyond_measured_log`.
+    engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT x `regime_ratio`; kernels:
+    the same of curves lent by another accelerator, 0 where they were measured on this one; distance:
+    `beyond_measured_log`.
     """
-    lent_low, lent_high = _borrowed_log_ratios(model)
+    lent_low, lent_high = model.once(borrowed_log_ratios)
     c = model.candidates
-    beyond = beyond_measured_log(batch / c.attention_dp, c.num_devices)
+    beyond = beyond_measured_log(model, batch, lengths)
     bounds = {}
     for quantity in ("tpot", "ttft"):
-        low, high = _engine_log_ratios(model, quantity, batch)
+        regime = _regime_ratio(model, batch) if quantity == "ttft" else 1.0
+        low, high = (c.engine_constant(f"{quantity}_log_{end}") * regime for end in ("low", "high"))
         bounds[quantity] = Bounds(
-            low_ratio=np.exp(-np.sqrt(np.minimum(low, 0.0) ** 2 + lent_low**2 + beyond**2)),
-            high_ratio=np.exp(np.sqrt(np.maximum(high, 0.0) ** 2 + lent_high**2 + beyond**2)),
+            low_ratio=np.exp(-np.sqrt(low**2 + lent_low**2 + beyond**2)),
+            high_ratio=np.exp(np.sqrt(high**2 + lent_high**2 + beyond**2)),
         )
     return bounds
 
 
-def load_of(batch: Floats, attention_dp: IntArray) -> IntArray:
-    """Which of LOADS a batch is: few sequences, many, or spread over groups of attention-DP.
+def crowding(sequences: Floats) -> FloatArray:
+    """Doublings by which waiting for others makes a first token less certain: log2(1 + sequences of a group / 32).
 
-    >>> [LOADS[i] for i in load_of(np.array([8, 256, 256]), np.array([1, 1, 8]))]
-    ['few', 'many', 'dp']
+    >>> [round(float(crowding(n)), 2) for n in (1, 32, 224)]
+    [0.04, 1.0, 3.0]
     """
-    return np.where(attention_dp > 1, 2, np.asarray(batch) >= MANY_SEQUENCES).astype(np.int64)
+    return np.asarray(np.log2(1.0 + np.asarray(sequences) / CROWD_SEQUENCES))
 
 
-def beyond_measured_log(batch: Floats, num_devices: Floats | IntArray) -> FloatArray:
-    """ln by which a range grows beyond what was measured: 0.1 for each doubling over 512 sequences, and over 8 GPUs.
+def regime_ratio(per_crowding: Floats, dp_log: Floats, sequences: Floats, attention_dp: Ints) -> FloatArray:
+    """How many times wider the range of a first token is than that of a lone request without attention-DP.
 
-    A judgement: nothing says how errors grow there.
+    exp(per_crowding x crowding(sequences of a group) + dp_log where groups of attention-DP wait for each other)   [1]
 
-    >>> round(float(beyond_measured_log(2048.0, 16)), 3)
-    0.3
+    >>> round(float(regime_ratio(0.3, 0.5, 32.0, 8)), 2)
+    2.23
     """
-    doublings = np.maximum(np.log2(np.maximum(batch, 1.0) / MOST_MEASURED_SEQUENCES), 0.0)
-    return np.asarray(LOG_PER_DOUBLING * (doublings + np.maximum(np.log2(num_devices / MOST_MEASURED_DEVICES), 0.0)))
+    groups_wait = np.asarray(attention_dp) > 1
+    return np.asarray(np.exp(per_crowding * crowding(sequences) + np.where(groups_wait, dp_log, 0.0)))
 
 
-def _engine_log_ratios(model: StepModel, quantity: str, batch: FloatArray) -> tuple[FloatArray, FloatArray]:
+def doublings_beyond(figure: Floats | IntArray, least: Floats, most: Floats) -> FloatArray:
+    """Doublings by which a figure lies below or above what was measured, 0 between.
+
+    >>> [float(doublings_beyond(n, 128.0, 8192.0)) for n in (32.0, 1000.0, 16384.0)]
+    [2.0, 0.0, 1.0]
+    """
+    figure = np.maximum(figure, 1.0)
+    return np.maximum(np.maximum(np.log2(figure / most), np.log2(least / figure)), 0.0)
+
+
+def beyond_measured_log(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """ln by which a range grows beyond what was measured of the engine: `log_per_doubling` for each doubling   [1].
+
+    Doublings over the most sequences of a group and GPUs of a replica, and outside the input and output lengths.
+    """
     c = model.candidates
-    if quantity != "ttft":
-        return c.engine_constant(f"{quantity}_log_low"), c.engine_constant(f"{quantity}_log_high")
-    load = load_of(batch, c.attention_dp)
-    low, high = (
-        np.choose(load, [c.engine_constant(f"ttft_{name}_log_{end}") for name in LOADS]) for end in ("low", "high")
+    known = c.engine_constant
+    doublings = (
+        doublings_beyond(batch / c.attention_dp, 1.0, known("most_sequences"))
+        + doublings_beyond(c.num_devices, 1.0, known("most_devices"))
+        + doublings_beyond(lengths.input_tokens, known("least_input_tokens"), known("most_input_tokens"))
+        + doublings_beyond(lengths.output_tokens, known("least_output_tokens"), known("most_output_tokens"))
     )
-    return low, high
+    return np.asarray(known("log_per_doubling") * doublings)
 
 
-def _borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
+def _regime_ratio(model: StepModel, batch: FloatArray) -> FloatArray:
+    c = model.candidates
+    per_crowding, dp_log = c.engine_constant("ttft_log_per_crowding"), c.engine_constant("ttft_log_attention_dp")
+    return regime_ratio(per_crowding, dp_log, batch / c.attention_dp, c.attention_dp)
+
+
+def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
     """The widest ln ratios of the curves that carry a decode step; 0 where all were measured on the device."""
     low, high = np.zeros(len(model.candidates)), np.zeros(len(model.candidates))
     for curves in weighty_curves(model):
         borrowed = curves.grade > Grade.MEASURED
         low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
         high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
+    if model.arch.is_assumed or is_timed_by_formula(model.arch):
+        low, high = np.maximum(low, -FORMULA_LOG_LOW), np.maximum(high, FORMULA_LOG_HIGH)
     return low, high
 
 
@@ -116,6 +140,10 @@ def grades(model: StepModel) -> IntArray:
     grade: IntArray = worst[model.candidates.engine].astype(np.int64)
     for curves in weighty_curves(model):
         grade = np.maximum(grade, curves.grade)
+    if is_timed_by_formula(model.arch):
+        grade = np.maximum(grade, int(Grade.ROOFLINE))
+    elif model.arch.is_assumed:
+        grade = np.maximum(grade, int(Grade.TRANSFERRED))
     tp_grade = np.where(model.candidates.num_devices > 1, model.hardware.collectives.grade, 0)
     return np.maximum(grade, tp_grade)
 
@@ -128,4 +156,5 @@ def weighty_curves(model: StepModel) -> list[Curves]:
 
 
 def _attention(plain: AttentionCurves, latent: Curves, arch: Architecture) -> Curves:
-    return latent if isinstance(arch.blocks[0].mixer, LatentAttention) else plain.decode
+    is_latent = any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)
+    return latent if is_latent else plain.decode

@@ -216,7 +216,8 @@ def model_page(listing: ModelListing) -> Page:
     """Shipped architectures, and the shipped configs that no plan reads yet."""
     columns = [
         Column("name", "model"),
-        Column("family", "family", priority=2),
+        Column("kind", "kind", priority=1),
+        Column("family", "family", priority=3),
         number("num_parameters", "parameters", billions),
         number("num_active_parameters", "active", billions),
         number("num_layers", "layers", count, 3),

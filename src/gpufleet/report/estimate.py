@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.report.explanation import explanation_tables
+from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration, several
 from gpufleet.report.page import Column, Page, Row, Table
@@ -22,8 +22,9 @@ MEANING = {
     "closed_loop": "Clients send again as soon as they are answered; latencies are means.",
     "open_loop": "Poisson arrivals; latencies are means.",
     "static_batch": "All sequences are prefilled together and decoded to the end.",
-    "full_queue": "TTFT is of the engine alone: how long requests queue is not known.",
+    "full_queue": "TTFT is of a lone prompt: how long requests wait in the queue is not known.",
 }
+LONE_TTFT = "TTFT of a lone prompt"
 LIMITS = ("KV room", "the engine's largest batch")
 
 
@@ -45,8 +46,10 @@ def estimate_roofline_svg(result: ServingEstimate) -> str:
     return roofline_svg(chart_of(result.explanation), f"Roofline: {subject(result)}, {load_text(result)}")
 
 
-def estimate_rows_page(result: ServingEstimate) -> Page:
-    """The figures alone: what a CSV holds."""
+def estimate_rows_page(result: ServingEstimate, *, explain: bool = False) -> Page:
+    """What a CSV holds: the figures alone, or the operations of both steps alone."""
+    if explain and result.explanation is not None:
+        return Page(headline(result), [operation_rows_table(result.explanation)])
     return Page(headline(result), [figures_table(result)])
 
 
@@ -56,9 +59,19 @@ def headline(result: ServingEstimate) -> str:
         return f"{subject(result)}, {load_text(result)}: does not fit, at most {count(result.largest_batch)} at once."
     tpot, ttft, rate = result.tpot_s, result.ttft_s, result.output_tokens_per_s
     return (
-        f"{subject(result)}, {load_text(result)}: TTFT {time_text(ttft)}, TPOT {time_text(tpot)}, "
+        f"{subject(result)}, {load_text(result)}: {ttft_label(result)} {time_text(ttft)}, TPOT {time_text(tpot)}, "
         f"{rate_text(rate)} output tokens/s."
     )
+
+
+def ttft_label(result: ServingEstimate) -> str:
+    """What the time to first token is of: behind a full queue nobody knows when a request came."""
+    return LONE_TTFT if result.scenario == "full_queue" else "TTFT"
+
+
+def latency_label(result: ServingEstimate) -> str:
+    """From when to when the latency runs."""
+    return "latency without the queue" if result.scenario == "full_queue" else "latency, arrival to last token"
 
 
 def subject(result: ServingEstimate) -> str:
@@ -128,7 +141,7 @@ def figures_table(result: ServingEstimate) -> Table:
         *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
         Column("grade", "grade"),
     ]
-    times = {"TTFT": result.ttft_s, "TPOT": result.tpot_s, "latency, arrival to last token": result.latency_s}
+    times = {ttft_label(result): result.ttft_s, "TPOT": result.tpot_s, latency_label(result): result.latency_s}
     rates = {
         "output tokens/s": result.output_tokens_per_s,
         "output tokens/s per GPU": per_gpu(result.output_tokens_per_s, result.num_gpus),

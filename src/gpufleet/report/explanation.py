@@ -77,6 +77,23 @@ def operations_table(step: ExplainedStep, title: str) -> Table:
     return Table(columns, rows, title, [BOUNDS, CURVE_NOTE] if step.total == "TPOT" else [])
 
 
+OPERATION_COLUMNS = (
+    "step", "name", "kernel", "shape", "count", "seconds_each", "seconds", "share_ratio", "flop", "moved_bytes",
+    "over_link", "peak_flop_per_s", "bytes_per_s", "roofline_s", "fixed_s", "slowdown_ratio", "bound", "grade", "curve",
+)  # fmt: skip
+
+
+def operation_rows_table(explanation: Explanation) -> Table:
+    """The operations of both steps with all their figures: what a CSV of an explained estimate holds."""
+    steps = {"decode": explanation.decode, "prefill": explanation.prefill}
+    rows: list[Row] = [
+        {**operation.model_dump(), "step": name, "shape": shape(operation)}
+        for name, step in steps.items()
+        for operation in step.operations
+    ]
+    return Table([Column(key, key, where="data") for key in OPERATION_COLUMNS], rows)
+
+
 NO_DETAIL = {"bound": "", "curve": "", "formula": ""}
 
 

@@ -121,9 +121,13 @@ class InstanceListing(Listing):
 
 
 class ModelRow(Result):
-    """One shipped architecture; `weight_format` is the precision of the published checkpoint."""
+    """One shipped architecture; `weight_format` is the precision of the published checkpoint.
+
+    `kind` says what it is: a decoder, an encoder of text, images or speech, or an encoder with a decoder.
+    """
 
     name: str
+    kind: str
     family: str
     num_parameters: int
     num_active_parameters: int

@@ -11,7 +11,8 @@ class ServingEstimate(Result):
 
     `scenario` is one of closed_loop (a fixed number of clients), open_loop (Poisson arrivals at a rate),
     static_batch (one batch, prefilled together) and full_queue (the queue never empties). `latency_s` runs from
-    arrival to the last token. `verdict` is the memory verdict; `batch` the sequences that decode together.
+    arrival to the last token; for full_queue, `ttft_s` is of a lone prompt, and the wait in the queue is in neither.
+    `verdict` is the memory verdict; `batch` the sequences that decode together, for full_queue those that serve most.
     `explanation` is there where it was asked for.
     """
 

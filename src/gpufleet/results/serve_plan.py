@@ -54,7 +54,7 @@ class Context:
         """Ranges and grades of all candidates of a solution."""
         model, found = solution.model, solution.found
         batch = found.curves.batch[np.maximum(found.best, 0)]
-        return cls(question, solution, **time_bounds(model, batch), grades=list(grades(model)))
+        return cls(question, solution, **time_bounds(model, batch, question.demand.lengths), grades=list(grades(model)))
 
 
 def serve_plan(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import Serving
@@ -36,9 +35,9 @@ def serving_estimate(
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
     gpu = palette.accelerators[c.accelerator[0]]
     least_s = _fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
-    bounds = time_bounds(solution.model, serving.batch)
+    bounds = time_bounds(solution.model, serving.batch, lengths)
     tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, least_s), bounds["ttft"]
-    grade = Grade(int(grades(solution.model)[0])).label
+    grade = Grade(int(solution.model.once(grades)[0])).label
     terms = decode_terms(question, solution, grade)
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
@@ -113,11 +112,10 @@ def binding_limit(question: EstimateQuestion, solution: EstimateSolution, terms:
 
 def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of one decode step by operator, largest first."""
-    terms: dict[str, FloatArray] = solution.decode_terms(question.lengths)
-    ordered = sorted(terms.items(), key=lambda item: -float(item[1][0]))
+    terms = {name: float(seconds[0]) for name, seconds in solution.decode_terms(question.lengths).items()}
     return [
-        ExplainedTerm(name=name, value=float(seconds[0]), unit="s", formula=_formula(name), grade=grade)
-        for name, seconds in ordered
+        ExplainedTerm(name=name, value=terms[name], unit="s", formula=_formula(name), grade=grade)
+        for name in sorted(terms, key=lambda name: -terms[name])
     ]
 
 

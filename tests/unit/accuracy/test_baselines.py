@@ -103,7 +103,7 @@ def test_a_neutral_engine_keeps_its_memory_and_its_ranges() -> None:
     plain = neutral(engine)
     assert plain.constant("decode_scale_ratio") == 1.0
     assert plain.constant("step_overhead_s") == 0.0
-    kept = ("free_fraction", "logit_bytes", "tpot_log_high")
+    kept = ("free_fraction", "logit_bytes", "tpot_log_high", "most_sequences", "log_per_doubling")
     assert [plain.constant(name) for name in kept] == [engine.constant(name) for name in kept]
 
 

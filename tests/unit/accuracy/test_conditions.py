@@ -4,7 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from gpufleet.accuracy.benchmark_clients import ClientConditions, conditions_of
+from gpufleet.accuracy.benchmark_clients import (
+    ClientConditions,
+    StepLimits,
+    conditions_of,
+    queued_requests,
+    step_limits,
+)
 from gpufleet.accuracy.conditions import (
     EngineLabel,
     engine_of,
@@ -116,3 +122,26 @@ def test_a_sum_over_gpus_names_them_where_the_column_says_one() -> None:
     summed = row_of(engine="AutoAWQ", gpu_id="RTX-4090", num_gpus="1", notes="peak memory; sum over 2 GPUs")
     assert layout_of(summed, "autoawq").num_gpus == 2
     assert layout_of(row_of(gpu_id="RTX-4090", num_gpus="1"), "autoawq").num_gpus == 1
+
+
+BENCH = "github.com/NVIDIA/TensorRT-LLM docs/source/performance/perf-overview.md (version 0.14.0 table)"
+
+
+def bench_row(**cells: str) -> MeasurementRow:
+    return MeasurementRow(1, {"source": BENCH, "model_id": "llama-3-70b", "isl": "128", "osl": "4096", **cells})
+
+
+def test_a_published_queue_is_as_long_as_its_source_says() -> None:
+    """TensorRT-LLM 0.14, docs/source/performance/perf-overview.md, "Preparing a Dataset"."""
+    assert queued_requests(bench_row()) == 1500
+    assert queued_requests(bench_row(osl="128")) == 30000
+    assert queued_requests(bench_row(requests="64")) == 64
+    assert queued_requests(bench_row(source="elsewhere")) is None
+
+
+def test_an_engine_keeps_the_limits_that_its_benchmark_built_it_for() -> None:
+    """tensorrt_llm/bench/build/benchmark_config.yml: two GPUs have a row of their own for 4,096 tokens."""
+    assert step_limits(bench_row(), 2) == StepLimits(256, 1024)
+    assert step_limits(bench_row(isl="2048", osl="2048"), 2) == StepLimits(2048, 1024)
+    assert step_limits(bench_row(), 8) == StepLimits(8192, 16384)
+    assert step_limits(bench_row(source="elsewhere"), 8) == StepLimits()

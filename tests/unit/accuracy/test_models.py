@@ -56,7 +56,7 @@ def test_shape_columns_build_a_plain_decoder_where_there_is_no_id() -> None:
 
 def test_a_name_goes_through_the_aliases_and_is_never_guessed() -> None:
     assert ModelFinder().of(row(model="meta-llama/Llama-3.1-8B-Instruct")).name == "llama-3.1-8b"
-    for name in ("Llama", "Qwen-7B", "my own model"):
+    for name in ("Llama", "Qwen-9B", "my own model"):
         with pytest.raises(UsageError, match="shape unknown"):
             ModelFinder().of(row(model=name))
 

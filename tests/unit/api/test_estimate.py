@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 
 import pytest
@@ -42,6 +43,21 @@ def test_a_format_that_does_not_run_says_why(gpu: str, precision: str, words: st
     assert found.value.exit_code == 3
 
 
+@pytest.mark.parametrize("gpu", ["A100:1", "A10G:1"])
+def test_fp8_weights_run_on_ampere_in_16_bit_arithmetic_and_are_graded_lower(gpu: str) -> None:
+    """Half the bytes of bf16 for one user, no faster arithmetic for a prompt."""
+    wide, narrow = (ask(gpus=gpu, precision=name, batch=1, input_tokens=4000) for name in ("bf16", "fp8"))
+    assert narrow.weight_format == "fp8"
+    assert narrow.grade == "transferred"
+    assert any("no fp8 arithmetic: vLLM widens fp8 weights to 16 bits" in note for note in narrow.notes)
+    assert 0.5 < narrow.tpot_s.value / wide.tpot_s.value < 0.8
+    assert narrow.ttft_s.value > 0.9 * wide.ttft_s.value
+
+
+def test_fp8_weights_are_multiplied_in_fp8_where_the_card_can() -> None:
+    assert not any("widens" in note for note in ask(precision="fp8").notes)
+
+
 def test_a_model_that_does_not_fit_says_by_how_much() -> None:
     with pytest.raises(Infeasible, match=r"does not fit 1x H100-SXM .TP1.; found 'short by [0-9.]+ GiB per GPU'"):
         ask("llama-3.3-70b")
@@ -50,6 +66,38 @@ def test_a_model_that_does_not_fit_says_by_how_much() -> None:
 def test_a_load_that_one_replica_cannot_take_says_what_it_can() -> None:
     with pytest.raises(Infeasible, match=r"at most .* requests/s per replica"):
         ask(rate=10_000)
+
+
+CROWDED = {"gpus": "H100:8", "tp": 4, "pp": 2, "precision": "fp8", "input_tokens": 4096, "output_tokens": 200}
+
+
+def test_a_full_queue_is_served_at_the_batch_that_serves_most() -> None:
+    """Experts on few prompts of a step cost more than they save: 401 sequences fit, and fewer serve more requests."""
+    best = ask("qwen3-235b-a22b", **CROWDED, full_queue=True)
+    assert best.batch < best.largest_batch
+    assert best.batch == round(best.batch)
+    rates = [
+        ask("qwen3-235b-a22b", **CROWDED, concurrency=round(share * best.largest_batch)).requests_per_s.value
+        for share in (0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 1.0)
+    ]
+    assert best.requests_per_s.value > 1.03 * rates[-1]
+    assert best.requests_per_s.value >= 0.97 * max(rates)
+    said = f"at a batch of {best.batch:,.0f}, smaller than the {best.largest_batch:,.0f}"
+    assert any(said in note for note in best.notes)
+
+
+def test_a_full_queue_fills_the_engine_where_that_serves_most() -> None:
+    full = ask(full_queue=True)
+    assert full.batch == full.largest_batch
+    assert not any("at a batch of" in note for note in full.notes)
+
+
+def test_arrivals_are_held_against_the_best_batch_too() -> None:
+    """A rate that only a smaller batch than the largest sustains is served, at a batch below the best."""
+    best = ask("qwen3-235b-a22b", **CROWDED, full_queue=True)
+    found = ask("qwen3-235b-a22b", **CROWDED, rate=0.9 * best.requests_per_s.value)
+    assert found.load_ratio == pytest.approx(0.9)
+    assert found.batch < best.batch
 
 
 def test_a_rate_just_below_the_most_is_served_and_just_above_is_refused() -> None:
@@ -84,6 +132,13 @@ def test_exactly_one_load_is_stated(load: dict) -> None:
 def test_nonsense_is_refused(wrong: dict) -> None:
     with pytest.raises(UsageError):
         ask(**wrong)
+
+
+@pytest.mark.parametrize("load", [{"concurrency": 2.5}, {"concurrency": 0.5}, {"batch": 1.5}], ids=str)
+def test_clients_and_sequences_come_whole(load: dict) -> None:
+    (amount,) = load.values()
+    with pytest.raises(UsageError, match=rf"are whole; found '{amount}'; expected a number such as 2 or 3"):
+        ask(**load)
 
 
 def test_a_layout_against_a_rule_of_the_model_is_infeasible() -> None:
@@ -157,10 +212,31 @@ def test_a_machine_with_other_gpus_is_refused() -> None:
         estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, instance="g6e.12xlarge")
 
 
-@pytest.mark.parametrize("version", ["", "foo", "latest"])
+@pytest.mark.parametrize(
+    "version", ["", "foo", "latest", "0.11-x-", "-1", "0..6", "1e9e", "0.6.4 or so", "mainframe", "99999999"]
+)
 def test_what_is_no_engine_version_is_refused(version: str) -> None:
     with pytest.raises(UsageError, match="not an engine version"):
         estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, engine_version=version)
+
+
+def test_a_version_newer_than_any_known_is_answered_as_the_newest_and_says_so() -> None:
+    newest, unheard_of = (ask(engine_version=version) for version in ("0.19.1", "99"))
+    assert unheard_of.tpot_s == newest.tpot_s
+    assert "vLLM 99 is newer than 0.19, the newest that is known: taken to behave like it" in unheard_of.notes
+    assert not any("newer than" in note for note in newest.notes)
+
+
+@pytest.mark.parametrize(
+    "version", ["0.5.1.post1", "1.2.0rc6.post2", "v0.9", "nightly-5b8c30d62b754b57", "gpt-oss-dev", "0.7a"]
+)
+def test_versions_as_engines_write_them_are_read(version: str) -> None:
+    assert ask(engine_version=version).tpot_s.value > 0
+
+
+def test_a_refused_version_says_which_are_known() -> None:
+    with pytest.raises(UsageError, match=r"a version such as 0\.11\.2; known: V0, before 0\.8; V1, 0\.8"):
+        ask(engine_version="foo")
 
 
 def test_a_refusal_names_the_question_that_says_what_would_fit() -> None:
@@ -175,3 +251,51 @@ def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
     full = estimate("llama-3.3-70b", "H100:4", full_queue=True, **question).requests_per_s.value
     found = estimate("llama-3.3-70b", "H100:4", rate=0.95 * rate * full, **question)
     assert math.isfinite(found.ttft_s.value)
+
+
+def test_recurrent_and_sparse_models_are_answered_with_a_lower_grade_and_a_reason() -> None:
+    for name, gpus in (("qwen3.5-35b-a3b", "H100:2"), ("deepseek-v4-flash", "H200:8")):
+        found = ask(name, gpus)
+        assert found.grade == "roofline"
+        assert any("timed by formula" in note for note in found.notes)
+
+
+def test_an_unknown_decoder_is_answered_with_a_lower_grade_and_a_warning(tmp_path) -> None:
+    shape = {"hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8}
+    shape |= {"intermediate_size": 14336, "vocab_size": 128256, "max_position_embeddings": 8192}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({"model_type": "newcomer", "architectures": ["NewcomerForCausalLM"], **shape}))
+    found, known = ask(str(config)), ask("llama-3-8b")
+    assert found.grade == "transferred"
+    assert any("newcomer" in note for note in found.notes)
+    assert found.tpot_s.value == pytest.approx(known.tpot_s.value)
+    assert found.tpot_s.high > known.tpot_s.high
+
+
+def test_a_model_that_reads_images_says_what_one_adds() -> None:
+    (note,) = (note for note in ask("qwen3-vl-8b", "H100:1").notes if "image" in note)
+    assert "1,024 tokens" in note
+    assert not any("image" in note for note in ask("qwen3-8b", "H100:1").notes)
+
+
+def test_a_short_queue_delivers_no_more_than_one_that_never_empties() -> None:
+    endless, short = (ask(full_queue=True, requests=n).requests_per_s.value for n in (None, 10.0))
+    assert short < endless
+
+
+def test_only_a_full_queue_has_requests_that_wait() -> None:
+    with pytest.raises(UsageError, match="full queue"):
+        ask(concurrency=8, requests=10)
+
+
+def test_an_engine_started_for_more_sequences_keeps_more_memory_for_them() -> None:
+    long = {"input_tokens": 8000, "output_tokens": 8000, "engine": "tensorrt-llm"}
+    few, many = (ask(concurrency=1, max_batch=n, **long).largest_batch for n in (64, 8192))
+    assert many < few < 64
+
+
+def test_a_question_asked_again_finds_its_replica_ready(monkeypatch) -> None:
+    """What does not depend on lengths and load is gathered once: the second answer must build nothing anew."""
+    ask(input_tokens=1000, engine="sglang")
+    monkeypatch.setattr("gpufleet.optimize.estimate.StepModel.build", None)
+    assert ask(input_tokens=1001, engine="sglang").tpot_s.value > 0

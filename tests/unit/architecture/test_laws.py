@@ -6,11 +6,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.architecture.flops import FlopParts, causal_pairs, flop_per_token, prefill_flop
+from gpufleet.architecture.flops import FlopParts, flop_per_token, prefill_flop
 from gpufleet.architecture.kv_cache import kv_bytes_per_sequence
-from gpufleet.architecture.parameters import num_active_parameters, num_parameters, parameter_parts, weights_bytes
+from gpufleet.architecture.parameters import (
+    num_active_parameters,
+    num_parameters,
+    num_text_parameters,
+    parameter_parts,
+    weights_bytes,
+)
+from gpufleet.architecture.sparse_attention import prompt_pairs
 from gpufleet.catalog.models import model_names, shipped_architecture
-from gpufleet.domain.architecture import Attention
+from gpufleet.domain.architecture import Attention, MixtureOfExperts
 from gpufleet.domain.precision import BF16, PRECISIONS, WeightFormat
 from gpufleet.errors import UsageError
 
@@ -41,8 +48,8 @@ def test_a_longer_context_never_needs_fewer_kv_bytes(arch, one, other):
 
 @given(decoders)
 def test_active_parameters_never_exceed_all(arch):
-    active, total = num_active_parameters(arch), num_parameters(arch)
-    assert 0 < active <= total
+    active, total = num_active_parameters(arch), num_text_parameters(arch)
+    assert 0 < active <= total <= num_parameters(arch)
     assert (active < total) == arch.is_moe
 
 
@@ -65,7 +72,9 @@ def test_decoding_costs_two_flop_per_active_matrix_parameter_and_the_attention(a
     matrices = num_active_parameters(arch) - parts.embedding - parts.head - parts.vectors
     head = 2 * arch.vocab_size * (arch.embedding_width or arch.hidden_size)
     active_biases = parts.expert_vectors and sum(
-        b.count * b.feed_forward.top_k * b.feed_forward.expert_vector_params for b in arch.blocks
+        b.count * b.feed_forward.top_k * b.feed_forward.expert_vector_params
+        for b in arch.blocks
+        if isinstance(b.feed_forward, MixtureOfExperts)
     )
     assert flop.total - flop.scores == pytest.approx(2 * (matrices - active_biases) + head)
     assert flop.scores > 0
@@ -82,4 +91,4 @@ def test_causal_pairs_are_those_that_one_counts(window, chunked):
     mixer = Attention(1, 1, 64, window_tokens=window, chunked=chunked)
     for tokens in range(1, 20):
         first = [(q // 4) * 4 if chunked else max(0, q - window + 1) for q in range(tokens)]
-        assert causal_pairs(mixer, tokens) == sum(q - start + 1 for q, start in enumerate(first))
+        assert prompt_pairs(mixer, tokens) == sum(q - start + 1 for q, start in enumerate(first))

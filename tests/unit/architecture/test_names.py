@@ -26,7 +26,7 @@ def test_names_people_type(typed, model):
 
 
 @pytest.mark.parametrize(
-    "typed", ["meta-llama/Llama-3.3-70B-Instruct-FP8", "Qwen3-32B-FP8", "mistral-7b", "llama", "qwen", "", " "]
+    "typed", ["meta-llama/Llama-3.3-70B-Instruct-FP8", "Qwen3-14B-FP8", "mistral-7b", "llama", "qwen", "", " "]
 )
 def test_quantised_and_ambiguous_names_are_not_guessed(typed):
     with pytest.raises(UnknownName):

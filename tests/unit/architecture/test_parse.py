@@ -7,7 +7,7 @@ import math
 import pytest
 
 from gpufleet.architecture.families import FAMILIES, NOT_DECODERS
-from gpufleet.architecture.parameters import num_parameters, parameter_parts
+from gpufleet.architecture.parameters import num_active_parameters, num_parameters, parameter_parts
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Attention, MixtureOfExperts
 from gpufleet.errors import UsageError
@@ -144,8 +144,22 @@ def test_models_that_are_no_decoders_say_what_they_are(family):
 
 
 def test_an_unknown_family_names_the_nearest():
-    with pytest.raises(UsageError, match="Nearest family: deepseek_v3"):
-        parse_architecture({**LLAMA, "model_type": "deepseek_v32"}, "m")
+    with pytest.raises(UsageError, match=r"not understood: ssm_state_size.*Nearest family: deepseek_v3"):
+        parse_architecture({**LLAMA, "model_type": "deepseek_v33", "ssm_state_size": 128}, "m")
+
+
+def test_an_unknown_family_whose_fields_are_understood_is_read_as_a_llama_and_says_so():
+    known, unknown = (parse_architecture({**LLAMA, "model_type": family}, "m") for family in ("llama", "newcomer"))
+    assert num_parameters(unknown) == num_parameters(known)
+    assert (unknown.is_assumed, known.is_assumed) == (True, False)
+    assert "is not known" in unknown.notes[0]
+
+
+def test_an_unknown_family_with_experts_is_read_as_a_mixture():
+    experts = {"num_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "first_k_dense_replace": 1}
+    arch = parse_architecture({**LLAMA, "model_type": "newcomer", **experts}, "m")
+    assert arch.is_moe
+    assert num_active_parameters(arch) < num_parameters(arch)
 
 
 def test_heads_that_do_not_divide_the_width_need_a_head_dim():

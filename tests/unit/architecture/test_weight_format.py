@@ -127,8 +127,53 @@ def test_unquantised_checkpoints_are_in_their_dtype(dtype, name):
 
 
 @pytest.mark.parametrize(
-    "quantization", [{"quant_method": "aqlm"}, {"quant_method": "gptq", "bits": 3}, {"quant_algo": "MIXED_PRECISION"}]
+    "quantization",
+    [
+        {"quant_method": "aqlm"},
+        {"quant_method": "gptq", "bits": 3},
+        {"quant_algo": "MIXED_PRECISION", "quantized_layers": {"lm_head": {"quant_algo": "W2A2"}}},
+    ],
 )
 def test_a_quantisation_that_is_not_known_is_said(quantization):
     with pytest.raises(UsageError, match="quantisation that is not planned yet"):
         weights(DENSE, **quantization)
+
+
+MIXED = {
+    "quant_algo": "MIXED_PRECISION",
+    "quantized_layers": {
+        "model.layers.0.self_attn.q_proj": {"quant_algo": "FP8"},
+        "model.layers.0.mlp.experts.3.gate_proj": {"quant_algo": "NVFP4", "group_size": 16},
+        "lm_head": {"quant_algo": "W4A16_NVFP4"},
+    },
+}
+
+
+def test_mixed_precision_gives_each_part_its_own_format_and_leaves_the_rest_plain():
+    fmt = weights(SPARSE, **MIXED)
+    assert (fmt.attention.name, fmt.mlp.name, fmt.experts.name, fmt.head.name) == ("fp8", "bf16", "nvfp4", "nvfp4")
+
+
+def test_mixed_precision_over_an_fp8_checkpoint_leaves_the_rest_in_fp8():
+    fmt = weights(SPARSE, **MIXED, quant_method="fp8", weight_block_size=[128, 128])
+    assert (fmt.attention.name, fmt.mlp.name, fmt.experts.name) == ("fp8", "fp8_block", "nvfp4")
+
+
+@pytest.mark.parametrize("layers", [None, [], "all"])
+def test_mixed_precision_without_a_list_is_said(layers):
+    with pytest.raises(UsageError, match="quantized_layers"):
+        weights(SPARSE, quant_algo="MIXED_PRECISION", quantized_layers=layers)
+
+
+@pytest.mark.parametrize(
+    ("words", "name"),
+    [
+        ({"kv_cache_quant_algo": "FP8"}, "fp8"),
+        ({"kv_cache_scheme": {"num_bits": 8, "type": "float"}}, "fp8"),
+        ({"kv_cache_scheme": None, "kv_cache_quant_algo": None}, None),
+        ({"kv_cache_scheme": "FP8"}, "fp8"),
+    ],
+)
+def test_a_checkpoint_says_which_cache_it_brings_scales_for(words, name):
+    kv = weights(DENSE, quant_algo="NVFP4", **words).kv
+    assert (kv and kv.name) == name

@@ -70,8 +70,12 @@ def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine
             assert constant.source
             assert math.isfinite(constant.value), name
         assert 0.5 <= era.constants["decode_scale_ratio"].value <= 2
-        for group in ("tpot", "ttft_few", "ttft_many", "ttft_dp"):
-            assert era.constants[f"{group}_log_low"].value < 0 < era.constants[f"{group}_log_high"].value
+        for quantity in ("tpot", "ttft"):
+            assert era.constants[f"{quantity}_log_low"].value < 0 < era.constants[f"{quantity}_log_high"].value
+        for slope in ("ttft_log_per_crowding", "ttft_log_attention_dp", "log_per_doubling"):
+            assert era.constants[slope].value >= 0
+        for length in ("input", "output"):
+            assert 0 < era.constants[f"least_{length}_tokens"].value <= era.constants[f"most_{length}_tokens"].value
 
 
 def test_an_engine_takes_on_the_constants_of_its_era_and_keeps_its_memory_rules() -> None:

@@ -78,10 +78,18 @@ def test_a_product_takes_the_time_of_the_best_measured_kernel(
     assert low_us <= seconds / MICROSECOND <= high_us
 
 
-def test_eight_bit_arithmetic_that_a_gpu_lacks_takes_forever(calibration: Calibration) -> None:
-    assert np.isinf(gemm_s(gemm_on(calibration, "A100-SXM4-80GB", "fp8"), 16, 4096, 4096)[0])
+def test_arithmetic_that_a_gpu_lacks_takes_forever(calibration: Calibration) -> None:
     assert np.isinf(gemm_s(gemm_on(calibration, "H100-SXM", "nvfp4"), 16, 4096, 4096)[0])
     assert np.isinf(gemm_s(gemm_on(calibration, "T4", "bf16"), 16, 4096, 4096)[0])
+
+
+def test_fp8_weights_are_widened_on_a_gpu_without_fp8_arithmetic(calibration: Calibration) -> None:
+    """Like 8-bit integer weights with 16-bit activations, and known no better than a borrowed curve."""
+    fp8, integer = (gemm_on(calibration, "A100-SXM4-80GB", name) for name in ("fp8", "int8_wo"))
+    assert gemm_s(fp8, 16, 4096, 4096) == gemm_s(integer, 16, 4096, 4096)
+    assert fp8.activation_bytes_per_element == 2.0
+    assert (Grade(int(fp8.grade[0])), Grade(int(integer.grade[0]))) == (Grade.TRANSFERRED, Grade.MEASURED)
+    assert gemm_on(calibration, "H100-SXM", "fp8").activation_bytes_per_element == 1.0
 
 
 def test_a_gpu_without_bf16_runs_fp16_and_weight_only_formats(calibration: Calibration) -> None:

@@ -20,6 +20,7 @@ from gpufleet.performance.serving import (
     Lengths,
     closed_loop,
     cycle_s,
+    eager_share,
     engine_step_s,
     full_queue,
     held_back_steps,
@@ -48,9 +49,9 @@ IDEAL = {
     "request_overhead_s": 0.0,
     "token_overhead_s": 0.0,
     "first_token_steps": 0.5,
-    "prompt_launch_s": 0.0,
     "poll_wait_ratio": 0.5,
     "synchrony_ratio": 0.5,
+    "eager_kernel_s": 0.0,
 }
 
 
@@ -187,9 +188,9 @@ def test_requests_that_are_all_alike_meet_the_next_prompt_and_others_do_not() ->
 
 
 def test_a_host_that_launches_a_prefill_slowly_sets_its_pace() -> None:
-    slow = model(prompt_launch_s=1e-3)
+    slow = model(eager_kernel_s=1e-3)
     np.testing.assert_allclose(lone_ttft_s(slow, LENGTHS), slow.num_kernels * 1e-3)
-    np.testing.assert_allclose(lone_ttft_s(model(prompt_launch_s=1e-9), LENGTHS), lone_ttft_s(model(), LENGTHS))
+    np.testing.assert_allclose(lone_ttft_s(model(eager_kernel_s=1e-9), LENGTHS), lone_ttft_s(model(), LENGTHS))
 
 
 def test_an_engine_that_looks_for_requests_every_30_steps_delays_the_first_and_not_the_later() -> None:
@@ -218,6 +219,39 @@ def test_a_full_queue_never_lets_a_slot_idle() -> None:
     full, clients = full_queue(ideal, batch(64), LENGTHS), closed_loop(ideal, batch(64), LENGTHS, 64.0, USERS)
     np.testing.assert_allclose(full.requests_per_s, clients.requests_per_s)
     np.testing.assert_allclose(full.tpot_s, clients.tpot_s)
+
+
+def test_a_queue_of_whole_waves_is_as_fast_as_one_that_never_ends() -> None:
+    endless, whole = (full_queue(model(), batch(64), LENGTHS, queued) for queued in (np.inf, 640.0))
+    np.testing.assert_allclose(whole.requests_per_s, endless.requests_per_s)
+
+
+def test_the_last_wave_of_a_queue_decodes_alone() -> None:
+    """Ten waves of 64 and one request more: all prompts, ten times 200 steps of 64 and 200 steps of one."""
+    ideal = model()
+    at, rest = phases(ideal, batch(64), LENGTHS), phases(ideal, batch(1), LENGTHS)
+    found = full_queue(ideal, batch(64), LENGTHS, 641.0)
+    steps_s = 200 * (10 * at.decode_step_s + rest.decode_step_s)
+    np.testing.assert_allclose(641 / found.requests_per_s, 641 * prompt_service_s(ideal, at) + steps_s)
+
+
+def test_fewer_requests_than_slots_run_together() -> None:
+    few, slots = full_queue(model(), batch(64), LENGTHS, 16.0), full_queue(model(), batch(16), LENGTHS)
+    assert few.batch[0] == 16
+    np.testing.assert_allclose(few.requests_per_s, slots.requests_per_s)
+
+
+def test_steps_beyond_the_recorded_graphs_wait_for_the_host() -> None:
+    eager = model(eager_kernel_s=40e-6, graphed_context_tokens=1100)
+    assert eager_share(eager, LENGTHS)[0] == pytest.approx(0.5)
+    launches_s, graphed_s = 40e-6 * 321, 5e-3
+    assert engine_step_s(eager, np.array([graphed_s]), batch(8), 1.0)[0] == pytest.approx(launches_s)
+    assert engine_step_s(eager, np.array([graphed_s]), batch(8), 0.5)[0] == pytest.approx((launches_s + graphed_s) / 2)
+    assert engine_step_s(eager, np.array([20e-3]), batch(8), 1.0)[0] == pytest.approx(20e-3)
+
+
+def test_engines_without_a_limit_record_every_context() -> None:
+    assert eager_share(model(), Lengths(100_000.0, 10.0))[0] == 0
 
 
 def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:

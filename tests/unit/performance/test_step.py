@@ -14,12 +14,15 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.links import usual_link
+from gpufleet.performance.layer_operators import OVER_CACHE
 from gpufleet.performance.step import StepLoad, StepModel
 
 ACCELERATORS = tuple(load_catalog().accelerators.values())
 NAMES = [a.name for a in ACCELERATORS]
+VLLM = load_engine("vllm")
 COLLECTIVE_TERMS = ("all-reduce after attention", "all-reduce after mlp", "expert exchange")
 
 
@@ -28,14 +31,21 @@ def calibration():
     return load_calibration(ACCELERATORS)
 
 
-def model(name: str, gpu: str, *layouts: Layout, precision: str | None = None, link: float | None = None) -> StepModel:
+def model(
+    name: str,
+    gpu: str,
+    *layouts: Layout,
+    precision: str | None = None,
+    link: float | None = None,
+    engine: EngineProfile = VLLM,
+) -> StepModel:
     arch = shipped_architecture(name)
     weights = weight_format(arch, precision)
     device = ACCELERATORS[NAMES.index(gpu)]
     links = [usual_link(device, x.num_devices) for x in layouts]
     zero = np.zeros(len(layouts), dtype=np.int64)
     candidates = Candidates(
-        Palette(ACCELERATORS, (weights,), (kv_precision(weights, load_engine("vllm")),), (load_engine("vllm"),)),
+        Palette(ACCELERATORS, (weights,), (kv_precision(weights, engine),), (engine,)),
         accelerator=zero + NAMES.index(gpu),
         weight_format=zero,
         kv_precision=zero,
@@ -221,3 +231,29 @@ def test_a_format_that_a_device_cannot_multiply_takes_for_ever() -> None:
     """Volta has no bf16 units; the engine's rules refuse this before, the kernels agree."""
     assert np.isinf(model("llama-3.1-8b", "V100-SXM2-32GB", Layout(), precision="bf16").seconds(decode(1.0)))
     assert np.isfinite(model("llama-3.1-8b", "V100-SXM2-32GB", Layout(), precision="fp16").seconds(decode(1.0)))
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "shares"),
+    [
+        ("llama-2-70b", "0.6.1", False),
+        ("llama-2-70b", "0.8.0", True),
+        ("mistral-7b-v0.1", "0.8.0", False),
+        ("mistral-7b-v0.1", "0.14.0", True),
+        ("llama-2-7b", "0.6.1", True),
+    ],
+)
+def test_early_engines_read_keys_and_values_for_each_query_head(name: str, version: str, shares: bool) -> None:
+    """TensorRT-LLM: no kernel for grouped queries before 0.7, then one for groups of eight, then for all."""
+    load = decode(128, 2000.0)
+    then, now = (
+        model(name, "H100-SXM", Layout(tp=4), engine=load_engine("tensorrt-llm", v)).terms(load)[OVER_CACHE][0]
+        for v in (version, "1.1")
+    )
+    assert (then == now) if shares else (then > 1.3 * now)
+
+
+def test_falcon_reduces_attention_and_mlp_together() -> None:
+    falcon = model("falcon-180b", "H100-SXM", Layout(tp=8)).terms(decode(64))
+    assert "all-reduce after attention" not in falcon
+    assert falcon["all-reduce after mlp"][0] > 0

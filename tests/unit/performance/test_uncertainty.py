@@ -14,11 +14,13 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import LOADS, Bounds, grades, load_of, time_bounds, weighty_curves
+from gpufleet.performance.uncertainty import Bounds, crowding, grades, regime_ratio, time_bounds, weighty_curves
 from gpufleet.provenance import Grade
 
 FEW = np.array([16.0])
+USUAL = Lengths(1000.0, 500.0)
 
 
 def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), precision=None) -> StepModel:  # noqa: B008
@@ -38,7 +40,7 @@ def model(name: str, gpu: str, engine: str = "vllm", layout: Layout = Layout(), 
 
 def test_measured_kernels_add_nothing_to_the_range_of_the_engine() -> None:
     constants = load_engine("vllm").constants
-    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM"), FEW)["tpot"]
+    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM"), FEW, USUAL)["tpot"]
     assert bounds.low_ratio[0] == pytest.approx(math.exp(min(constants["tpot_log_low"].value, 0)))
     assert bounds.high_ratio[0] == pytest.approx(math.exp(max(constants["tpot_log_high"].value, 0)))
 
@@ -47,7 +49,7 @@ def test_measured_kernels_add_nothing_to_the_range_of_the_engine() -> None:
 @pytest.mark.parametrize("gpu", ["MI300X", "T4", "L4"])
 def test_borrowed_kernels_widen_both_ends(gpu: str, quantity: str) -> None:
     own, lent = (
-        time_bounds(model("llama-3.1-8b", name, precision="fp16"), FEW)[quantity] for name in ("H100-SXM", gpu)
+        time_bounds(model("llama-3.1-8b", name, precision="fp16"), FEW, USUAL)[quantity] for name in ("H100-SXM", gpu)
     )
     assert lent.low_ratio[0] < own.low_ratio[0]
     assert lent.high_ratio[0] > own.high_ratio[0]
@@ -56,22 +58,54 @@ def test_borrowed_kernels_widen_both_ends(gpu: str, quantity: str) -> None:
 @pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "gpt-fast", "transformers", "llama.cpp"])
 @pytest.mark.parametrize("quantity", ["tpot", "ttft"])
 def test_the_expected_value_lies_within_every_range(engine: str, quantity: str) -> None:
-    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM", engine), FEW)[quantity]
+    bounds = time_bounds(model("llama-3.1-8b", "H100-SXM", engine), FEW, USUAL)[quantity]
     assert bounds.low_ratio[0] < 1 < bounds.high_ratio[0]
 
 
 def test_ranges_widen_beyond_the_batches_that_were_measured() -> None:
     at = model("llama-3.1-8b", "H100-SXM")
-    measured, beyond = (time_bounds(at, np.array([float(batch)]))["tpot"] for batch in (512, 2048))
+    measured, beyond = (time_bounds(at, np.array([float(batch)]), USUAL)["tpot"] for batch in (256, 8192))
     assert beyond.low_ratio[0] < measured.low_ratio[0]
     assert beyond.high_ratio[0] > measured.high_ratio[0]
-    assert time_bounds(at, FEW)["tpot"].high_ratio[0] == measured.high_ratio[0]
+    assert time_bounds(at, FEW, USUAL)["tpot"].high_ratio[0] == measured.high_ratio[0]
+
+
+@pytest.mark.parametrize("quantity", ["tpot", "ttft"])
+@pytest.mark.parametrize("lengths", [Lengths(1e6, 500.0), Lengths(2.0, 500.0), Lengths(1000.0, 1e6)])
+def test_ranges_widen_beyond_the_lengths_that_were_measured(quantity: str, lengths: Lengths) -> None:
+    at = model("llama-3.1-8b", "H100-SXM")
+    known, beyond = (time_bounds(at, FEW, asked)[quantity] for asked in (USUAL, lengths))
+    assert beyond.low_ratio[0] < known.low_ratio[0]
+    assert beyond.high_ratio[0] > known.high_ratio[0]
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm", "gpt-fast", "transformers", "llama.cpp"])
+@pytest.mark.parametrize("quantity", ["tpot", "ttft"])
+def test_no_range_shrinks_or_jumps_as_clients_join(engine: str, quantity: str) -> None:
+    at = model("llama-3.1-8b", "H100-SXM", engine)
+    clients = np.geomspace(1, 4096, 400)
+    widths = [np.log(time_bounds(at, np.array([n]), USUAL)[quantity].high_ratio[0]) for n in clients]
+    growth = np.diff(widths) / widths[:-1]
+    assert growth.min() >= -1e-12
+    assert growth.max() < 0.05
 
 
 def test_the_first_token_is_known_worst_where_groups_wait_for_each_other() -> None:
-    """A load is few sequences, many, or attention-DP, and each has its own range of the first token."""
-    loads = load_of(np.array([8, 256, 256]), np.array([1, 1, 8]))
-    assert [LOADS[i] for i in loads] == ["few", "many", "dp"]
+    together, apart = (
+        time_bounds(
+            model("deepseek-v3", "B200", layout=Layout(tp=tp, ep=8, attention_dp=dp)), np.array([64.0 * dp]), USUAL
+        )
+        for tp, dp in ((8, 1), (1, 8))
+    )
+    assert apart["ttft"].high_ratio[0] >= together["ttft"].high_ratio[0]
+    assert apart["tpot"].high_ratio[0] == together["tpot"].high_ratio[0]
+
+
+def test_a_lone_request_without_groups_has_the_narrowest_first_token() -> None:
+    """64 sequences of a group: log2(3) doublings of crowding."""
+    assert crowding(64.0) == pytest.approx(math.log2(3))
+    assert regime_ratio(0.2, 0.5, 64.0, 1) == pytest.approx(math.exp(0.2 * math.log2(3)))
+    assert regime_ratio(0.2, 0.5, 0.0, 1) == 1
 
 
 def test_bounds_surround_what_they_are_put_around() -> None:

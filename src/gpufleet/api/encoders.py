@@ -1,0 +1,213 @@
+"""How fast is a model that is not a decoder: sequences, images or audio per second, and latency."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from os import PathLike
+
+from gpufleet.api.estimates import MOST_SEQUENCES, MOST_TOKENS, calibration_of
+from gpufleet.architecture.encoder_parameters import num_encoder_parameters
+from gpufleet.architecture.precision_labels import LABELS
+from gpufleet.catalog.listing import cheapest_on_demand
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import shipped_encoder
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.catalog.runtimes import find_runtime
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.encoder import EncoderModel, Takes, Tower
+from gpufleet.domain.precision import BF16, FP16, PRECISIONS, WeightFormat
+from gpufleet.domain.runtime import Runtime
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.model_config import read_encoder
+from gpufleet.memory.encoder import PassSize
+from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
+from gpufleet.results.base import Input
+from gpufleet.results.catalog import PriceRow
+from gpufleet.results.encoder_estimate import EncoderEstimate, encoder_estimate
+from gpufleet.units import DAY
+
+DEFAULT_ENGINE = "transformers"
+SPOKEN_TOKENS_PER_S = 4.0  # 150 words a minute, 1.4 tokens a word, and timestamps: a rule of thumb
+MOST_BEAMS = 64
+LONGEST_AUDIO_S = 30 * DAY
+
+
+def estimate_encoder(
+    model: str | PathLike[str] | EncoderModel,
+    gpus: str | tuple[str, int],
+    *,
+    input_tokens: float | None = None,
+    output_tokens: float | None = None,
+    audio_s: float | None = None,
+    batch: float | None = None,
+    beams: int = 1,
+    precision: str | None = None,
+    engine: str = DEFAULT_ENGINE,
+    catalog: Catalog | None = None,
+) -> EncoderEstimate:
+    """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
+
+    `input_tokens`: of a text; `audio_s`: seconds of a recording; an image has one size. `output_tokens`: what a decoder
+    (T5, Whisper) writes for each input. Without `batch`, the smallest that gives nearly all throughput.
+
+    >>> e = estimate_encoder("bert-large-uncased", "T4", input_tokens=128, batch=32)
+    >>> e.inputs_per_s.low < e.inputs_per_s.value < e.inputs_per_s.high
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    encoder = model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped_encoder)
+    name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
+    gpu = resolve_gpu(tables, name)
+    profile = find_runtime(engine)
+    tower = asked_tower(encoder, input_tokens)
+    question = EncoderQuestion(
+        model=encoder,
+        tower=tower,
+        gpu=gpu.accelerator,
+        runtime=profile,
+        weights=runnable(encoder, profile, gpu.accelerator, precision),
+        size=pass_size(encoder, tower, input_tokens, output_tokens, audio_s, beams),
+        batch=checked_batch(batch),
+        num_gpus=number,
+        audio_s=audio_s,
+    )
+    solution = solve_encoder(question, calibration_of(tables))
+    inputs = understood(question, solution.batch, precision, output_tokens)
+    notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
+    price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
+    return encoder_estimate(question, solution, num_encoder_parameters(encoder), price, inputs, notes)
+
+
+@lru_cache(maxsize=4)
+def cheapest_of_whole_gpus(tables: Catalog) -> Mapping[tuple[str, bool], PriceRow]:
+    """The lowest on-demand price per GPU, by name and whether it is of whole ones; read once for a catalog."""
+    return cheapest_on_demand(tables, lambda row: (row.gpu, row.gpu_count >= 1))
+
+
+def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:
+    """The asked format where runtime and device run it; the checkpoint's own, with bf16 as fp16 where it must be."""
+    name = model.weights.name if label is None else LABELS.get(label.lower(), label.lower())
+    if name not in PRECISIONS:
+        raise UnknownName("precision", label, runtime.formats, hint=f"Known: {', '.join(runtime.formats)}.")
+    if name == BF16.name and label is None and (not gpu.computes("bf16") or BF16.name not in runtime.formats):
+        name = FP16.name
+    if name not in runtime.formats:
+        raise Infeasible(f"{runtime.title} has no kernels for {name}", expected=f"one of {', '.join(runtime.formats)}")
+    half = BF16 if gpu.computes("bf16") else FP16
+    return WeightFormat.uniform(PRECISIONS[name], half)
+
+
+def asked_tower(model: EncoderModel, input_tokens: float | None) -> Tower:
+    """The tower that the question is about: of two (CLIP), the one for text where tokens are given."""
+    text = model.tower_for(Takes.TEXT)
+    if input_tokens is None or text is None:
+        return model.towers[0]
+    return text
+
+
+def pass_size(
+    model: EncoderModel,
+    tower: Tower,
+    input_tokens: float | None,
+    output_tokens: float | None,
+    audio_s: float | None,
+    beams: int,
+) -> PassSize:
+    """Tokens of one input and what is written for it, each stated where it has to be and refused where it has none."""
+    if tower.takes in (Takes.TEXT, Takes.IMAGE) and audio_s is not None:
+        raise UsageError(f"{model.name} takes no audio", found=f"{audio_s:g} s", hint="State --in for a text.")
+    if tower.takes is not Takes.TEXT and input_tokens is not None:
+        raise UsageError(f"{model.name} takes no text", found=f"{input_tokens:g} tokens")
+    answer, beams = checked_answer(model, tower, output_tokens, beams)
+    if tower.takes is Takes.TEXT:
+        return PassSize(text_tokens(model, tower, input_tokens), 0.0, answer, beams)
+    if tower.input_positions is not None:
+        checked_audio(audio_s)
+        return PassSize(float(tower.fixed_tokens or 0), tower.input_positions, answer, beams)
+    if audio_s is None:
+        raise UsageError(f"{model.name} takes audio", expected="--audio with its length, such as 10s")
+    positions = checked_audio(audio_s) * (tower.positions_per_s or 0.0)
+    tokens = tower.tokens_of(positions)
+    if not 1 <= tokens <= tower.max_tokens:
+        raise UsageError("audio of this length cannot be encoded at once", found=f"{audio_s:g} s")
+    return PassSize(tokens, positions, answer, beams)
+
+
+def text_tokens(model: EncoderModel, tower: Tower, input_tokens: float | None) -> float:
+    """Tokens of a text, which no encoder takes beyond its positions."""
+    if input_tokens is None:
+        raise UsageError(f"{model.name} takes text", expected="--in with the tokens of a sequence, such as 128")
+    if not 1 <= input_tokens <= MOST_TOKENS:
+        raise UsageError(f"input tokens must be from 1 to {MOST_TOKENS:,}", found=input_tokens)
+    if input_tokens > tower.max_tokens and not tower.is_stretchable:
+        raise Infeasible(
+            f"{model.name} has positions for {tower.max_tokens:,} tokens",
+            found=f"{input_tokens:g}",
+            hint="Longer texts are cut into pieces of at most that.",
+        )
+    return float(input_tokens)
+
+
+def beyond_training(model: EncoderModel, tower: Tower, size: PassSize) -> str | None:
+    """A warning where a text is longer than those that the model was trained on."""
+    if size.tokens <= tower.max_tokens:
+        return None
+    return f"{size.tokens:,.0f} tokens are more than the {tower.max_tokens:,} that {model.name} was trained on."
+
+
+def checked_answer(model: EncoderModel, tower: Tower, output_tokens: float | None, beams: int) -> tuple[float, int]:
+    """Tokens that a decoder writes for each input: stated, or those of ordinary speech; nothing without a decoder."""
+    if not 1 <= beams <= MOST_BEAMS:
+        raise UsageError(f"beams must be from 1 to {MOST_BEAMS}", found=beams)
+    if model.decoder is None:
+        if output_tokens is not None or beams != 1:
+            raise UsageError(f"{model.name} writes no answer", hint="Leave out --out and --beams.")
+        return 0.0, 1
+    if output_tokens is None:
+        if tower.window_s is None:
+            raise UsageError(f"{model.name} writes an answer", expected="--out with its tokens")
+        output_tokens = SPOKEN_TOKENS_PER_S * tower.window_s
+    longest = MOST_TOKENS if model.decoder.is_stretchable else model.decoder.max_tokens
+    if not 1 <= output_tokens <= longest:
+        raise UsageError(f"an answer of {model.name} has 1 to {longest:,} tokens", found=output_tokens)
+    return float(output_tokens), beams
+
+
+def checked_audio(audio_s: float | None) -> float:
+    """A length of audio: above nothing, and not absurd."""
+    if audio_s is None:
+        return 0.0
+    if not 0 < audio_s <= LONGEST_AUDIO_S:
+        raise UsageError("audio must be longer than nothing and shorter than 30 days", found=f"{audio_s:g} s")
+    return audio_s
+
+
+def checked_batch(batch: float | None) -> float | None:
+    """Inputs of a batch: a whole number that is not absurd."""
+    if batch is not None and not (1 <= batch <= MOST_SEQUENCES and float(batch).is_integer()):
+        raise UsageError(f"the batch must be a whole number from 1 to {MOST_SEQUENCES:,}", found=batch)
+    return batch
+
+
+def understood(
+    question: EncoderQuestion, batch: float, precision: str | None, output_tokens: float | None
+) -> list[Input]:
+    """The question as it was read, each part with its origin."""
+    q = question
+    rows = [
+        ("model", q.model.name, "given"),
+        ("gpus", f"{q.gpu.name}:{q.num_gpus}", "given"),
+        ("engine", q.runtime.name, "default" if q.runtime.name == DEFAULT_ENGINE else "given"),
+        ("weights", q.weights.name, "given" if precision else "checkpoint"),
+        ("tower", q.tower.name, "given"),
+        ("tokens of one input", f"{q.size.tokens:g}", "given" if q.tower.takes is Takes.TEXT else "counted"),
+        ("batch", f"{batch:g}", "given" if q.batch is not None else "chosen: 97 % of the best throughput"),
+    ]
+    if q.audio_s is not None:
+        rows.append(("audio", f"{q.audio_s:g} s", "given"))
+    if q.model.decoder is not None:
+        origin = "given" if output_tokens is not None else "default: 4 tokens for a second of speech"
+        rows += [("output tokens", f"{q.size.output_tokens:g}", origin), ("beams", f"{q.size.beams}", "given")]
+    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

@@ -1,0 +1,162 @@
+"""Vision towers: what they add to parameters and to the reading of a prompt with images."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from gpufleet.architecture.config_fields import ConfigFields
+from gpufleet.domain.architecture import VisionTower
+from gpufleet.domain.arrays import Floats
+
+NUM_COLOURS = 3
+
+
+@dataclass(frozen=True)
+class _Encoder:
+    """Sizes that all towers share; `taps` count the pixels of a patch over its frames and colours."""
+
+    hidden_size: int
+    width: int
+    num_layers: int
+    taps: int
+    merged: int
+
+    @property
+    def plain_layer(self) -> int:
+        """Matrices of attention and of an MLP without gate."""
+        return 4 * self.hidden_size**2 + 2 * self.hidden_size * self.width
+
+    @property
+    def plain_vectors(self) -> int:
+        """Biases of all of them, and two layer norms with shifts."""
+        return 9 * self.hidden_size + self.width
+
+    @property
+    def patching(self) -> int:
+        """The matrix that embeds a patch."""
+        return self.hidden_size * self.taps
+
+
+def vision_tower(
+    family: str, vision: Mapping[str, object], text: Mapping[str, object], name: str
+) -> VisionTower | None:
+    """The tower of a multimodal config; None where its kind is not known, so that only the text is counted."""
+    build = TOWERS.get(family)
+    return build(ConfigFields(vision, name), ConfigFields(text, name)) if build else None
+
+
+def vision_flop(tower: VisionTower, image_tokens: Floats, patches_per_image: Floats = 0.0) -> Floats:
+    """FLOP to turn images of `image_tokens` in all into tokens of the language model.
+
+    2 x (patches x parameters per patch + image tokens x parameters per token)
+    + 4 x hidden x layers x patches x patches per image   (attention within one image)   [flop]
+
+    >>> tower = VisionTower(27, 1152, 16, 4, 451290864, 412000000, 34603008)
+    >>> round(vision_flop(tower, 1000) / 1e12, 2)
+    3.37
+    """
+    patches = image_tokens * tower.patches_per_token
+    matrices = 2.0 * (patches * tower.params_per_patch + image_tokens * tower.params_per_token)
+    return matrices + 4.0 * tower.hidden_size * tower.num_layers * patches * patches_per_image
+
+
+def image_tokens(tower: VisionTower, width_pixels: float, height_pixels: float) -> float:
+    """Tokens of one image: its patches, merged.   A photo of 1,024 x 1,024 for Qwen3.5:
+
+    >>> image_tokens(VisionTower(27, 1152, 16, 4, 451290864, 412000000, 34603008), 1024, 1024)
+    1024.0
+    """
+    side = tower.patch_size * math.sqrt(tower.patches_per_token)
+    return float(math.ceil(width_pixels / side) * math.ceil(height_pixels / side))
+
+
+def _tower(fields: ConfigFields, encoder: _Encoder, layer: int, merging: int, vectors: int) -> VisionTower:
+    per_patch = encoder.patching + encoder.num_layers * layer
+    return VisionTower(
+        num_layers=encoder.num_layers,
+        hidden_size=encoder.hidden_size,
+        patch_size=fields.count("patch_size"),
+        patches_per_token=encoder.merged,
+        params=per_patch + merging + vectors,
+        params_per_patch=per_patch,
+        params_per_token=merging,
+    )
+
+
+def _qwen_vl(fields: ConfigFields, text: ConfigFields) -> VisionTower:
+    """Qwen3-VL to Qwen 3.6: learned positions; a merger at the end, and one for each layer that feeds the text."""
+    frames, patch = fields.count("temporal_patch_size", default=2), fields.count("patch_size", default=16)
+    hidden = fields.count("hidden_size")
+    encoder = _Encoder(
+        hidden_size=hidden,
+        width=fields.count("intermediate_size"),
+        num_layers=fields.layers("depth"),
+        taps=fields.count("in_channels", default=NUM_COLOURS) * frames * patch**2,
+        merged=fields.count("spatial_merge_size", default=2) ** 2,
+    )
+    merged, out = encoder.merged * hidden, fields.count("out_hidden_size")
+    deep = len(fields.items("deepstack_visual_indexes") or ())
+    merging = (1 + deep) * (merged**2 + merged * out)
+    vectors = hidden + fields.count("num_position_embeddings") * hidden
+    vectors += (1 + deep) * (merged + out) + 2 * hidden + deep * 2 * merged
+    return _tower(fields, encoder, encoder.plain_layer, merging, vectors + encoder.num_layers * encoder.plain_vectors)
+
+
+def _gemma4(fields: ConfigFields, text: ConfigFields) -> VisionTower:
+    """Gemma 4: gated MLPs without biases, norms over each head, a table of positions for each axis."""
+    hidden, patch = fields.count("hidden_size"), fields.count("patch_size", default=16)
+    width, layers = fields.count("intermediate_size"), fields.layers("num_hidden_layers")
+    merged = fields.count("pooling_kernel_size", default=3) ** 2
+    encoder = _Encoder(hidden, width, layers, NUM_COLOURS * patch**2, merged)
+    heads = fields.count("num_attention_heads") + fields.count("num_key_value_heads", default=12)
+    layer = 2 * hidden * heads * fields.count("head_dim") + 3 * hidden * width
+    vectors = 2 * fields.count("position_embedding_size") * hidden
+    vectors += layers * (4 * hidden + 2 * fields.count("head_dim"))
+    return _tower(fields, encoder, layer, text.count("hidden_size") * hidden, vectors)
+
+
+def _kimi(fields: ConfigFields, text: ConfigFields) -> VisionTower:
+    """Kimi K2.5: learned positions on a grid, a projector of two layers over merged patches."""
+    hidden, patch = fields.count("vt_hidden_size", "hidden_size"), fields.count("patch_size", default=14)
+    width = fields.count("vt_intermediate_size", "intermediate_size")
+    layers = fields.layers("vt_num_hidden_layers", "num_hidden_layers")
+    sides = fields.items("merge_kernel_size", 2) or [2, 2]
+    merge = ConfigFields({"height": sides[0], "width": sides[1]}, fields.name)
+    encoder = _Encoder(hidden, width, layers, NUM_COLOURS * patch**2, merge.count("height") * merge.count("width"))
+    merged, out = encoder.merged * hidden, text.count("hidden_size")
+    grid = fields.count("init_pos_emb_height") * fields.count("init_pos_emb_width")
+    vectors = hidden * (1 + grid + 2 + 2) + merged + out
+    return _tower(
+        fields,
+        encoder,
+        encoder.plain_layer,
+        merged * (merged + out),
+        vectors + layers * encoder.plain_vectors,
+    )
+
+
+def _minimax_m3(fields: ConfigFields, text: ConfigFields) -> VisionTower:
+    """MiniMax M3: rotary positions; a projector for each patch, and one for merged patches."""
+    hidden, patch = fields.count("hidden_size"), fields.count("patch_size", default=14)
+    width, layers = fields.count("intermediate_size"), fields.layers("num_hidden_layers")
+    compression = fields.values.get("img_token_compression_config")
+    nested = ConfigFields(compression if isinstance(compression, Mapping) else {}, fields.name)
+    frames, side = nested.count("temporal_patch_size", default=2), nested.count("spatial_merge_size", default=2)
+    encoder = _Encoder(hidden, width, layers, NUM_COLOURS * frames * patch**2, side**2)
+    out = text.count("hidden_size")
+    merging = hidden * out + out**2 + encoder.merged * out**2 + out**2
+    vectors = 2 * hidden + 4 * out + layers * encoder.plain_vectors
+    return _tower(fields, encoder, encoder.plain_layer, merging, vectors)
+
+
+TOWERS: Mapping[str, Callable[[ConfigFields, ConfigFields], VisionTower]] = {
+    "gemma4": _gemma4,
+    "kimi_k25": _kimi,
+    "minimax_m3_vl": _minimax_m3,
+    "qwen3_5": _qwen_vl,
+    "qwen3_5_moe": _qwen_vl,
+    "qwen3_vl": _qwen_vl,
+    "qwen3_vl_moe": _qwen_vl,
+}

@@ -1,0 +1,77 @@
+"""`gpufleet encode`: how fast a model that is not a decoder is on given GPUs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Optional
+
+import typer
+
+from gpufleet.cli.emit import emit, format_of
+from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, answer_tokens, verb
+from gpufleet.errors import Infeasible
+
+app = verb()
+
+ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many copies, such as T4:2.")]
+InOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--in", metavar="TOKENS", help="Tokens of a text: 128, 512."),
+]
+AudioOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--audio", metavar="TIME", help="Length of a recording: 10s, 30min, 1h."),
+]
+OutOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--out", metavar="TOKENS", help="Tokens that a decoder writes for each input (T5, Whisper)."),
+]
+BatchOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--batch", metavar="N", help="Inputs together; by default as few as give 97 % of all throughput."),
+]
+BeamsOption = Annotated[int, typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps.")]
+PrecisionOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, int8; by default the checkpoint's own."),
+]
+EngineOption = Annotated[
+    str, typer.Option("--engine", metavar="NAME", help="transformers, fastertransformer, faster-whisper, ...")
+]
+
+
+@app.command()
+def encode(
+    model: ModelArgument,
+    gpus: GpusOption,
+    input_tokens: InOption = None,
+    audio: AudioOption = None,
+    output_tokens: OutOption = None,
+    batch: BatchOption = None,
+    beams: BeamsOption = 1,
+    precision: PrecisionOption = None,
+    engine: EngineOption = "transformers",
+    explain: ExplainOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Sequences, images or seconds of audio per second of an encoder (BERT, T5, ViT, CLIP, Whisper), and latency."""
+    from gpufleet.api.encoders import estimate_encoder
+    from gpufleet.report.encoder import encoder_page, encoder_rows_page
+    from gpufleet.units import parse_count, parse_duration, parse_tokens
+
+    chosen = output or format_of(out_file)
+    result = estimate_encoder(
+        model,
+        gpus,
+        input_tokens=None if input_tokens is None else parse_tokens(input_tokens),
+        output_tokens=None if output_tokens is None else answer_tokens(output_tokens),
+        audio_s=None if audio is None else parse_duration(audio),
+        batch=None if batch is None else parse_count(batch),
+        beams=beams,
+        precision=precision,
+        engine=engine,
+    )
+    page = encoder_rows_page(result) if chosen is OutputFormat.CSV else encoder_page(result, explain=explain)
+    emit(result, page, output, out_file)
+    return 0 if result.is_held else Infeasible.exit_code

@@ -1,0 +1,148 @@
+"""The answer of `gpufleet encode` as a page: latency, throughput and memory of an encoder, and what takes its time."""
+
+from __future__ import annotations
+
+from gpufleet import units
+from gpufleet.report.grades import grade_line
+from gpufleet.report.numbers import amount, count, gib, percent, ranged, ranged_duration, significant, usd_per_hour
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.results.base import Figure
+from gpufleet.results.encoder_estimate import EncoderEstimate
+
+PLURALS = {"sequence": "sequences", "image": "images", "window of audio": "windows of audio", "audio": "recordings"}
+
+
+def encoder_page(result: EncoderEstimate, *, explain: bool = False) -> Page:
+    """Headline, what binds, figures; on request the seconds of a pass by operator and the inputs."""
+    tables = [why_table(result), figures_table(result)] if result.is_held else [why_table(result)]
+    if explain:
+        tables += [terms_table(result), inputs_table(result)]
+    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
+
+
+def encoder_rows_page(result: EncoderEstimate) -> Page:
+    """The figures alone: what a CSV holds."""
+    return Page(headline(result), [figures_table(result)])
+
+
+def headline(result: EncoderEstimate) -> str:
+    """What runs where, and how fast, in one sentence."""
+    r = result
+    where = f"{r.model} in {r.weight_format} on {r.num_gpus}x {r.gpu} with {r.engine}, {batch_text(r)}"
+    if not r.is_held:
+        return f"{where}: does not fit, at most {count(r.largest_batch)} at once."
+    rate = f"{rate_text(r.inputs_per_s)} {PLURALS[r.unit]}/s"
+    if r.audio_s_per_s is not None:
+        rate = f"{rate_text(r.audio_s_per_s)} s of audio/s"
+    return f"{where}: {rate}, latency {time_text(r.latency_s)}."
+
+
+def batch_text(result: EncoderEstimate) -> str:
+    """The batch and the size of one input."""
+    unit = result.unit if result.batch == 1 else PLURALS[result.unit]
+    answer = "" if result.output_tokens is None else f", {amount(result.output_tokens)} written for each"
+    return f"batch of {count(result.batch)} {unit} of {amount(result.tokens_per_input)} tokens{answer}"
+
+
+def time_text(figure: Figure) -> str:
+    """Seconds with their range."""
+    return ranged_duration(figure.value, figure.low, figure.high)
+
+
+def rate_text(figure: Figure) -> str:
+    """A rate with its range."""
+    return ranged(figure.value, figure.low, figure.high, digits=3)
+
+
+def why_table(result: EncoderEstimate) -> Table:
+    """Limit, memory, model and grade, a line each."""
+    total_s = sum(term.value for term in result.terms)
+    share = result.terms[0].value / total_s if total_s > 0 else None
+    memory = result.memory_bytes
+    lines = [
+        f"Binding limit: {result.binding_limit}, {percent(share)} of the time of a pass.",
+        f"Memory: {result.verdict}; {ranged(memory.value, memory.low, memory.high, 'GiB', units.GIB)} of "
+        f"{gib(result.device_bytes)}, room for a batch of {count(result.largest_batch)}.",
+        f"Model: {result.kind}, {count(result.num_parameters)} parameters, "
+        f"{significant(result.flop_per_input / units.GIGA)} GFLOP for one {result.unit}.",
+        grade_line(result.grade),
+    ]
+    return Table([], [], "Why", [f"  {line}" for line in lines], empty="")
+
+
+def figures_table(result: EncoderEstimate) -> Table:
+    """Latency and rates with their ranges."""
+    columns = [
+        Column("figure", "figure"),
+        Column("shown", "expected (80% range)", align="right", where="text"),
+        *(Column(key, key, where="data") for key in ("value", "low", "high", "unit")),
+        Column("grade", "grade"),
+    ]
+    rows = [figure_row(latency_name(result), result.latency_s, time_text(result.latency_s))]
+    rows.append(figure_row(f"{PLURALS[result.unit]}/s", result.inputs_per_s, rate_text(result.inputs_per_s)))
+    if result.audio_s_per_s is not None and result.real_time_factor is not None:
+        rows.append(figure_row("s of audio/s", result.audio_s_per_s, rate_text(result.audio_s_per_s)))
+        factor = result.real_time_factor
+        shown = ranged(factor.value, factor.low, factor.high, digits=2)
+        rows.append(figure_row("real-time factor of one GPU", factor, shown))
+    return Table(columns, [*rows, *cost_rows(result)], notes=price_notes(result))
+
+
+def cost_rows(result: EncoderEstimate) -> list[Row]:
+    """USD for a million inputs, or for an hour of audio."""
+    figure, unit = result.usd_per_million_inputs, f"a million {PLURALS[result.unit]}"
+    if result.usd_per_hour_of_audio is not None:
+        figure, unit = result.usd_per_hour_of_audio, "an hour of audio"
+    return (
+        [] if figure is None else [figure_row(f"USD for {unit}", figure, ranged(figure.value, figure.low, figure.high))]
+    )
+
+
+def price_notes(result: EncoderEstimate) -> list[str]:
+    """Whose price that is, and of which day."""
+    price = result.price
+    if price is None:
+        return [f"No on-demand price of {result.gpu} is known."]
+    hourly = usd_per_hour(price.price_per_gpu_usd_per_hour)
+    return [
+        f"At full load and {hourly} per GPU, the lowest on-demand price in the tables: {price.cloud} {price.region} "
+        f"{price.instance}, {price.basis} price of {price.as_of}."
+    ]
+
+
+def latency_name(result: EncoderEstimate) -> str:
+    """What the latency is of: a recording where its length was stated, else a batch."""
+    is_recording = any(i.name == "audio" for i in result.inputs)
+    return "latency of the recording" if is_recording and result.unit == "window of audio" else "latency of a batch"
+
+
+def figure_row(name: str, figure: Figure, shown: str) -> Row:
+    """The cells of one figure."""
+    return {"figure": name, "shown": shown, **figure.model_dump()}
+
+
+def terms_table(result: EncoderEstimate) -> Table:
+    """Milliseconds of one batch by operator, with the formula of each."""
+    total_s = sum(term.value for term in result.terms)
+    columns = [
+        Column("name", "operation", wraps=True),
+        Column("ms", "ms", align="right"),
+        Column("share", "share", align="right"),
+        Column("formula", "formula", wraps=True),
+    ]
+    rows = [
+        {
+            "name": term.name,
+            "ms": significant(term.value / units.MILLISECOND),
+            "share": percent(term.value / total_s),
+            "formula": term.formula,
+        }
+        for term in result.terms
+    ]
+    return Table(columns, rows, "One batch")
+
+
+def inputs_table(result: EncoderEstimate) -> Table:
+    """Every input as it was read, with where it came from."""
+    columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin", wraps=True)]
+    return Table(columns, [i.model_dump() for i in result.inputs], "Inputs")

@@ -1,0 +1,144 @@
+"""Steps of recurrent, sparse and compressed layers: rooflines that behave, with a grade that says so."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gpufleet.architecture.flops import flop_per_token, prefill_flop
+from gpufleet.architecture.parameters import num_active_parameters, num_text_parameters
+from gpufleet.architecture.precision_labels import kv_precision
+from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.layout import Layout
+from gpufleet.optimize.links import usual_link
+from gpufleet.performance.recurrence import is_timed_by_formula
+from gpufleet.performance.serving import Lengths
+from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.performance.uncertainty import grades, time_bounds
+from gpufleet.provenance import Grade
+
+ACCELERATORS = tuple(load_catalog().accelerators.values())
+H200 = [a.name for a in ACCELERATORS].index("H200-SXM")
+TODAY = {
+    "qwen3.5-27b": 2,
+    "qwen3-next-80b-a3b": 4,
+    "kimi-linear-48b-a3b": 2,
+    "nemotron-3-nano-30b-a3b": 2,
+    "nemotron-3-super-120b-a12b-fp8": 4,
+    "mamba-2.8b": 1,
+    "mamba2-2.7b": 1,
+    "minimax-m3": 8,
+    "deepseek-v3.2": 8,
+    "glm-5-fp8": 8,
+    "deepseek-v4-flash": 8,
+}
+
+
+@lru_cache(maxsize=1)
+def calibration():
+    return load_calibration(ACCELERATORS)
+
+
+@lru_cache(maxsize=32)
+def model(name: str, tp: int) -> StepModel:
+    arch, engine, zero = shipped_architecture(name), load_engine("vllm"), np.zeros(1, dtype=np.int64)
+    is_pcie, rate = usual_link(ACCELERATORS[H200], Layout(tp).num_devices)
+    candidates = Candidates(
+        Palette(ACCELERATORS, (arch.weights,), (kv_precision(arch.weights, engine),), (engine,)),
+        accelerator=zero + H200,
+        weight_format=zero,
+        kv_precision=zero,
+        engine=zero,
+        tp=zero + tp,
+        pp=zero + 1,
+        ep=zero + 1,
+        attention_dp=zero + 1,
+        link_is_pcie=np.array([is_pcie]),
+        link_bytes_per_s=np.array([rate]),
+    )
+    return StepModel.build(arch, candidates, calibration())
+
+
+def decode(sequences: float, context: float) -> StepLoad:
+    return StepLoad(np.array([sequences]), context)
+
+
+def prompt(tokens: float) -> StepLoad:
+    return StepLoad(np.array([0.0]), 1.0, 1.0, tokens)
+
+
+@pytest.mark.parametrize(("name", "tp"), TODAY.items())
+def test_every_operator_of_a_step_is_no_faster_than_physics_and_runs(name, tp):
+    step = model(name, tp)
+    assert step.is_supported.all()
+    for load in (decode(32, 8192), prompt(8192)):
+        for operation in step.operations(load):
+            assert np.all(operation.seconds >= 0.99 * operation.roofline_s), operation.name
+
+
+@pytest.mark.parametrize(("name", "tp"), TODAY.items())
+def test_the_work_of_a_step_is_about_the_counted_flop(name, tp):
+    """Attention in absorbed or padded form, idle rows of experts and tiny products differ; nothing is forgotten."""
+    step = model(name, tp)
+    arch = step.arch
+    for load, counted in (
+        (decode(64, 16_384), 64 * flop_per_token(arch, 16_384).total),
+        (prompt(4096), prefill_flop(arch, 4096).total),
+    ):
+        done = tp * sum(float(np.sum(o.count * o.flop)) for o in step.operations(load))
+        assert 0.75 * counted < done < 6 * counted
+
+
+@pytest.mark.parametrize(("name", "tp"), TODAY.items())
+def test_more_sequences_longer_contexts_and_prompts_never_take_less(name, tp):
+    step = model(name, tp)
+    by_batch = [float(step.seconds(decode(n, 4096))[0]) for n in (1, 8, 64, 256)]
+    by_context = [float(step.seconds(decode(16, n))[0]) for n in (128, 2048, 16_384, 131_072)]
+    by_prompt = [float(step.seconds(prompt(n))[0]) for n in (128, 1024, 8192, 32_768)]
+    for rising in (by_batch, by_context, by_prompt):
+        assert all(low <= high * (1 + 1e-9) for low, high in pairwise(rising))
+
+
+@pytest.mark.parametrize("name", ["mamba-2.8b", "mamba2-2.7b"])
+def test_a_model_of_states_alone_takes_as_long_after_any_context(name):
+    step = model(name, 1)
+    assert step.seconds(decode(16, 100)) == pytest.approx(step.seconds(decode(16, 100_000)))
+
+
+@pytest.mark.parametrize(("name", "tp"), TODAY.items())
+def test_what_is_timed_by_formula_is_said_to_be_a_roofline_with_a_wider_range(name, tp):
+    step = model(name, tp)
+    assert is_timed_by_formula(step.arch)
+    assert grades(step).tolist() == [Grade.ROOFLINE]
+    wide, narrow = (
+        time_bounds(m, np.array([16.0]), Lengths(1000.0, 200.0))["tpot"] for m in (step, model("llama-3.1-8b", 1))
+    )
+    assert wide.high_ratio > narrow.high_ratio
+    assert wide.low_ratio < narrow.low_ratio
+
+
+def test_full_attention_is_not_timed_by_formula():
+    for name in ("llama-3.1-8b", "deepseek-v3", "gpt-oss-20b", "gemma-4-26b-a4b", "mimo-v2-flash"):
+        assert not is_timed_by_formula(shipped_architecture(name))
+
+
+def test_reading_chosen_tokens_grows_slower_than_reading_all_of_them():
+    """DeepSeek-V3.2 against V3, alike but for the index: 128k tokens cost it less to go on from, 1k more."""
+    sparse, full = model("deepseek-v3.2", 8), model("deepseek-v3", 8)
+    assert sparse.seconds(decode(32, 1024)) > full.seconds(decode(32, 1024))
+    assert sparse.seconds(decode(32, 131_072)) < full.seconds(decode(32, 131_072))
+
+
+def test_a_token_takes_at_least_the_active_weights_once():
+    step = model("qwen3-next-80b-a3b", 4)
+    share = num_active_parameters(step.arch) / num_text_parameters(step.arch)
+    assert share < 0.06
+    floor_s = 2.0 * num_active_parameters(step.arch) / 4 / ACCELERATORS[H200].bandwidth_bytes_per_s
+    assert float(step.seconds(decode(1, 100))[0]) > floor_s

@@ -1,0 +1,216 @@
+"""Learns how wide ranges must be: 10th and 90th percentile of residuals that no fit had seen, by engine and regime."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.special import expit
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.performance.uncertainty import crowding, doublings_beyond, regime_ratio
+
+if TYPE_CHECKING:
+    from tools.calibrate.engines import Residual
+
+Key: TypeAlias = tuple[str, str]
+
+TAIL = 0.1
+NARROWEST = 0.05
+MODEL_POWER = 0.25
+FAMILY_PULL, SLOPE_PULL = 3e-4, 5e-5
+ERA_PULL = {"tpot": 1e-2, "ttft": 1e-3}
+ROUNDS = 4
+SOFTNESS = 0.02
+WIDEST_LOG = 5.0
+TYPICAL_LOG = -1.5
+SLOPES = ("log_per_crowding", "log_attention_dp")
+UNITS = {
+    "most_sequences": "sequences",
+    "most_devices": "GPUs",
+    **{f"{end}_{length}_tokens": "tokens" for end in ("least", "most") for length in ("input", "output")},
+}
+
+
+def time_log_ratio(residual: Residual) -> float:
+    """ln(measured / predicted) as a time: a rate counts upside down."""
+    return -residual.log_ratio if residual.quantity == "rate" else residual.log_ratio
+
+
+def range_of(residual: Residual) -> str:
+    """Whose range a quantity takes: that of the first token, or that of the tokens after it."""
+    return "ttft" if residual.quantity == "ttft" else "tpot"
+
+
+@dataclass(frozen=True)
+class Widths:
+    """ln widths of one quantity: common to all engines, and what families, their eras and the regime add."""
+
+    low_log: float
+    high_log: float
+    families: Mapping[Key, float]
+    eras: Mapping[Key, float]
+    slopes: tuple[float, float]
+
+    def ends(self, residual: Residual) -> tuple[float, float]:
+        """10th and 90th percentile of ln(measured / predicted) where this residual stands."""
+        low, high = self.lone_ends(residual.era.family_key, residual.era.key)
+        dp = residual.point.layout.attention_dp
+        regime = float(regime_ratio(*self.slopes, residual.sequences, dp)) if any(self.slopes) else 1.0
+        return low * regime, high * regime
+
+    def lone_ends(self, family: Key, era: Key) -> tuple[float, float]:
+        """The same for a lone request without attention-DP, never narrower than +-5 %."""
+        own = self.families.get(family, 0.0) + self.eras.get(era, 0.0)
+        return -max(float(np.exp(self.low_log + own)), NARROWEST), max(float(np.exp(self.high_log + own)), NARROWEST)
+
+
+def fit_widths(quantity: str, residuals: Sequence[Residual]) -> Widths:
+    """Widths that give the residuals of a quantity the least interval score, each counted in units of its own width.
+
+    score = width + misses / 0.1: the quantile loss of both ends. Families are drawn towards all engines, eras towards
+    their family; the slopes of a first token's regime are never negative. Rows that no device could have run as stated
+    teach nothing, and a model counts by a root of its rows.
+    """
+    rows = [r for r in residuals if r.is_possible and range_of(r) == quantity]
+    families = sorted({r.era.family_key for r in rows})
+    eras = sorted({r.era.key for r in rows if r.era.parent})
+    slopes = SLOPES if quantity == "ttft" else ()
+    design = np.array([_design_row(r, families, eras, bool(slopes)) for r in rows])
+    pulls = np.repeat([FAMILY_PULL, ERA_PULL[quantity], SLOPE_PULL], [len(families), len(eras), len(slopes)])
+    bounds = [(None, None)] * (2 + len(families) + len(eras)) + [(0.0, None)] * len(slopes)
+    log_ratios = np.array([time_log_ratio(r) for r in rows])
+    low, high, *effects = _least_score(design, log_ratios, model_weights(rows), pulls, bounds)
+    own, later = effects[: len(families)], effects[len(families) : len(families) + len(eras)]
+    per_crowding, dp = effects[-2:] if slopes else (0.0, 0.0)
+    return Widths(
+        low, high, dict(zip(families, own, strict=True)), dict(zip(eras, later, strict=True)), (per_crowding, dp)
+    )
+
+
+def _design_row(residual: Residual, families: Sequence[Key], eras: Sequence[Key], has_regime: bool) -> list[float]:
+    layout = residual.point.layout
+    own = [float(residual.era.family_key == f) for f in families] + [float(residual.era.key == e) for e in eras]
+    return own + ([float(crowding(residual.sequences)), float(layout.attention_dp > 1)] if has_regime else [])
+
+
+def model_weights(residuals: Sequence[Residual]) -> FloatArray:
+    """What each residual counts: its model, under its engine, by a root of its rows."""
+    models = [(r.era.engine, r.point.model_id) for r in residuals]
+    counts = Counter(models)
+    return np.array([counts[model] ** -MODEL_POWER for model in models])
+
+
+Bound: TypeAlias = tuple[float | None, float | None]
+
+
+def _least_score(
+    design: FloatArray, log_ratios: FloatArray, weights: FloatArray, pulls: FloatArray, bounds: Sequence[Bound]
+) -> list[float]:
+    found = np.concatenate([[TYPICAL_LOG, TYPICAL_LOG], np.zeros(design.shape[1])])
+    for _ in range(ROUNDS):
+        relative = weights / np.exp(_effects_log(design, found))
+        shares = relative / relative.sum()
+        found = minimize(_score, found, (design, log_ratios, shares, pulls), "L-BFGS-B", jac=True, bounds=bounds).x
+    return [float(value) for value in found]
+
+
+def _effects_log(design: FloatArray, values: FloatArray) -> FloatArray:
+    return np.clip(design @ values[2:], -WIDEST_LOG, WIDEST_LOG)
+
+
+def _score(
+    values: FloatArray, design: FloatArray, log_ratios: FloatArray, shares: FloatArray, pulls: FloatArray
+) -> tuple[float, FloatArray]:
+    """The smoothed quantile loss of both ends and the pull of the priors, with the gradient."""
+    effects = _effects_log(design, values)
+    low, high = np.exp(values[0] + effects), np.exp(values[1] + effects)
+    below, above = (-low - log_ratios) / SOFTNESS, (log_ratios - high) / SOFTNESS
+    loss = TAIL * (low + high) + SOFTNESS * (np.logaddexp(0.0, below) + np.logaddexp(0.0, above))
+    low_slope, high_slope = shares * (TAIL - expit(below)) * low, shares * (TAIL - expit(above)) * high
+    gradient = design.T @ (low_slope + high_slope) + 2 * pulls * values[2:]
+    total = float((shares * loss).sum() + (pulls * values[2:] ** 2).sum())
+    return total, np.concatenate([[low_slope.sum(), high_slope.sum()], gradient])
+
+
+@dataclass(frozen=True)
+class Span:
+    """What was measured of an engine: the least and the most of every figure that a range widens beyond."""
+
+    least: Mapping[str, float]
+    most: Mapping[str, float]
+
+    @classmethod
+    def of(cls, residuals: Sequence[Residual]) -> Span:
+        """The span of these measurements; nothing is far where there are none."""
+        figures = [figures_of(r) for r in residuals] or [dict.fromkeys(FIGURES, np.nan)]
+        ends = {name: [f[name] for f in figures] for name in FIGURES}
+        return cls({n: float(min(v)) for n, v in ends.items()}, {n: float(max(v)) for n, v in ends.items()})
+
+    def doublings(self, residual: Residual) -> float:
+        """Doublings by which a measurement lies outside."""
+        figures = figures_of(residual)
+        outside = [
+            float(doublings_beyond(figures[n], 1.0 if n in COUNTS else self.least[n], self.most[n])) for n in FIGURES
+        ]
+        return float(np.nansum(outside))
+
+    def constants(self) -> dict[str, float]:
+        """The ends by the names that `performance.uncertainty` reads."""
+        least = {f"least_{name}": self.least[name] for name in FIGURES if name not in COUNTS}
+        return least | {f"most_{name}": self.most[name] for name in FIGURES}
+
+
+COUNTS = ("sequences", "devices")
+FIGURES = (*COUNTS, "input_tokens", "output_tokens")
+
+
+def figures_of(residual: Residual) -> dict[str, float]:
+    """The figures of a measurement that a range widens beyond."""
+    p = residual.point
+    devices = p.layout.tp * p.layout.pp * p.layout.attention_dp
+    return dict(zip(FIGURES, (residual.sequences, float(devices), *p.lengths), strict=True))
+
+
+@dataclass(frozen=True)
+class Ranges:
+    """Everything that the ranges of engines rest on."""
+
+    widths: Mapping[str, Widths]
+    spans: Mapping[Key, Span]
+    log_per_doubling: float
+
+    @classmethod
+    def learnt(cls, residuals: Sequence[Residual], log_per_doubling: float) -> Ranges:
+        """Ranges from what was left out; engines of today share one span."""
+        pools: dict[Key, list[Residual]] = {}
+        for r in residuals:
+            pools.setdefault(span_key(r), []).append(r)
+        spans = {key: Span.of(pool) for key, pool in pools.items()}
+        widths = {quantity: fit_widths(quantity, residuals) for quantity in ("tpot", "ttft")}
+        return cls(widths, spans, log_per_doubling)
+
+    def ends(self, residual: Residual) -> tuple[float, float]:
+        """10th and 90th percentile of ln(measured / predicted) where this residual stands."""
+        low, high = self.widths[range_of(residual)].ends(residual)
+        span = self.spans.get(span_key(residual), Span.of(()))
+        beyond = self.log_per_doubling * span.doublings(residual)
+        lent_low, lent_high = residual.borrowed_log
+        return -float(np.hypot(np.hypot(low, lent_low), beyond)), float(np.hypot(np.hypot(high, lent_high), beyond))
+
+    def constants(self, family: Key, era: Key, span: Key) -> dict[str, float]:
+        """What an era's table holds of its ranges."""
+        found = {}
+        for quantity, widths in self.widths.items():
+            found[f"{quantity}_log_low"], found[f"{quantity}_log_high"] = widths.lone_ends(family, era)
+        found |= {f"ttft_{name}": value for name, value in zip(SLOPES, self.widths["ttft"].slopes, strict=True)}
+        return found | self.spans[span].constants() | {"log_per_doubling": self.log_per_doubling}
+
+
+def span_key(residual: Residual) -> Key:
+    """Engines of today share one span, every other era has its own."""
+    return residual.era.span_key
