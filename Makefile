@@ -6,12 +6,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 
-.PHONY: help plan test lint types contracts pytest docs accuracy size bench clean
+.PHONY: help plan test lint types contracts pytest docs site accuracy size bench clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
+	@echo "make site      build the documentation as a site in build/site"
 	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
 	@echo "make bench     time a plan and an estimate, count the configurations rated"
 	@echo "make size      installed size and number of packages"
@@ -40,6 +41,10 @@ pytest: $(VENV)/developer.stamp
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write
 
+site: $(VENV)/site.stamp
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
+	@echo "build/site/index.html"
+
 accuracy: $(VENV)/installed.stamp
 	@$(BIN)/python -m tools.accuracy_page
 
@@ -63,6 +68,10 @@ $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml
 	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev]'
+	@touch $@ $(VENV)/installed.stamp
+
+$(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[docs]'
 	@touch $@ $(VENV)/installed.stamp
 
 clean:

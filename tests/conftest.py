@@ -31,6 +31,14 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
+@pytest.fixture(autouse=True)
+def no_preferences(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Answers do not depend on what the person who runs the tests prefers."""
+    for name in [name for name in os.environ if name.startswith("GPUFLEET_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("GPUFLEET_CONFIG", "")
+
+
 @pytest.fixture
 def run_gpufleet(tmp_path: Path) -> RunGpufleet:
     """Run `gpufleet WORDS...` in a process of its own, in an empty folder, and return what it said."""

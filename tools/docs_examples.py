@@ -1,11 +1,12 @@
-"""Commands shown in README.md and docs/: run them, compare what is shown with what is printed, or rewrite it.
+"""Commands shown in README.md, docs/ and examples/: run them, compare output with what is shown, or rewrite it.
 
     python tools/docs_examples.py           list examples whose output is out of date
     python tools/docs_examples.py --write   put the real output in their place
 
-An example is a ```console block with a line `$ gpufleet ...`, the output below it. `# exit 3` after the command
-names an exit code other than 0. A line `...` in the output stands for any lines. A command without output below it
-is run and only its exit code is checked. Nothing is normalised but what the clock decides: `in 0.84 s`, `324 days old`.
+An example is a ```console block with a line `$ gpufleet ...`, the output below it. A shell runs it, so that a page may
+pipe a long answer through `sed`, `grep` or `head`. `# exit 3` after the command names an exit code other than 0. A
+line `...` in the output stands for any lines. A command without output below it is run and only its exit code is
+checked. Nothing is normalised but what the clock decides: `in 0.84 s`, `324 days old`.
 """
 
 from __future__ import annotations
@@ -15,15 +16,18 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PAGES = (REPOSITORY / "README.md", *sorted((REPOSITORY / "docs").rglob("*.md")))
+FOLDERS = ("docs", "examples")
+PAGES = (REPOSITORY / "README.md", *(page for name in FOLDERS for page in sorted((REPOSITORY / name).rglob("*.md"))))
 BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 EXIT_CODE = re.compile(r"\s+# exit (\d+)$")
+ASSIGNED = re.compile(r"^(?:[A-Z_]+=\S* )*")
 WALL_CLOCK = re.compile(r"\bin \d+(?:\.\d+)? s\b|\b[\d,]+ days? old\b")
 ELISION = "..."
 
@@ -59,7 +63,7 @@ def examples_in(page: Path, text: str, block: re.Match[str]) -> Iterator[Example
     for prompt, end in zip(prompts, ends, strict=True):
         code = EXIT_CODE.search(prompt[1])
         command = EXIT_CODE.sub("", prompt[1]).replace("\\\n", " ")
-        if command.split()[:1] == ["gpufleet"]:
+        if ASSIGNED.sub("", command).split()[:1] == ["gpufleet"]:
             line = text.count("\n", 0, prompt.start()) + 1
             shown = text[prompt.end() : end]
             yield Example(page, line, command, int(code[1]) if code else 0, prompt.end(), end, shown)
@@ -67,16 +71,32 @@ def examples_in(page: Path, text: str, block: re.Match[str]) -> Iterator[Example
 
 def run_example(example: Example) -> tuple[int, str]:
     """Exit code and output of the command, run at the top of the repository as by a reader with a pipe."""
-    done = subprocess.run(
-        [sys.executable, "-m", *shlex.split(example.command)],
-        cwd=REPOSITORY,
-        env={**os.environ, "NO_COLOR": "1"},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run(
+            ["/bin/sh", "-c", example.command],
+            cwd=REPOSITORY,
+            env=environment_with(installed_in(Path(folder))),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     return done.returncode, done.stdout + done.stderr
+
+
+def installed_in(folder: Path) -> Path:
+    """The folder, with the command `gpufleet` of this interpreter in it."""
+    command = folder / "gpufleet"
+    command.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m gpufleet "$@"\n', encoding="utf-8")
+    command.chmod(0o755)
+    return folder
+
+
+def environment_with(folder: Path) -> dict[str, str]:
+    """The environment of a reader who has set nothing."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUFLEET_")}
+    path = os.pathsep.join([str(folder), kept.get("PATH", os.defpath)])
+    return {**kept, "PATH": path, "NO_COLOR": "1", "GPUFLEET_CONFIG": ""}
 
 
 def agrees(shown: str, printed: str) -> bool:

@@ -8,11 +8,14 @@ import time
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import version
+from pathlib import Path
 
 import pytest
 
-from gpufleet.cli.verbs import EXAMPLES, VERBS
+from gpufleet.cli.options import is_group, sub_verbs
+from gpufleet.cli.verbs import EXAMPLES, SUCH_AS, VERBS, Verb
 
+REPOSITORY = Path(__file__).resolve().parents[2]
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 HEAVY = ("numpy", "pydantic", "yaml", "jinja2", "rich", "json.decoder", "importlib.metadata")
 HELP_BUDGET_S = 0.2
@@ -82,7 +85,34 @@ def test_an_example_of_the_bare_command_can_be_typed(example: str, run_gpufleet:
     assert max(map(len, done.stdout.splitlines())) <= 80
 
 
-@pytest.mark.parametrize("flag", ["--version", "-V"])
+GROUPS = [verb for verb in VERBS if is_group(import_module(verb.module).app)]
+
+
+@pytest.mark.parametrize("verb", GROUPS, ids=lambda verb: verb.name)
+def test_a_bare_group_lists_its_verbs_with_what_each_is_for(verb: Verb, run_gpufleet: Run) -> None:
+    done = run_gpufleet(verb.name)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout == run_gpufleet(verb.name, "--help").stdout
+    listed = [line.split() for line in done.stdout.splitlines() if line.startswith("  ") and line[2] != " "]
+    assert [words[0] for words in listed] == list(sub_verbs(import_module(verb.module).app))
+    assert min(map(len, listed)) > 2
+    assert max(map(len, done.stdout.splitlines())) <= 80
+
+
+@pytest.mark.parametrize("name", SUCH_AS)
+def test_the_example_of_a_verb_that_lacks_a_word_can_be_typed(name: str, run_gpufleet: Run) -> None:
+    words = SUCH_AS[name].replace("measurements/", f"{REPOSITORY}/measurements/").split()
+    done = run_gpufleet(*words[1:])
+    assert " ".join(words[1:]).startswith(name)
+    assert done.returncode in (0, 3), done.stderr
+
+
+def test_help_on_a_verb_of_a_group_can_be_asked_either_way_round(run_gpufleet: Run) -> None:
+    assert run_gpufleet("help", "plan", "serve").stdout == run_gpufleet("plan", "serve", "--help").stdout
+    assert "Did you mean serve?" in run_gpufleet("help", "plan", "sevre").stderr
+
+
+@pytest.mark.parametrize("flag", ["--version", "-V", "version"])
 def test_the_version_is_that_of_the_installed_package(flag: str, run_gpufleet: Run) -> None:
     assert run_gpufleet(flag).stdout == f"gpufleet {version('gpu-fleet-optimizer')}\n"
 

@@ -6,7 +6,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tools.docs_examples import PAGES, Example, agrees, examples_of, problem_of, rewritten
+from tools.docs_examples import PAGES, Example, agrees, examples_of, problem_of, rewritten, run_example
 
 EXAMPLES = [example for page in PAGES for example in examples_of(page)]
 
@@ -61,3 +61,13 @@ def test_rewriting_replaces_stale_output_and_nothing_else(tmp_path: Path) -> Non
     page.write_text(stale, encoding="utf-8")
     fresh = rewritten(page)
     assert fresh == stale.replace("--version\nold", f"--version\ngpufleet {version('gpu-fleet-optimizer')}")
+
+
+def test_a_command_may_be_piped_and_prefer_something(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("```console\n$ GPUFLEET_ENGINE=sglang gpufleet config | grep engine\n```\n", encoding="utf-8")
+    [example] = examples_of(page)
+    code, printed = run_example(example)
+    assert code == 0
+    assert printed.split()[:3] == ["You", "prefer", "engine."]
+    assert "GPUFLEET_ENGINE" in printed

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.domain.slo import METRICS, STATISTICS
+from gpufleet.inputs.preferences import KEYS, parse_preferences
 from gpufleet.inputs.workload import FIELD_OF_KEY, WorkloadFile, parse_workload
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -64,3 +65,10 @@ def test_decisions_are_numbered_without_gaps_and_say_what_they_cost() -> None:
     for record in records:
         text = record.read_text(encoding="utf-8")
         assert [part for part in ("**Decision.**", "**Why.**", "**Cost.**") if part not in text] == [], record.name
+
+
+def test_the_manual_lists_every_key_that_may_be_preferred() -> None:
+    manual = (REPOSITORY / "docs" / "configuration.md").read_text(encoding="utf-8")
+    assert [key for key in KEYS if f"`{key}`" not in manual] == []
+    [shown] = re.findall(r"```toml\n(.*?)```", manual, re.DOTALL)
+    assert set(parse_preferences(shown, Path("gpufleet.toml"))) <= set(KEYS)

@@ -221,7 +221,7 @@ def test_nobody_is_asked_for_the_rate_that_the_file_spells_out(
     hostile_folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(("plan", "serve", "--workload", str(hostile_folder / "no_rate.yaml"), "--rate", "1/s")) == 0
-    assert "1 requests/s" in capsys.readouterr().out
+    assert "1 request/s" in capsys.readouterr().out
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:

@@ -191,9 +191,9 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
 
 
 def input_origin(request: ServeRequest, field: str, stated: object) -> str:
-    """Where an input came from: the file, the command line, the checkpoint or a default."""
+    """Where an input came from: the file, the command line, what the user prefers, the checkpoint or a default."""
     if field in request.from_file:
         return "file"
     if stated:
-        return "given"
+        return "config" if field in request.from_config else "given"
     return "checkpoint" if field in ("precision", "kv_precision") else "default"

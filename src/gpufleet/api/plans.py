@@ -75,8 +75,8 @@ class ServeRequest:
     service: then rate, lengths, objectives and prefix cache are theirs. `prefix_cache` is the share of prompt tokens
     that a cache holds, `prefix_kv` (the same, where None) the share whose KV all requests hold together. Capacity holds
     without `spare_machines`, or without one of `zones`. At `off_peak_rate` machines are given back, for all but
-    `peak_hours` of a day. `from_file` names the fields that a workload file gave: it changes nothing but the origin
-    that the answer states.
+    `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
+    preferred: they change nothing but the origin that the answer states.
     `fractions` also plans machines that hold a slice of a GPU.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
@@ -98,6 +98,7 @@ class ServeRequest:
     min_replicas: int | None = None
     rows: int = 10
     from_file: Collection[str] = ()
+    from_config: Collection[str] = ()
     fractions: bool = False
     max_price_age_s: float | None = None
     today: date | None = None

@@ -21,6 +21,7 @@ from gpufleet.errors import UnknownName, UsageError
 from gpufleet.pricing.commitment import offer_usd_per_hour
 
 GPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
+CLOUD_OF_COMPANY = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
 COUNTED = re.compile(r"\d+\s*[xX×*]\s*(?P<after>.+)|(?P<before>[^:]+?)\s*:\s*\d*")
 
 
@@ -140,6 +141,9 @@ def resolve_cloud(catalog: Catalog, name: str) -> str:
     """The cloud of that name."""
     if name.casefold() in catalog.clouds:
         return name.casefold()
+    owned = CLOUD_OF_COMPANY.get(name.casefold())
+    if owned in catalog.clouds:
+        raise UsageError(f"unknown cloud {name!r}", hint=f"{name.capitalize()}'s cloud is called {owned} here.")
     raise UnknownName("cloud", name, catalog.clouds, hint=f"Known: {', '.join(catalog.clouds)}.")
 
 

@@ -6,18 +6,26 @@ Nothing heavy is imported here: `gpufleet --help` must answer at once, so a verb
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from contextlib import redirect_stdout
 from importlib import import_module
 from io import StringIO
+from typing import TYPE_CHECKING
 
+from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
 from gpufleet.cli.output_stream import remark, say, tolerate_narrow_encodings
-from gpufleet.cli.verbs import EXAMPLES, VERBS, Verb
+from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import UnknownName
+
+if TYPE_CHECKING:
+    import typer
 
 OUR_BUG = 1
 INTERRUPTED = 130
 HELP_FLAGS = ("-h", "--help", "help")
-VERSION_FLAGS = ("-V", "--version")
+COMPLETION_VARIABLE = "_GPUFLEET_COMPLETE"
+COMPLETION_FLAGS = ("--install-completion", "--show-completion")
+VERSION_FLAGS = ("-V", "--version", "version")
 
 
 def run(arguments: list[str]) -> int:
@@ -33,18 +41,39 @@ def run(arguments: list[str]) -> int:
 
 def dispatch(arguments: list[str]) -> int:
     """Run the verb that the first word names."""
+    if COMPLETION_VARIABLE in os.environ:
+        return complete_words(())
     if not arguments:
-        say(orientation())
-        return 0
+        return shown(orientation())
     word, *rest = arguments
+    if word in COMPLETION_FLAGS:
+        return complete_words(arguments)
     if word in VERSION_FLAGS:
-        say(version_line())
-        return 0
+        return shown(version_line())
     if word in HELP_FLAGS:
-        return dispatch([*rest[:1], "--help"]) if rest else print_overview()
+        return dispatch([*named_verb(rest), "--help"]) if rest else shown(overview())
     if word.startswith("-"):
-        raise UnknownName("option", word, (*HELP_FLAGS, *VERSION_FLAGS), hint="Options come after the verb.")
+        flags = [flag for flag in (*HELP_FLAGS, *VERSION_FLAGS, *COMPLETION_FLAGS) if flag.startswith("-")]
+        raise UnknownName("option", word, flags, hint="Options come after the verb.")
     return run_verb(find_verb(word), rest)
+
+
+def complete_words(arguments: Sequence[str]) -> int:
+    """What a shell asks when somebody presses TAB, or how it is taught to ask."""
+    from gpufleet.cli.completion import complete
+
+    return complete(arguments)
+
+
+def shown(page: str) -> int:
+    """Print a page; that is all."""
+    say(page)
+    return 0
+
+
+def named_verb(words: Sequence[str]) -> list[str]:
+    """The verb that help is wanted on, with its sub-verb: options and flags for help say nothing here."""
+    return [word for word in words if not word.startswith("-")]
 
 
 def find_verb(word: str) -> Verb:
@@ -57,15 +86,35 @@ def find_verb(word: str) -> Verb:
 
 def run_verb(verb: Verb, arguments: list[str]) -> int:
     """Load the verb's module and let its Typer application parse the rest."""
-    from gpufleet.cli.options import refuse_empty_values, sub_verb
+    from gpufleet.cli.options import is_group, refuse_empty_values
 
     refuse_empty_values(arguments)
-    app, name = import_module(verb.module).app, f"gpufleet {verb.name}"
-    alone = sub_verb(app, arguments[0]) if arguments else None
-    if alone is not None:
-        app, name, arguments = alone, f"{name} {arguments[0]}", arguments[1:]
+    app = import_module(verb.module).app
+    if is_group(app):
+        return run_group(verb, app, arguments)
+    return run_command(app, f"gpufleet {verb.name}", arguments)
+
+
+def run_group(verb: Verb, group: typer.Typer, arguments: list[str]) -> int:
+    """Run the verb of a group that the first word names; without one, list them."""
+    from gpufleet.cli.options import sub_verb
+
+    if not arguments or arguments[0] in HELP_FLAGS:
+        return shown(group_overview(verb, group))
+    word, *rest = arguments
+    alone = sub_verb(group, word)
+    if alone is None:
+        raise unknown_sub_verb(verb, group, word)
+    return run_command(alone, f"gpufleet {verb.name} {word}", rest)
+
+
+def run_command(app: typer.Typer, name: str, arguments: list[str]) -> int:
+    """Let one Typer command parse its words; its help goes out like an answer."""
+    from gpufleet.cli.preferred import defaults_of
+
     if not any(word in HELP_FLAGS for word in arguments):
-        return exit_code(app(arguments, prog_name=name, standalone_mode=False))
+        with defaults_of(name) as defaults:
+            return exit_code(app(arguments, prog_name=name, standalone_mode=False, default_map=defaults))
     with redirect_stdout(StringIO()) as page:
         outcome = app(arguments, prog_name=name, standalone_mode=False)
     say(page.getvalue())
@@ -75,27 +124,6 @@ def run_verb(verb: Verb, arguments: list[str]) -> int:
 def exit_code(outcome: object) -> int:
     """What a verb returned; nothing is success."""
     return outcome if isinstance(outcome, int) else 0
-
-
-def print_overview() -> int:
-    """`gpufleet --help`."""
-    say(overview())
-    return 0
-
-
-def overview() -> str:
-    """Usage, and one line per verb."""
-    width = max((len(verb.name) for verb in VERBS), default=0)
-    lines = [f"  {verb.name:<{width}}  {verb.purpose}" for verb in VERBS]
-    usage = ["Usage: gpufleet VERB [OPTIONS]", "", "Verbs:", *lines, ""]
-    return "\n".join([*usage, "'gpufleet VERB --help' explains one; 'gpufleet --version' names this release.\n"])
-
-
-def orientation() -> str:
-    """What somebody reads who typed the bare command."""
-    purpose = "gpufleet: which GPUs, how many, in what layout, where and for how much\nserve an AI model."
-    shown = [f"  {example}" for example in EXAMPLES]
-    return "\n".join([purpose, "", "Try:", *shown, "", "'gpufleet --help' lists all verbs.\n"])
 
 
 def version_line() -> str:

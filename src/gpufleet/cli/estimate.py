@@ -113,6 +113,7 @@ def estimate(
 
     chosen = output or format_of(out_file)
     refuse_picture(picture, out_file, model)
+    refuse_unclear_load(concurrency, rate, batch, full_queue or None)
     result = estimate_serving(
         model,
         gpus,
@@ -132,6 +133,13 @@ def estimate(
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline), output, out_file)
     return 0 if result.is_held else Infeasible.exit_code
+
+
+def refuse_unclear_load(*stated: object) -> None:
+    """A figure belongs to one kind of load."""
+    if sum(load is not None for load in stated) != 1:
+        expected = "exactly one of --concurrency N, --rate N/TIME, --batch N and --full-queue"
+        raise UsageError("state one load", expected=expected)
 
 
 def refuse_picture(picture: str | None, out_file: str | None, model: str) -> None:

@@ -69,10 +69,20 @@ def verb_group(purpose: str) -> typer.Typer:
     return app
 
 
+def is_group(app: typer.Typer) -> bool:
+    """Whether an application is a group of verbs."""
+    return app.registered_callback is not None
+
+
+def sub_verbs(group: typer.Typer) -> dict[str, typer.models.CommandInfo]:
+    """The verbs of a group by name; one without a name of its own is called as its function."""
+    commands = group.registered_commands
+    return {c.name or getattr(c.callback, "__name__", "").replace("_", "-"): c for c in commands}
+
+
 def sub_verb(group: typer.Typer, name: str) -> typer.Typer | None:
     """A sub-verb as an application of its own: going through its group, some releases of Typer load pydantic."""
-    commands = group.registered_commands if group.registered_callback else []
-    found = next((command for command in commands if command.name == name), None)
+    found = sub_verbs(group).get(name)
     if found is None:
         return None
     alone = typer.Typer(**PLAIN)

@@ -181,6 +181,7 @@ ShowOption = Annotated[
 
 @app.command("serve")
 def serve(
+    context: typer.Context,
     model: ModelArgument = None,
     rate: RateOption = None,
     input_tokens: InOption = None,
@@ -219,6 +220,7 @@ def serve(
 ) -> int:
     """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
     from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
+    from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
     typed = WorkloadFile(
@@ -228,7 +230,7 @@ def serve(
     draws = pareto or draws_front(picture, output, out_file)
     further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
-    plan = serve_answer(typed, workload, flags, further)
+    plan = serve_answer(typed, workload, flags, further, names_preferred(context))
     write_picture(plan, picture)
     return show_plan(plan, output, out_file, explain, show is Show.REJECTED, flips)
 

@@ -68,9 +68,13 @@ NOTHING_FURTHER = FurtherFlags()
 
 
 def serve_answer(
-    typed: WorkloadFile, workload: str | None, flags: ServeFlags, further: FurtherFlags = NOTHING_FURTHER
+    given: WorkloadFile,
+    workload: str | None,
+    flags: ServeFlags,
+    further: FurtherFlags = NOTHING_FURTHER,
+    preferred: frozenset[str] = frozenset(),
 ) -> ServePlan | FleetPlan:
-    """The plan for what was typed over what the file says, and what else was asked about it.
+    """The plan for what was typed, over what the file says, over what is `preferred`; and what else was asked about it.
 
     Several models are planned together where the file has them.
     """
@@ -79,8 +83,11 @@ def serve_answer(
     if written.models is not None:
         if replace(further, front=False) != NOTHING_FURTHER:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
-        return fleet_answer(typed, written, flags)
-    plan = planned(serve_request(laid_over(typed, written), flags, from_file(typed, written)), flags)
+        return fleet_answer(given, written, flags)
+    typed = replace(given, **{f.name: None for f in fields(WorkloadFile) if f.name in preferred})
+    asked, in_file = laid_over(laid_over(typed, written), given), from_file(typed, written)
+    request = replace(serve_request(asked, flags, in_file), from_config=preferred - in_file)
+    plan = planned(request, flags)
     if further == NOTHING_FURTHER:
         return plan
     from gpufleet.api.inquiries import asked_further

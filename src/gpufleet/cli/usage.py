@@ -9,9 +9,23 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from gpufleet.cli.verbs import SUCH_AS
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
 
 SHORT_FLAG = len("-o")
+SAME_MEANING = {
+    **dict.fromkeys(("rps", "qps", "requests-per-second", "request-rate", "throughput"), "--rate, such as 50/s"),
+    **dict.fromkeys(("isl", "input", "input-tokens", "prompt", "prompt-tokens", "input-len"), "--in TOKENS"),
+    **dict.fromkeys(("osl", "output-tokens", "answer-tokens", "output-len"), "--out TOKENS"),
+    **dict.fromkeys(("quantization", "quant", "dtype", "weights"), "--precision, such as fp8"),
+    **dict.fromkeys(("latency", "ttft", "tpot", "itl", "p95"), "--slo, such as 'ttft.p95<500ms'"),
+    **dict.fromkeys(("spot", "on-demand"), "--pricing, such as spot"),
+    **dict.fromkeys(("provider", "providers"), "--cloud, such as aws"),
+    **dict.fromkeys(("users", "clients", "concurrent"), "--concurrency N"),
+    **dict.fromkeys(("max-model-len", "context-length", "ctx"), "--context TOKENS"),
+    **dict.fromkeys(("json", "csv", "markdown", "format"), "-o json, -o csv or -o md"),
+    **dict.fromkeys(("model", "model-id"), "MODEL, a word without a flag before it"),
+}
 EXPECTED = tuple(
     (re.compile(form), said)
     for form, said in (
@@ -33,18 +47,24 @@ def as_user_error(error: Exception, arguments: Sequence[str] = ()) -> GpufleetEr
     if isinstance(error, GpufleetError):
         return error
     if hasattr(error, "option_name") and hasattr(error, "possibilities"):
-        return UnknownName("option", error.option_name, option_names(error), hint=help_hint(error))
+        return unknown_option(error)
     if hasattr(error, "format_message"):
         return misread(error, arguments)
     return None
 
 
+def unknown_option(error: Any) -> UsageError:
+    """An option that the verb does not have; the one of the same meaning is offered before those of like spelling."""
+    name, known = error.option_name, option_names(error)
+    meant = SAME_MEANING.get(name.lstrip("-").replace("_", "-"))
+    if meant is not None and re.split("[ ,]", meant)[0] in (*known, "MODEL"):
+        return UsageError(f"unknown option {name!r}", hint=f"Say it as {meant}. {help_hint(error)}")
+    return UnknownName("option", name, known, hint=help_hint(error))
+
+
 def misread(error: Any, arguments: Sequence[str]) -> UsageError:
-    """A sub-verb that does not exist, or anything else that the parser could not read."""
+    """A value, an option or an argument that the parser could not read."""
     message = error.format_message()
-    unknown = re.match(r"No such command '(.*?)'", message)
-    if unknown:
-        return UnknownName("verb", unknown[1], error.ctx.command.commands, hint=help_hint(error))
     expected = expected_value(message)
     if expected is not None and getattr(error, "param", None) is not None:
         flags = error.param.opts
@@ -52,7 +72,29 @@ def misread(error: Any, arguments: Sequence[str]) -> UsageError:
         return UsageError(
             f"cannot read {name}", found=typed_value(flags, arguments), expected=expected, hint=help_hint(error)
         )
-    return UsageError(first_lower(message), hint=help_hint(error))
+    return missing_or_too_much(error, message) or UsageError(first_lower(message), hint=help_hint(error))
+
+
+def missing_or_too_much(error: Any, message: str) -> UsageError | None:
+    """Too few words or too many."""
+    missing = re.match(r"Missing (?:argument|option) '(.*?)'", message)
+    if missing:
+        return UsageError(f"{missing[1]} is missing", hint=such_as(error) or help_hint(error))
+    empty = re.match(r"Option '(.*?)' requires an argument", message)
+    if empty:
+        return UsageError(f"{empty[1]} has no value", expected="a value after it", hint=help_hint(error))
+    extra = re.match(r"Got unexpected extra arguments? ?(?:\(s\) )?\((.*)\)", message)
+    if extra:
+        expected = "options with '--' before their names, and names with spaces in quotes"
+        return UsageError("a word too many", found=extra[1], expected=expected, hint=help_hint(error))
+    return None
+
+
+def such_as(error: Any) -> str | None:
+    """A command line that works, where one is known for the verb."""
+    context = getattr(error, "ctx", None)
+    example = SUCH_AS.get(context.command_path.removeprefix("gpufleet ")) if context else None
+    return f"Try '{example}'; {help_hint(error)}" if example else None
 
 
 def expected_value(message: str) -> str | None:

@@ -14,6 +14,7 @@ class Verb(NamedTuple):
 
 
 VERBS: tuple[Verb, ...] = (
+    Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("compare", "gpufleet.cli.compare", "Two sets of GPUs or two plans: cost, latency, who wins at which rate"),
     Verb("explain", "gpufleet.cli.explain", "Makes a plan again from its file and says what changed since"),
@@ -23,6 +24,8 @@ VERBS: tuple[Verb, ...] = (
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each beside our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
+    Verb("config", "gpufleet.cli.config", "What you prefer when you do not say, and where that is set"),
+    Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),
 )
 
 EXAMPLES: tuple[str, ...] = (
@@ -30,3 +33,11 @@ EXAMPLES: tuple[str, ...] = (
     "gpufleet fit llama-3.3-70b --gpus L40S:4 --context 8k",
     "gpufleet catalog gpus --min-memory 80GiB",
 )
+
+SUCH_AS: dict[str, str] = {
+    "plan serve": "gpufleet plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300",
+    "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
+    "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
+    "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
+    "accuracy": "gpufleet accuracy measurements/param_counts.csv",
+}

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from gpufleet.errors import UsageError
 
-MOST_GPUS = 1024
+MOST_GPUS, LONGEST_COUNT = 1024, 3
 COUNT_FIRST = re.compile(r"(?P<number>\d{1,6})\s*[xX×*]\s*(?P<name>[^:]+)")
 
 
@@ -25,6 +25,7 @@ def parse_gpus(text: object) -> GpuRequest:
     GpuRequest(name='L40S', number=4)
     """
     refuse_count_first(str(text).strip())
+    refuse_count_alone(str(text).strip())
     name, colon, number = str(text).strip().rpartition(":")
     if not colon:
         name, number = str(text).strip(), "1"
@@ -40,3 +41,10 @@ def refuse_count_first(text: str) -> None:
     if match:
         hint = f"Write {match['name'].strip()}:{int(match['number'])}."
         raise UsageError("the number of GPUs comes after the name", found=text, hint=hint)
+
+
+def refuse_count_alone(text: str) -> None:
+    """'8' says how many and not of which GPU."""
+    if text.isdecimal() and len(text) <= LONGEST_COUNT:
+        hint = "'gpufleet catalog gpus' lists the names."
+        raise UsageError("the GPU's name is missing", found=text, expected=f"a name before it: H100:{text}", hint=hint)

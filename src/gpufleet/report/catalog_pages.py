@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from gpufleet import units
-from gpufleet.report.numbers import count, gib, significant, usd
+from gpufleet.report.numbers import count, gib, several, significant, usd
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.results.catalog import (
     GpuListing,
@@ -76,7 +76,7 @@ def gpu_page(listing: GpuListing) -> Page:
         "$/GPU/h is the lowest on-demand list price held here, of a whole GPU."
     )
     rows = [gpu_cells(row) for row in listing.rows]
-    return Page(f"{len(rows)} accelerators", [Table(columns, rows)], [legend, *closing(listing)])
+    return Page(several(len(rows), "accelerator"), [Table(columns, rows)], [legend, *closing(listing)])
 
 
 def gpu_cells(row: GpuRow) -> Row:
@@ -125,7 +125,7 @@ def instance_page(listing: InstanceListing) -> Page:
     ]
     rows = [instance_cells(row) for row in listing.rows]
     legend = "$/h is the whole instance, $/GPU/h one of its GPUs (a slice scaled up): lowest on-demand price held here."
-    return Page(f"{len(rows)} instance types", [Table(columns, rows)], [legend, *closing(listing)])
+    return Page(several(len(rows), "instance type"), [Table(columns, rows)], [legend, *closing(listing)])
 
 
 def instance_cells(row: InstanceRow) -> Row:
@@ -153,7 +153,7 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
         tables.append(Table(unpriced_columns(), unknown, title="Sold here, price unknown"))
     elif listing.unpriced:
         notes.append(f"Also sold in {len(listing.unpriced)} places at a price unknown here: --unpriced lists them.")
-    return Page(f"{len(rows)} prices, cheapest per GPU first", tables, [*notes, *closing(listing)])
+    return Page(f"{several(len(rows), 'price')}, cheapest per GPU first", tables, [*notes, *closing(listing)])
 
 
 def price_cells(row: PriceRow) -> Row:
@@ -227,7 +227,7 @@ def model_page(listing: ModelListing) -> Page:
     ]
     rows = [{**row.model_dump(), "alias": ", ".join(row.aliases) or "-"} for row in listing.rows]
     notes = ["A config.json of your own needs no entry here.", *not_planned_note(listing)]
-    return Page(f"{len(rows)} models", [Table(columns, rows)], [*notes, *closing(listing)])
+    return Page(several(len(rows), "model"), [Table(columns, rows)], [*notes, *closing(listing)])
 
 
 def not_planned_note(listing: ModelListing) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
-from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration
+from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration, several
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
@@ -13,8 +13,8 @@ from gpufleet.results.estimate import ServingEstimate
 
 DRAWING_WIDTH = 80
 LOADS = {
-    "closed_loop": "{load} concurrent clients",
-    "open_loop": "{load} requests/s",
+    "closed_loop": "{load} concurrent client{s}",
+    "open_loop": "{load} request{s}/s",
     "static_batch": "one batch of {load}",
     "full_queue": "a queue that never empties",
 }
@@ -84,7 +84,7 @@ def load_text(result: ServingEstimate) -> str:
     """The load in words."""
     given = {i.name: i.value for i in result.inputs}
     load = given.get(result.scenario.replace("_", " "), "")
-    return LOADS[result.scenario].format(load=load)
+    return LOADS[result.scenario].format(load=load, s="" if load == "1" else "s")
 
 
 def time_text(figure: Figure) -> str:
@@ -103,13 +103,17 @@ def why_table(result: ServingEstimate) -> Table:
     """Limit, memory, load and grade, a line each."""
     lines = [
         binding_line(result),
-        f"Memory: {result.verdict}; {amount(result.batch)} sequences decode at a time, at most "
-        f"{count(result.largest_batch)} fit.",
+        f"Memory: {result.verdict}; {sequences(result.batch)} at a time, at most {count(result.largest_batch)} fit.",
         MEANING[result.scenario],
         *load_line(result),
         grade_line(result.grade),
     ]
     return Table([], [], "Why", [f"  {line}" for line in lines], empty="")
+
+
+def sequences(batch: float) -> str:
+    """How many sequences decode together."""
+    return f"{several(batch, 'sequence')} {'decodes' if batch == 1 else 'decode'}"
 
 
 def binding_line(result: ServingEstimate) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 
 from gpufleet.report.numbers import count, duration, gib, ranged, significant, usd_per_hour
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.results.base import ExplainedTerm
+from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.fit import FitResult, UsersByPrecision
 from gpufleet.units import GIB
 
@@ -23,7 +23,7 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
         tables += [changes_table(result)]
     if explain:
         tables.append(terms_table(result.terms))
-    return Page(headline(result), tables, result.notes, paragraphs(result))
+    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes], paragraphs(result))
 
 
 def headline(result: FitResult) -> str:
@@ -36,7 +36,7 @@ def headline(result: FitResult) -> str:
         return f"{what}: does not fit, no layout is possible. {reasons}."
     if not result.fits:
         return f"{what}: does not fit. The nearest layout, {result.layout}, is short by {shortage(result)} per GPU."
-    users = "" if result.users is None else f", room for {users_text(result.users)} users"
+    users = "" if result.users is None else f", room for {users_in_words(result.users)}"
     return f"{what}: {result.verdict} as {result.layout}{users} of {count(result.context_tokens)} tokens."
 
 
@@ -54,6 +54,11 @@ def users_text(figure: Any) -> str:
     return f"{count(figure.value)} ({count(figure.low)}-{count(figure.high)})"
 
 
+def users_in_words(figure: Figure) -> str:
+    """Users with their range and noun."""
+    return f"{users_text(figure)} {'user' if figure.low == figure.high == 1 else 'users'}"
+
+
 def paragraphs(result: FitResult) -> list[str]:
     """Engine, KV room, floor and binding limit, each in a line."""
     lines = [f"Engine {result.engine}. Binding limit: {result.binding_limit}."]
@@ -66,7 +71,7 @@ def paragraphs(result: FitResult) -> list[str]:
             f"{gib(result.kv_bytes_per_user)} for each user."
         )
     if result.tpot_floor_s:
-        users = "one user" if result.batch is None else f"{count(result.batch)} users"
+        users = "one user" if result.batch in (None, 1) else f"{count(result.batch)} users"
         floor = duration(result.tpot_floor_s.value)
         lines.append(f"TPOT floor {floor} for {users}: weights and KV read over memory bandwidth, a bound.")
     return lines

@@ -9,7 +9,7 @@ from gpufleet import units
 
 DIGITS = 3
 UNKNOWN, UNLIMITED = "unknown", "unlimited"
-DIME, WHOLE_DOLLARS_FROM = 0.1, 1000
+DIME, WHOLE_DOLLARS_FROM, MULTIPLE_FROM = 0.1, 1000, 9.0
 
 
 def significant(value: float | None, digits: int = DIGITS) -> str:
@@ -149,6 +149,17 @@ def percent(share: float | None) -> str:
     return f"{share * units.PERCENT:.0f}%"
 
 
+def spare(share: float | None) -> str:
+    """How much more than asked is carried; what is many times as much is said as a multiple.
+
+    >>> spare(0.32), spare(387.1)
+    ('32%', '388x')
+    """
+    if share is None or math.isinf(share) or share < MULTIPLE_FROM:
+        return percent(share)
+    return f"{share + 1:,.0f}x"
+
+
 def count(amount: float | None) -> str:
     """A whole number with thousands separated.
 
@@ -167,6 +178,15 @@ def amount(number: float) -> str:
     ('50', '0.0123', '0.5')
     """
     return count(number) if number == round(number) else significant(number).rstrip("0").rstrip(".")
+
+
+def several(number: float, noun: str) -> str:
+    """A number with its noun in the right form.
+
+    >>> several(1, "request"), several(0.5, "request"), several(1200, "request")
+    ('1 request', '0.5 requests', '1,200 requests')
+    """
+    return f"{amount(number)} {noun}" if number == 1 else f"{amount(number)} {noun}s"
 
 
 def with_suffix(show: Callable[[float | None], str], value: float | None, suffix: str) -> str:

@@ -7,13 +7,16 @@ from datetime import date
 
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
+    MULTIPLE_FROM,
     amount,
     count,
     duration,
     percent,
     ranged,
     ranged_duration,
+    several,
     significant,
+    spare,
     usd,
     usd_per_hour,
     usd_per_month,
@@ -79,7 +82,7 @@ def answer_tables(plan: ServePlan, width: int) -> list[Table]:
 
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
-    asked = f"{plan.model} at {amount(plan.rate_requests_per_s)} requests/s"
+    asked = f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
@@ -172,7 +175,9 @@ def capacity_line(plan: ServePlan, d: Deployment) -> str:
     """What all replicas carry beside what is asked."""
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    return f"Carries {carried}: {percent(d.headroom_ratio)} headroom, {percent(plan.headroom_wanted_ratio)} wanted."
+    is_multiple = d.headroom_ratio >= MULTIPLE_FROM
+    has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
+    return f"Carries {carried}: {has}, {percent(plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServePlan, d: Deployment) -> str:
@@ -310,7 +315,7 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         *varied_columns(plan.deployments),
         *bought_columns(plan.deployments),
         *(Column(f"{name}_text", name, align="right", priority=2, where="text") for name in objectives),
-        Column("headroom_ratio", "spare", percent, "right", 1),
+        Column("headroom_ratio", "spare", spare, "right", 1),
         *([Column("verdict", "range")] if plan.objectives else []),
         Column("grade", "grade", priority=4),
         Column("usd_per_month", "$/mo", usd, "right", 5),
@@ -430,7 +435,20 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
     )
     said = quality_line(plan) if plan.deployments else []
     read = [f"{note.rstrip('.')}." for note in plan.notes if f"Quality: {note}." not in said]
-    return [*read, *free, *assumed_line(plan), *dated_sources(plan.price_sources, today), searched]
+    return [
+        *read,
+        *free,
+        *preferred_line(plan),
+        *assumed_line(plan),
+        *dated_sources(plan.price_sources, today),
+        searched,
+    ]
+
+
+def preferred_line(plan: ServePlan) -> list[str]:
+    """Inputs that the user's configuration gave."""
+    parts = [f"{i.name} {i.value}" for i in plan.inputs if i.origin == "config"]
+    return [f"By your configuration: {'; '.join(parts)}."] if parts else []
 
 
 def assumed_line(plan: ServePlan) -> list[str]:

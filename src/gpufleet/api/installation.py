@@ -1,0 +1,169 @@
+"""What this installation has: Python, packages, tables and their age, settings, terminal, GPU."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from datetime import date
+from importlib.metadata import PackageNotFoundError, requires, version
+from pathlib import Path
+
+from gpufleet.catalog.calibration import DATA as CALIBRATION_FOLDER
+from gpufleet.catalog.engine_eras import load_eras
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.tables import Catalog
+from gpufleet.errors import GpufleetError
+from gpufleet.inputs.preferences import PROJECT_FILE, preference_files, preferences, unknown_variables
+from gpufleet.results.setup import FINE, MISSING, REMARK, Check, Diagnosis
+
+DISTRIBUTION = "gpu-fleet-optimizer"
+OLDEST_PYTHON = (3, 10)
+OLD_PRICES_DAYS = 90
+PATIENCE_S = 5
+VERSION_LENGTH = 12
+NARROW = 80
+NO_GPU = "none seen; no answer needs one"
+OLD_PRICES = "Prices are never live. Newer ones come with a newer release, or in tables of your own: --catalog DIR."
+
+
+def diagnose(environment: Mapping[str, str], project: Path, today: date, width: int, is_terminal: bool) -> Diagnosis:
+    """Everything that an answer rests on, and what is missing.
+
+    `width` is the columns of a page, `is_terminal` whether a person reads it at once.
+    """
+    checks = [
+        python_check(),
+        *package_checks(),
+        *catalog_checks(environment, project, today),
+        calibration_check(),
+        settings_check(environment, project),
+        terminal_check(environment, width, is_terminal),
+        gpu_check(),
+    ]
+    return Diagnosis(checks=checks)
+
+
+def python_check() -> Check:
+    """The interpreter that runs this."""
+    found = f"{platform.python_version()} on {platform.system()} {platform.machine()}"
+    if sys.version_info[:2] >= OLDEST_PYTHON:
+        return Check(name="Python", status=FINE, found=found)
+    return Check(name="Python", status=MISSING, found=found, hint="Install Python 3.10 or newer.")
+
+
+def package_checks() -> list[Check]:
+    """gpufleet itself, and the packages that it needs."""
+    needed = [name for name, is_needed in required_packages() if is_needed]
+    installed = {name: installed_version(name) for name in needed}
+    there = ", ".join(f"{name} {found}" for name, found in installed.items() if found)
+    absent = [name for name, found in installed.items() if found is None]
+    checks = [Check(name="gpufleet", status=FINE, found=installed_version(DISTRIBUTION) or "runs from its source")]
+    if absent:
+        hint = f"python -m pip install {' '.join(absent)}"
+        return [*checks, Check(name="packages", status=MISSING, found=f"not {', '.join(absent)}", hint=hint)]
+    return [*checks, Check(name="packages", status=FINE, found=there or "their list is unknown")]
+
+
+def required_packages() -> Iterator[tuple[str, bool]]:
+    """Packages that the distribution names, and whether this interpreter needs them."""
+    for requirement in (requires(DISTRIBUTION) or []) if installed_version(DISTRIBUTION) else []:
+        name, _, condition = requirement.partition(";")
+        only_older = "python_version <" in condition and sys.version_info >= (3, 11)
+        yield re.split(r"[\s<>=!~\[(]", name.strip(), maxsplit=1)[0], "extra ==" not in condition and not only_older
+
+
+def installed_version(name: str) -> str | None:
+    """The release of an installed package."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
+
+
+def catalog_checks(environment: Mapping[str, str], project: Path, today: date) -> list[Check]:
+    """The tables, your own over them, and the age of prices."""
+    try:
+        own_tables = preferences(environment, project).get("catalog")
+        catalog = load_catalog(own_tables.text if own_tables else None)
+    except GpufleetError as error:
+        return [Check(name="catalog", status=MISSING, found="cannot be read", hint=str(error))]
+    prices = f"{len(catalog.offers):,} prices"
+    found = f"{len(catalog.accelerators)} GPUs, {len(catalog.instances):,} instance types, {prices}"
+    return [Check(name="catalog", status=FINE, found=found), price_check(catalog, today)]
+
+
+def price_check(catalog: Catalog, today: date) -> Check:
+    """The newest price of each cloud, and whether any is old."""
+    newest = {cloud: days[1] for cloud, days in sorted(catalog.price_dates.items())}
+    aged = {cloud: (today - day).days for cloud, day in newest.items()}
+    found = ", ".join(f"{cloud} {newest[cloud]} ({aged[cloud]} days)" for cloud in newest)
+    if not aged or max(aged.values()) <= OLD_PRICES_DAYS:
+        return Check(name="prices", status=FINE, found=found)
+    return Check(name="prices", status=REMARK, found=found, hint=OLD_PRICES)
+
+
+def calibration_check() -> Check:
+    """Which measured curves and engine constants predictions rest on."""
+    eras = load_eras()
+    engines = sorted({engine for engine, rows in eras.items() if rows})
+    return Check(
+        name="calibration", status=FINE, found=f"version {calibration_version()}, engines {', '.join(engines)}"
+    )
+
+
+def calibration_version() -> str:
+    """A digest of every calibration table: the same version predicts the same."""
+    digest = hashlib.sha256()
+    for path in sorted(CALIBRATION_FOLDER.iterdir()):
+        if path.is_file():
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:VERSION_LENGTH]
+
+
+def settings_check(environment: Mapping[str, str], project: Path) -> Check:
+    """Files and variables that set preferences, and the overlay of tables."""
+    try:
+        found = preferences(environment, project)
+        files = [str(path) for path in preference_files(environment, project) if path.is_file()]
+    except GpufleetError as error:
+        return Check(name="settings", status=MISSING, found="cannot be read", hint=str(error))
+    overlay = f"tables of your own in {found['catalog'].text}" if "catalog" in found else "no tables of your own"
+    said = ", ".join(files) or f"no {PROJECT_FILE} here, no file of yours"
+    strange = unknown_variables(environment)
+    return Check(
+        name="settings", status=REMARK if strange else FINE, found=f"{said}; {overlay}", hint=" ".join(strange)
+    )
+
+
+def terminal_check(environment: Mapping[str, str], width: int, is_terminal: bool) -> Check:
+    """How wide pages are; nothing is said by colour alone, as no page has any."""
+    where = "a terminal" if is_terminal else "a pipe or file"
+    colour = "NO_COLOR is set" if environment.get("NO_COLOR") else "pages have none"
+    found = f"{width} columns, to {where}; colour: {colour}"
+    if width >= NARROW:
+        return Check(name="terminal", status=FINE, found=found)
+    hint = f"Tables are made for {NARROW} columns or more; columns that do not fit are named below them."
+    return Check(name="terminal", status=REMARK, found=found, hint=hint)
+
+
+def gpu_check() -> Check:
+    """GPUs of this machine, where the driver's own tool names them."""
+    tool = shutil.which("nvidia-smi")
+    names = gpu_names(tool) if tool else []
+    return Check(name="GPU", status=FINE, found=", ".join(names) if names else NO_GPU)
+
+
+def gpu_names(tool: str) -> list[str]:
+    """What the driver calls its GPUs; a driver that does not answer has none."""
+    question = [tool, "--query-gpu=name", "--format=csv,noheader"]
+    try:
+        done = subprocess.run(question, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return []
+    names = [line.strip() for line in done.stdout.splitlines() if line.strip()] if done.returncode == 0 else []
+    return [f"{names.count(name)}x {name}" for name in dict.fromkeys(names)]

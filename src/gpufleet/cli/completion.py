@@ -1,0 +1,131 @@
+"""Words that a shell offers on TAB: verbs and options by Typer, names of models, GPUs and clouds by the catalog."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple
+
+import typer
+
+from gpufleet.cli.options import PLAIN, is_group
+from gpufleet.cli.verbs import VERBS, Verb
+
+MOST_OFFERED = 200
+
+
+class Offered(NamedTuple):
+    """A word that may come next, as Typer's shells take it."""
+
+    value: str
+    type: str = "plain"
+    help: str | None = None
+
+
+def complete(arguments: Sequence[str] = ()) -> int:
+    """Answer the shell, or install completion, by Typer's own means."""
+    command: Any = typer.main.get_command(all_verbs())
+    offer_names(command)
+    command(list(arguments), prog_name="gpufleet", standalone_mode=False, complete_var="_GPUFLEET_COMPLETE")
+    return 0
+
+
+def all_verbs() -> typer.Typer:
+    """Every verb in one application; a verb that is not being typed keeps its name alone."""
+    root = typer.Typer(**{**PLAIN, "add_completion": True})
+    for verb in VERBS:
+        add_verb(root, verb)
+    return root
+
+
+def add_verb(root: typer.Typer, verb: Verb) -> None:
+    """A verb as a command, or as a group of commands."""
+    app = import_module(verb.module).app
+    if is_group(app):
+        root.add_typer(app, name=verb.name, help=verb.purpose)
+        return
+    command = app.registered_commands[0]
+    command.name = verb.name
+    root.registered_commands.append(command)
+
+
+def offer_names(command: Any) -> None:
+    """Give every option and argument that takes a name of the catalog the names to offer."""
+    for below in getattr(command, "commands", {}).values():
+        offer_names(below)
+    for parameter in command.params:
+        names = next((NAMES[key] for key in (*parameter.opts, parameter.metavar) if key in NAMES), None)
+        if names is not None:
+            parameter.shell_complete = completer(names)
+
+
+def completer(names: Callable[[], Iterable[str]]) -> Callable[[object, str], list[Offered]]:
+    """Names that go on from what was typed; of a list, from its last word."""
+
+    def offered(_: object, incomplete: str) -> list[Offered]:
+        before, comma, typed = incomplete.rpartition(",")
+        return [Offered(f"{before}{comma}{name}") for name in names() if begins(name, typed)][:MOST_OFFERED]
+
+    return offered
+
+
+def begins(name: str, typed: str) -> bool:
+    """Whether a name goes on from what was typed, in any case."""
+    return name.casefold().startswith(typed.casefold())
+
+
+def model_names() -> list[str]:
+    """Shipped models, and what people call them."""
+    from gpufleet.catalog import models
+
+    return sorted({*models.model_names(), *models.model_aliases()})
+
+
+def gpu_names() -> list[str]:
+    """Accelerators, and what people call them."""
+    from gpufleet.catalog.load import load_catalog
+
+    catalog = load_catalog()
+    return sorted({*catalog.accelerators, *catalog.gpu_aliases})
+
+
+def cloud_names() -> list[str]:
+    """Clouds."""
+    from gpufleet.catalog.load import load_catalog
+
+    return list(load_catalog().clouds)
+
+
+def region_names() -> list[str]:
+    """Regions of all clouds."""
+    from gpufleet.catalog.load import load_catalog
+
+    return sorted({region for regions in load_catalog().regions.values() for region in regions})
+
+
+def engine_names() -> list[str]:
+    """Engines."""
+    from gpufleet.catalog.engine_eras import load_eras
+
+    return sorted(load_eras())
+
+
+def price_kinds() -> list[str]:
+    """Kinds of prices."""
+    from gpufleet.domain.offer import PriceKind
+
+    return [kind.value for kind in PriceKind]
+
+
+NAMES: dict[str, Callable[[], Iterable[str]]] = {
+    "MODEL": model_names,
+    "--gpus": gpu_names,
+    "--gpu": gpu_names,
+    "--cloud": cloud_names,
+    "--clouds": cloud_names,
+    "--region": region_names,
+    "--regions": region_names,
+    "--engine": engine_names,
+    "--pricing": price_kinds,
+    "--kind": price_kinds,
+}

@@ -1,0 +1,51 @@
+"""The answers of `gpufleet config` and `gpufleet doctor` as pages."""
+
+from __future__ import annotations
+
+from gpufleet.report.page import Column, Page, Table
+from gpufleet.results.setup import Diagnosis, Settings
+
+PRECEDENCE = "A flag goes first, then the environment, the project's file, your file, the default."
+
+
+def settings_page(settings: Settings) -> Page:
+    """Every preference with its origin, and the files that are looked for."""
+    columns = [
+        Column("key", "key"),
+        Column("value", "value", wraps=True),
+        Column("origin", "set in", wraps=True),
+        Column("says", "says", wraps=True, priority=1),
+    ]
+    files = [Column("path", "file, the first counts most"), Column("is_there", "", found_or_not)]
+    tables = [
+        Table(columns, [setting.model_dump() for setting in settings.settings]),
+        Table(files, [file.model_dump() for file in settings.files]),
+    ]
+    stated = [s.key for s in settings.settings if s.origin != "default"]
+    headline = f"You prefer {', '.join(stated)}." if stated else "Nothing is preferred: defaults hold."
+    return Page(headline, tables, [*settings.notes, PRECEDENCE])
+
+
+def found_or_not(is_there: bool) -> str:
+    """Whether a file is there."""
+    return "found" if is_there else "-"
+
+
+def diagnosis_page(diagnosis: Diagnosis) -> Page:
+    """Every check, and what to do about what is missing."""
+    columns = [
+        Column("name", "looked at"),
+        Column("status", "is"),
+        Column("found", "found", wraps=True),
+        Column("hint", "hint", where="data"),
+    ]
+    rows = [check.model_dump() for check in diagnosis.checks]
+    hints = [f"{check.name}: {check.hint}" for check in diagnosis.checks if check.hint]
+    return Page(verdict(diagnosis), [Table(columns, rows)], hints)
+
+
+def verdict(diagnosis: Diagnosis) -> str:
+    """The state of the installation in one sentence."""
+    if diagnosis.is_healthy:
+        return "Everything that is needed is here."
+    return f"Missing: {', '.join(diagnosis.missing)}."

@@ -1,0 +1,150 @@
+"""Each worked example teaches one thing: here is that thing, checked on the commands that its page shows."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tools.docs_examples import examples_of
+
+from gpufleet.cli import main
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+PAGES = sorted(EXAMPLES.glob("[0-9]*.md"))
+
+
+@pytest.fixture
+def answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The answers to all commands of a page, as JSON."""
+    monkeypatch.chdir(EXAMPLES.parent)
+
+    def of_page(number: int) -> list[dict[str, Any]]:
+        [page] = EXAMPLES.glob(f"{number:02}-*.md")
+        return [answer(example.command) for example in examples_of(page)]
+
+    def answer(command: str) -> dict[str, Any]:
+        words = shlex.split(command)
+        words = words[: words.index("|")] if "|" in words else words
+        start = words.index("gpufleet")
+        for assignment in words[:start]:
+            monkeypatch.setenv(*assignment.split("=", 1))
+        main([*words[start + 1 :], "-o", "json"])
+        for assignment in words[:start]:
+            monkeypatch.delenv(assignment.split("=")[0])
+        told: dict[str, Any] = json.loads(capsys.readouterr().out)
+        return told
+
+    return of_page
+
+
+def best(plan: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = plan["deployments"][0]
+    return found
+
+
+def usd_per_token(row: dict[str, Any], estimate: dict[str, Any]) -> float:
+    """What a token costs on a GPU that is never idle."""
+    return float(row["price_per_gpu_usd_per_hour"] / estimate["output_tokens_per_s"]["value"])
+
+
+def test_there_are_ten_and_the_index_leads_to_each() -> None:
+    index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
+    assert [page.name[:2] for page in PAGES] == [f"{n:02}" for n in range(1, 11)]
+    assert [page.name for page in PAGES if f"]({page.name})" not in index] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_a_page_shows_output_and_ends_with_what_it_teaches(page: Path) -> None:
+    assert all(example.shown.strip() for example in examples_of(page))
+    assert page.read_text(encoding="utf-8").splitlines()[-1].startswith("**Learn:**")
+
+
+def test_01_the_cheapest_card_writes_fewer_tokens_and_dearer_ones_at_full_load(answers: Any) -> None:
+    plan, cheap, fast, busy = answers(1)
+    assert best(plan)["gpu"] == cheap["gpu"]
+    assert fast["output_tokens_per_s"]["value"] > 2 * cheap["output_tokens_per_s"]["value"]
+    h100 = next(row for row in busy["deployments"] if row["gpu"] == "H100-SXM")
+    assert best(plan)["price_per_gpu_usd_per_hour"] < h100["price_per_gpu_usd_per_hour"]
+    assert usd_per_token(h100, fast) < usd_per_token(best(plan), cheap)
+    assert best(busy)["gpu"] != best(plan)["gpu"]
+
+
+def test_02_twice_the_gpus_shorten_a_prompt_on_nvlink_and_hardly_on_pcie(answers: Any) -> None:
+    pcie4, pcie8, nvlink4, nvlink8, refused, served = answers(2)
+    gain = {name: four["ttft_s"]["value"] / eight["ttft_s"]["value"]
+            for name, four, eight in (("pcie", pcie4, pcie8), ("nvlink", nvlink4, nvlink8))}  # fmt: skip
+    assert gain["pcie"] < 1.25 < 1.4 < gain["nvlink"]
+    assert pcie8["tpot_s"]["value"] < 0.75 * pcie4["tpot_s"]["value"]
+    assert refused["deployments"] == []
+    assert served["deployments"]
+
+
+def test_03_memory_for_keys_and_values_decides(answers: Any) -> None:
+    short, long, plan, halved, doubled = answers(3)
+    users = [result["users"]["value"] for result in (short, long, halved, doubled)]
+    assert users[0] > 5 * users[1]
+    assert min(users[2:]) > users[1]
+    assert best(plan)["binding_limit"] == "KV room"
+
+
+def test_04_the_first_token_decides_alone(answers: Any) -> None:
+    strict, relaxed, both = answers(4)
+    assert best(strict)["binding_limit"] == "ttft.p95"
+    assert best(relaxed)["usd_per_hour"] < best(strict)["usd_per_hour"]
+    assert best(both)["usd_per_hour"] == best(strict)["usd_per_hour"]
+
+
+def test_05_an_eighth_of_the_card_holds_the_model_and_costs_less_by_the_hour(answers: Any) -> None:
+    fit, prices = answers(5)
+    eighth, whole = (
+        next(row for row in prices["rows"] if row["instance"] == name) for name in ("g6f.large", "g6.xlarge")
+    )
+    assert eighth["gpu_count"] == 0.125
+    assert fit["total_bytes"]["value"] < fit["device_bytes"] / 8
+    assert eighth["price_per_instance_usd_per_hour"] < 0.3 * whole["price_per_instance_usd_per_hour"]
+    assert eighth["price_per_gpu_usd_per_hour"] > whole["price_per_gpu_usd_per_hour"]
+
+
+def test_06_three_years_beat_spot_and_one_does_not(answers: Any) -> None:
+    shipped, three_years, one_year = answers(6)
+    assert [best(plan)["price_kind"] for plan in (shipped, three_years, one_year)] == ["spot", "commit_3y", "spot"]
+
+
+def test_07_two_types_cost_more_than_one_and_less_than_the_other(answers: Any) -> None:
+    free, first, second, other = answers(7)
+    assert best(free)["gpu"] == best(first)["gpu"]
+    assert best(free)["instance_count"] > best(first)["instance_count"] == 2
+    together = best(first)["usd_per_hour"] + best(second)["usd_per_hour"]
+    assert best(free)["usd_per_hour"] < together < best(other)["usd_per_hour"]
+    assert first["rate_requests_per_s"] + second["rate_requests_per_s"] == free["rate_requests_per_s"]
+
+
+def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:
+    plans = answers(8)
+    assert len({best(plan)["gpu"] for plan in plans}) == len(plans)
+    cheap = best(plans[0])["gpu"]
+    assert cheap not in {row["gpu"] for row in plans[-1]["deployments"]}
+
+
+def test_09_an_embedding_needs_an_old_card_until_compute_binds(answers: Any) -> None:
+    small, large, few, many = answers(9)
+    assert large["inputs_per_s"]["value"] > 4 * small["inputs_per_s"]["value"]
+    assert large["usd_per_million_inputs"]["value"] < small["usd_per_million_inputs"]["value"]
+    assert few["output_tokens"] == 1
+    assert best(few)["instance_count"] == 1
+    assert best(many)["binding_limit"] == "ttft.p95"
+    assert many["rate_requests_per_s"] == 100 * few["rate_requests_per_s"]
+
+
+def test_10_a_plan_for_the_mean_does_not_carry_the_burst(answers: Any) -> None:
+    mean, burst, _ = answers(10)
+    with (EXAMPLES / "requests-by-minute.csv").open(encoding="utf-8") as file:
+        requests = [int(row["requests"]) for row in csv.DictReader(file)]
+    assert sum(requests) / (60 * len(requests)) == mean["rate_requests_per_s"]
+    assert max(requests) / 60 == burst["rate_requests_per_s"]
+    assert best(mean)["requests_per_s_capacity"]["high"] < burst["rate_requests_per_s"]
+    assert best(burst)["usd_per_hour"] > best(mean)["usd_per_hour"]
