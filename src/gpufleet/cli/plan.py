@@ -227,12 +227,12 @@ def serve(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
     )  # fmt: skip
+
     draws = pareto or draws_front(picture, output, out_file)
     further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
     plan = serve_answer(typed, workload, flags, further, names_preferred(context))
-    write_picture(plan, picture)
-    return show_plan(plan, output, out_file, explain, show is Show.REJECTED, flips)
+    return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
 
 
 def draws_front(picture: str | None, output: OutputFormat | None, out_file: str | None) -> bool:
@@ -245,6 +245,7 @@ def show_plan(
     plan: ServePlan | FleetPlan,
     output: OutputFormat | None,
     out_file: str | None,
+    picture: str | None,
     explain: bool,
     all_rejections: bool,
     all_flips: bool,
@@ -252,6 +253,7 @@ def show_plan(
     """The page of a plan where it was asked for; its exit code. A page of HTML explains itself."""
     from gpufleet.cli.plan_pages import serve_page
 
+    write_picture(plan, picture)
     chosen = output or format_of(out_file)
     explained = explain or chosen is OutputFormat.HTML
     page = serve_page(plan, chosen, explain=explained, all_rejections=all_rejections, all_flips=all_flips)
