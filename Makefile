@@ -51,6 +51,7 @@ accuracy: $(VENV)/installed.stamp
 bench: $(VENV)/installed.stamp
 	@$(BIN)/python benchmarks/plan_serve.py
 	@$(BIN)/python benchmarks/estimate.py
+	@$(BIN)/python benchmarks/offer_query.py
 
 size:
 	@$(PYTHON) tools/environment.py create build/size
@@ -62,7 +63,7 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml
-	@$(BIN)/python tools/environment.py install $(VENV) --editable .
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml

@@ -19,17 +19,20 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
-from gpufleet.catalog.checks import check_catalog, price_outliers, spot_beside_on_demand
+from gpufleet.catalog.checks import check_catalog, spot_beside_on_demand
 from gpufleet.catalog.load import load_catalog, toml_of
+from gpufleet.catalog.own_terms import FOREIGN_COLUMNS
 from gpufleet.catalog.schema import (
-    AVAILABILITY_COLUMNS,
+    DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
     OFFER_COLUMNS,
     PEAK_COLUMNS,
     REGION_COLUMNS,
+    SHIPPED_AVAILABILITY_COLUMNS,
     Place,
     offer_from,
 )
+from gpufleet.catalog.usual_prices import price_outliers, warnings_across_clouds
 
 Row = dict[str, str]
 DATA = Path(__file__).parent.parent / "src" / "gpufleet" / "data"
@@ -61,6 +64,16 @@ PRICE_SOURCES: dict[str, dict[str, str]] = {
         "as_of": "2026-07-20",
         "url": "https://github.com/aws/karpenter-provider-aws",
         "licence": "Apache-2.0",
+    },
+    "aws-price-list-china": {
+        "title": "EC2 on-demand price list of the regions in China, in aws/karpenter-provider-aws 1d92708",
+        "as_of": "2024-11-06",
+        "url": "https://github.com/aws/karpenter-provider-aws",
+        "licence": "Apache-2.0",
+    },
+    "gpu-requirements-assessment": {
+        "title": "GPU Requirements Assessment, Cost Optimization Strategies (a rule of thumb)",
+        "as_of": COMPILED,
     },
     "aws-spot-advisor": {
         "title": "Spot Instance Advisor savings in alexei-led/spotinfo 05e9331, on on-demand of 2026-07-20",
@@ -112,6 +125,14 @@ for _cloud, _commit in {"lambda": "0f40703", "nebius": "0082b04", "runpod": "01a
         "as_of": UNDATED_COPY,
         "url": "https://github.com/skypilot-org/skypilot-catalog",
     }
+
+TYPICAL_DISCOUNTS = (
+    ("aws", "spot", "0.5", "0.9", "AWS Spot: 50-90% discount"),
+    ("gcp", "spot", "0.6", "0.8", "GCP Preemptible: 60-80% discount"),
+    ("azure", "spot", "0.6", "0.9", "Azure Spot: 60-90% discount"),
+    ("all", "commit_1y", "0.4", "0.6", "Reserved Instances, 1-3 years: 40-60%"),
+    ("all", "commit_3y", "0.4", "0.6", "Reserved Instances, 1-3 years: 40-60%"),
+)
 
 INSTANCE_SOURCE_PREFIXES = {
     "getmoto/moto c6bd43f": "aws-instance-types",
@@ -546,7 +567,7 @@ def build_offers(facts: Path, rows: list[Row], instances: list[Row], out: Path) 
     counts: Counter[str] = Counter()
     catalog = facts / "catalog"
     aws_listed = read(catalog / "aws_on_demand_karpenter.csv")
-    counts["aws prices in CNY"] = sum(row["currency"] != "USD" for row in aws_listed)
+    counts["aws prices in CNY, from the dollar tables"] = sum(row["currency"] != "USD" for row in aws_listed)
     aws = list(describable(karpenter_offers(aws_listed, "aws-price-list"), instances, counts))
     spot = spot_estimates(read(facts / "spot" / "aws_spot_advisor_linux.csv"), aws, counts)
     azure = karpenter_offers(read(catalog / "azure_on_demand_karpenter.csv"), "azure-price-list")
@@ -560,28 +581,62 @@ def build_offers(facts: Path, rows: list[Row], instances: list[Row], out: Path) 
 # --- availability and the small tables ----------------------------------------------------------------------------
 
 
-def zone_counts(pairs: Iterable[tuple[str, str, str]]) -> Counter[tuple[str, str]]:
-    """Zones per (region, instance type), from distinct (region, zone, instance type)."""
-    return Counter((region, instance) for region, _, instance in set(pairs))
+Zones = dict[tuple[str, str], list[str]]
 
 
-def availability_rows(cloud: str, zones: Counter[tuple[str, str]], source: str) -> list[Row]:
+def zones_of(triples: Iterable[tuple[str, str, str]]) -> Zones:
+    """Names of zones per (region, instance type), from distinct (region, zone, instance type)."""
+    zones: Zones = {}
+    for region, zone, instance in sorted(set(triples)):
+        zones.setdefault((region, instance), []).append(zone.removeprefix(region).removeprefix("-"))
+    return zones
+
+
+def availability_rows(cloud: str, zones: Zones, source: str, sold_as: dict[str, str]) -> list[Row]:
     as_of = PRICE_SOURCES[source]["as_of"]
-    rows = [(cloud, region, name, str(count), source, as_of) for (region, name), count in sorted(zones.items())]
-    return [dict(zip(AVAILABILITY_COLUMNS, row, strict=True)) for row in rows]
+    rows = [
+        (cloud, region, name, str(len(names)), source, as_of, " ".join(names), sold_as.get(name, ""))
+        for (region, name), names in sorted(zones.items())
+    ]
+    return [dict(zip(SHIPPED_AVAILABILITY_COLUMNS, row, strict=True)) for row in rows]
+
+
+def aws_sold_as(catalog: Path) -> dict[str, str]:
+    """Price kinds that EC2 names for a type: on-demand, spot, capacity block."""
+    types = json.loads((catalog / "aws_instance_types_moto.json").read_text(encoding="utf-8"))
+    kinds = {
+        name: sorted(word.replace("-", "_") for word in row["SupportedUsageClasses"]) for name, row in types.items()
+    }
+    return {name: " ".join(words) for name, words in kinds.items()}
+
+
+def foreign_row(row: Row) -> Row:
+    """A price in yuan, as it is."""
+    cells = (row["cloud"], row["region"], row["instance_type"], row["price_kind"], "0", row["price_per_hour"])
+    rest = (row["currency"], "list", "aws-price-list-china", row["generated_at"][:10], "")
+    return dict(zip(FOREIGN_COLUMNS, (*cells, *rest), strict=True))
+
+
+def build_foreign_offers(facts: Path, instances: list[Row], out: Path) -> None:
+    known = {
+        row["name"] for row in instances if row["cloud"] == "aws" and row["status"] == "current" and row["gpu_count"]
+    }
+    rows = read(facts / "catalog" / "aws_on_demand_karpenter.csv")
+    foreign = [foreign_row(row) for row in rows if row["currency"] != "USD" and row["instance_type"] in known]
+    write_csv(out / "foreign_offers" / "aws.csv", FOREIGN_COLUMNS, foreign)
 
 
 def aws_availability(catalog: Path, known: set[tuple[str, str]]) -> list[Row]:
     offerings = read(catalog / "aws_offerings_moto.csv")
-    zones = zone_counts((r["region"], r["availability_zone"], r["instance_type"]) for r in offerings)
-    rows = availability_rows("aws", zones, "aws-instance-offerings")
+    zones = zones_of((r["region"], r["availability_zone"], r["instance_type"]) for r in offerings)
+    rows = availability_rows("aws", zones, "aws-instance-offerings", aws_sold_as(catalog))
     listed = {(row["region"], row["instance_type"]) for row in rows}
     china = [r for r in read(catalog / "aws_on_demand_karpenter.csv") if r["currency"] == "CNY"]
     rows += [
         dict(
             zip(
-                AVAILABILITY_COLUMNS,
-                ("aws", r["region"], r["instance_type"], "", "aws-price-list", r["generated_at"][:10]),
+                SHIPPED_AVAILABILITY_COLUMNS,
+                ("aws", r["region"], r["instance_type"], "", "aws-price-list-china", r["generated_at"][:10], "", ""),
                 strict=True,
             )
         )
@@ -601,19 +656,26 @@ def gcp_availability(catalog: Path, known: set[tuple[str, str]]) -> list[Row]:
         if row["NAME"] in GCP_ATTACHABLE
         for size in (4, 8, 16)
     ]
-    rows = availability_rows("gcp", zone_counts(pairs), "gcp-machine-types")
+    rows = availability_rows("gcp", zones_of(pairs), "gcp-machine-types", {})
     return [row for row in rows if ("gcp", row["instance_type"]) in known]
 
 
 def build_availability(facts: Path, instances: list[Row], out: Path) -> None:
     known = {(row["cloud"], row["name"]) for row in instances if row["status"] == "current"}
-    write_csv(out / "availability" / "aws.csv", AVAILABILITY_COLUMNS, aws_availability(facts / "catalog", known))
-    write_csv(out / "availability" / "gcp.csv", AVAILABILITY_COLUMNS, gcp_availability(facts / "catalog", known))
+    for cloud, rows_of in (("aws", aws_availability), ("gcp", gcp_availability)):
+        rows = rows_of(facts / "catalog", known)
+        write_csv(out / "availability" / f"{cloud}.csv", SHIPPED_AVAILABILITY_COLUMNS, rows)
 
 
 def build_small_tables(out: Path) -> None:
     aliases = [f"{json.dumps(alias)} = {json.dumps(name)}\n" for alias, name in sorted(GPU_ALIASES.items())]
     (out / "gpu_aliases.toml").write_text("".join(aliases), encoding="utf-8")
+    discounts = [(*rule[:4], "gpu-requirements-assessment", rule[4]) for rule in TYPICAL_DISCOUNTS]
+    write_csv(
+        out / "typical_discounts.csv",
+        DISCOUNT_COLUMNS,
+        [dict(zip(DISCOUNT_COLUMNS, rule, strict=True)) for rule in discounts],
+    )
     restricted = [(cloud, region, access) for (cloud, region), access in sorted(RESTRICTED_REGIONS.items())]
     write_csv(
         out / "restricted_regions.csv", REGION_COLUMNS, [dict(zip(REGION_COLUMNS, r, strict=True)) for r in restricted]
@@ -638,6 +700,8 @@ def report_faults(today: date) -> int:
     findings = check_catalog(catalog, today)
     for finding in findings:
         print(f"fault: {finding.rule}: {finding.row}: {finding.fault}")
+    for warning in warnings_across_clouds(catalog):
+        print(f"unusual: {warning}")
     return 1 if findings else 0
 
 
@@ -652,6 +716,7 @@ def main() -> int:
     instances = build_instances(rows, specs, DATA)
     build_offers(arguments.facts, rows, instances, DATA)
     build_availability(arguments.facts, instances, DATA)
+    build_foreign_offers(arguments.facts, instances, DATA)
     build_small_tables(DATA)
     merge_sources({**spec_sources, **PRICE_SOURCES}, DATA)
     return report_faults(arguments.today)

@@ -10,9 +10,29 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from gpufleet.api import ServeRequest, estimate, estimate_encoder, fit, plan_serve
+    from gpufleet.api import (
+        BatchRequest,
+        RequestKind,
+        ServeRequest,
+        estimate,
+        estimate_encoder,
+        fit,
+        plan_batch,
+        plan_fleet,
+        plan_serve,
+    )
 
-__all__ = ["ServeRequest", "estimate", "estimate_encoder", "fit", "plan_serve"]
+__all__ = [
+    "BatchRequest",
+    "RequestKind",
+    "ServeRequest",
+    "estimate",
+    "estimate_encoder",
+    "fit",
+    "plan_batch",
+    "plan_fleet",
+    "plan_serve",
+]
 
 
 def __dir__() -> list[str]:

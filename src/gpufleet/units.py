@@ -94,6 +94,30 @@ def parse_duration(text: object) -> float:
     return _quantity(text, _TIME_SUFFIX, "a duration", "'500ms' or '12s'")
 
 
+def parse_usd_per_hour(text: object) -> float:
+    """What may be spent: '20/h', '$500/d', '15,000/mo' (730 hours).
+
+    >>> parse_usd_per_hour("$7,300/mo")
+    10.0
+    """
+    amount, slash, per = str(text).strip().removeprefix("$").partition("/")
+    hours = {"h": 1.0, "hour": 1.0, "d": DAY / HOUR, "day": DAY / HOUR}
+    hours |= dict.fromkeys(("mo", "month"), HOURS_PER_MONTH) | dict.fromkeys(("y", "year"), HOURS_PER_YEAR)
+    per = per.strip().lower()
+    if not slash or per not in hours:
+        raise UsageError("cannot read a budget", found=text, expected="USD per time, such as '20/h' or '15000/mo'")
+    return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'") / hours[per]
+
+
+def parse_usd(text: object) -> float:
+    """An amount of money: '500', '$2.5k'.
+
+    >>> parse_usd("$2.5k")
+    2500.0
+    """
+    return _quantity(str(text).strip().removeprefix("$"), _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+
+
 def parse_bytes(text: object) -> float:
     """Bytes: '80GB' (1e9) and '80GiB' (2**30) differ.
 

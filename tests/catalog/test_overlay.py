@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
+from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, UsageError
@@ -202,3 +203,40 @@ def test_notes_and_hidden_files_may_lie_in_an_overlay(overlay: Path) -> None:
     for entry in ("README.md", ".git/config", "offers/.DS_Store", "engines/notes.md"):
         write(overlay, entry, "not a table")
     assert ("home", "box-8") in load_catalog(overlay, TODAY).instances
+
+
+@pytest.mark.parametrize("price", ["300", "12"])
+def test_a_price_three_times_off_the_list_of_its_regions_is_a_slip_and_refused(overlay: Path, price: str) -> None:
+    write(overlay, "offers/x.csv", OFFERS, P5_CONTRACT.replace("us-east-1", "eu-west-1").replace(",40,", f",{price},"))
+    with pytest.raises(UsageError, match=r"x\.csv line 2.*'usual price'.*contracts\.csv"):
+        load_catalog(overlay, TODAY)
+
+
+def test_an_upfront_payment_on_demand_is_named_by_file_and_line(overlay: Path) -> None:
+    write(overlay, "offers/x.csv", OFFERS, P5_CONTRACT.replace(",0,40,", ",5000,40,"))
+    with pytest.raises(UsageError, match=r"x\.csv line 2: .*commit_1y or commit_3y"):
+        load_catalog(overlay, TODAY)
+
+
+def test_what_is_paid_up_front_counts_by_the_hour(overlay: Path) -> None:
+    bound = P5_CONTRACT.replace("on_demand,0,40", "commit_1y,87600,30").replace("us-east-1", "us-east-2")
+    bound3 = bound.replace("commit_1y", "commit_3y")
+    write(overlay, "offers/x.csv", OFFERS, bound, bound3)
+    catalog = load_catalog(overlay, TODAY)
+    costs = {
+        o.price_kind: price_per_gpu_usd_per_hour(o, catalog.instance_of(o)) * 8
+        for o in catalog.offers
+        if o.source == "our-books" and o.region == "us-east-2"
+    }
+    assert costs == {PriceKind.COMMIT_1Y: 40.0, PriceKind.COMMIT_3Y: pytest.approx(30 + 10 / 3)}
+
+
+def test_a_price_far_from_other_clouds_is_told_and_kept(overlay: Path) -> None:
+    instance = BOX.replace("home,box-8", "bargain,box-8")
+    write(overlay, "instances/home.csv", INSTANCES, BOX, instance)
+    cheap = OWNED.replace("home,lab", "bargain,lab").replace("owned", "on_demand").replace("4.50", "1.60")
+    write(overlay, "offers/x.csv", OFFERS, cheap)
+    catalog = load_catalog(overlay, TODAY)
+    [warning] = [w for w in catalog.warnings if w.startswith("bargain box-8 on_demand: 0.0")]
+    assert warning.endswith("what other clouds ask per GPU")
+    assert [o for o in catalog.offers if o.cloud == "bargain"]

@@ -8,8 +8,9 @@ from datetime import date
 
 import pytest
 
-from gpufleet.catalog.checks import check_catalog, price_outliers
+from gpufleet.catalog.checks import check_catalog
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.usual_prices import price_outliers, unusual_across_clouds, warnings_across_clouds
 from gpufleet.domain.offer import Offer, PriceKind
 
 TODAY = date(2026, 11, 21)
@@ -90,3 +91,37 @@ def test_an_alias_that_means_nothing_is_found() -> None:
 def test_a_price_that_is_no_positive_number_cannot_be_made(price: float) -> None:
     with pytest.raises(ValueError, match="positive number"):
         replace(CATALOG.offers[0], price_per_instance_usd_per_hour=price)
+
+
+@pytest.mark.parametrize("upfront", [-1.0, float("nan"), float("inf")])
+def test_an_upfront_payment_is_a_number_from_zero_on(upfront: float) -> None:
+    with pytest.raises(ValueError, match="upfront"):
+        replace(CATALOG.offers[0], upfront_usd=upfront, price_kind=PriceKind.COMMIT_1Y)
+
+
+def test_an_upfront_payment_without_a_term_would_vanish_and_is_refused() -> None:
+    with pytest.raises(ValueError, match="commit_1y or commit_3y"):
+        replace(CATALOG.offers[0], upfront_usd=1000.0, price_kind=PriceKind.ON_DEMAND)
+
+
+def test_of_two_regions_the_wrong_one_does_not_hide_behind_the_middle_of_both() -> None:
+    sound = replace(CATALOG.offers[0], price_per_instance_usd_per_hour=10.0)
+    slipped = replace(sound, region="elsewhere", price_per_instance_usd_per_hour=100.0)
+    assert {offer.region for offer, _ in price_outliers([sound, slipped])} == {sound.region, "elsewhere"}
+
+
+def test_a_price_far_from_other_clouds_is_a_warning_and_no_fault() -> None:
+    azure = [u for u in unusual_across_clouds(CATALOG) if u.offer.instance == "Standard_ND96isr_H100_v5"]
+    assert azure
+    assert all(u.price_per_gpu_usd_per_hour > 3 * u.usual_usd_per_hour for u in azure)
+    assert check_catalog(CATALOG, TODAY) == []
+
+
+def test_a_cloud_whose_every_price_lost_a_digit_is_caught_by_the_other_clouds() -> None:
+    def tenth(offer: Offer) -> Offer:
+        price = offer.price_per_instance_usd_per_hour
+        return replace(offer, price_per_instance_usd_per_hour=price / 10) if offer.cloud == "gcp" else offer
+
+    shrunk = replace(CATALOG, offers=tuple(map(tenth, CATALOG.offers)))
+    assert check_catalog(shrunk, TODAY) == []
+    assert any(warning.startswith("gcp a3-highgpu-8g on_demand: 0.") for warning in warnings_across_clouds(shrunk))

@@ -33,6 +33,43 @@ def estimate(*more: str) -> tuple[str, ...]:
     return (*ESTIMATE, *more)
 
 
+def batch(*more: str) -> tuple[str, ...]:
+    return ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "10", "--out", "10", "--deadline", "9h", *more)
+
+
+ONE = "model: llama-3.1-8b\nrate: 5/s\n"
+PLAIN = f"{ONE}in: 100\nout: 100\n"
+WORKLOAD_TEXTS = {
+    "class_key.yaml": (f"{ONE}classes: {{chat: {{shar: 100%}}}}\n", ("shar", "share")),
+    "class_name.yaml": (f"{ONE}classes: {{'a b': {{share: 100%, in: 9, out: 9}}}}\n", ("a name of a class",)),
+    "class_empty.yaml": (f"{ONE}classes: {{chat: }}\n", ("says nothing",)),
+    "class_list.yaml": (f"{ONE}classes: [chat]\n", ("no mapping",)),
+    "no_classes.yaml": (f"{ONE}classes: {{}}\n", ("'classes' has no value",)),
+    "many_classes.yaml": (f"{ONE}classes: {{{', '.join(f'c{i}: {{share: 1%}}' for i in range(9))}}}\n", ("at most 8",)),
+    "shares.yaml": (f"{ONE}classes: {{a: {{share: 50%, in: 9, out: 9}}}}\n", ("do not add up", "100%")),
+    "share_and_rate.yaml": (f"{ONE}classes: {{a: {{share: 50%, rate: 1/s, in: 9, out: 9}}}}\n", ("'a'", "share")),
+    "no_share.yaml": (f"{ONE}classes: {{a: {{in: 9, out: 9}}}}\n", ("'share: 80%'",)),
+    "unknown_total.yaml": ("model: x\nclasses: {a: {share: 100%, in: 9, out: 9}}\n", ("unknown rate",)),
+    "in_beside.yaml": (f"{PLAIN}classes: {{a: {{share: 100%, in: 9, out: 9}}}}\n", ("in, out beside classes",)),
+    "class_out.yaml": (f"{ONE}classes: {{a: {{share: 100%, in: 9}}}}\n", ("class 'a': --out is missing",)),
+    "class_slo.yaml": (f"{ONE}classes: {{a: {{share: 100%, in: 9, out: 9, slo: ttf<1s}}}}\n", ("ttft",)),
+    "tokens.yaml": (f"{ONE}in: {{p59: 7}}\nout: 7\n", ("p50",)),
+    "tokens_empty.yaml": (f"{ONE}in: {{}}\nout: 7\n", ("'in' has no value",)),
+    "models_word.yaml": ("models: llama-3.1-8b\n", ("no list of mappings",)),
+    "models_key.yaml": ("models: [{modell: x}]\n", ("model",)),
+    "models_budget.yaml": ("models: [{model: x, budget: 5/h}]\n", ("budget",)),
+    "model_twice.yaml": ("model: x\nmodels: [{model: y}]\n", ("beside models",)),
+    "off_peak.yaml": (f"{PLAIN}off_peak: 1/s\n", ("off_peak and peak_hours together",)),
+    "off_peak_high.yaml": (f"{PLAIN}off_peak: 9/s\npeak_hours: 8\n", ("above the rate",)),
+    "peak_hours.yaml": (f"{PLAIN}off_peak: 1/s\npeak_hours: 24\n", ("from 0 to 24",)),
+    "zones.yaml": (f"{PLAIN}zones: 0.5\n", ("not whole",)),
+    "zones_many.yaml": (f"{PLAIN}zones: 100\n", ("from 1 to 26",)),
+    "job.yaml": (f"{PLAIN}deadline: 5h\n", ("deadline",)),
+    "prefix.yaml": (f"{PLAIN}prefix_cache: 20%\nprefix_kv: 30%\n", ("not shared",)),
+}
+WORKLOADS = [(name, told) for name, (_, told) in WORKLOAD_TEXTS.items()]
+
+
 CASES = [
     Case(("plan", "serve"), ("MODEL",)),
     Case(("plan", "serve", "llama-3.1-8b"), ("--rate is missing", "50/s")),
@@ -100,6 +137,30 @@ CASES = [
     Case(plan("--workload", "words.yaml"), ("key: value",)),
     Case(("plan", "serve", "--workload", "no_rate.yaml"), ("--rate is missing",)),
     Case(("plan", "serve", "--workload", "bad_rate.yaml"), ("50/s",)),
+    *(Case(("plan", "serve", "--workload", name), told) for name, told in WORKLOADS),
+    Case(plan("--budget", "60"), ("20/h",)),
+    Case(plan("--budget", "-1/h"), ("budget",)),
+    Case(plan("--max-spot", "150%"), ("between 0 and 1",)),
+    Case(plan("--in", "p95=100"), ("one percentile",)),
+    Case(plan("--in", "p50=10,p95=1"), ("must not fall",)),
+    Case(plan("--out", "p95=8k,mean=1"), ("a mean of at least",)),
+    Case(plan("--in", "pp5=10"), ("p95",)),
+    Case(plan("--trace", "missing.csv", "--in", "5"), ("missing.csv",)),
+    Case(("plan", "batch"), ("MODEL",)),
+    Case(("plan", "batch", "llama-3.1-8b"), ("--requests is missing",)),
+    Case(("plan", "batch", "llama-3.1-8b", "--requests", "1M"), ("--deadline is missing", "24h")),
+    Case(batch("--requests", "0"), ("positive",)),
+    Case(batch("--requests", "1e30"), ("requests",)),
+    Case(batch("--deadline", "24"), ("a number with unit",)),
+    Case(batch("--deadline", "5min"), ("leaves no time", "--startup")),
+    Case(batch("--startup", "1000d"), ("time to start",)),
+    Case(batch("--max-machines", "0.5"), ("not whole",)),
+    Case(batch("--budget", "free"), ("amount of USD",)),
+    Case(batch("--prefix-cache", "100%"), ("below 100%",)),
+    Case(batch("--trace", "words.yaml"), ("the trace",)),
+    Case(batch("--workload", "no_rate.yaml", "--deadline", "1s"), ("leaves no time",)),
+    Case(batch("--workload", "zones.yaml"), ("rate, zones", "'plan batch' does not read")),
+    Case(plan("--workload", "job.yaml"), ("deadline", "'plan serve' does not read")),
     Case(("estimate",), ("MODEL",)),
     Case(("estimate", "llama-3.1-8b"), ("--gpus",)),
     Case(estimate(), ("one load",)),
@@ -133,6 +194,7 @@ def hostile_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "no_clouds.yaml": "clouds: []\n",
         "no_rate.yaml": "model: llama-3.1-8b\nin: 10\nout: 10\n",
         "bad_rate.yaml": "model: llama-3.1-8b\nrate: 50\nin: 10\nout: 10\n",
+        **{name: text for name, (text, _) in WORKLOAD_TEXTS.items()},
     }
     for name, text in texts.items():
         (tmp_path / name).write_text(text, encoding="utf-8")

@@ -22,6 +22,7 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8, FP16
+from gpufleet.domain.workload import Workload
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import kv_refusal, weight_refusal
@@ -232,7 +233,8 @@ def test_more_memory_never_lowers_the_most_that_a_replica_sustains(name: str, le
         candidates = roomier(model, factor).take(some)
         largest = MemoryModel.build(model.arch, candidates).room(lengths, lengths.input_tokens + lengths.output_tokens)
         held = largest.largest_batch
-        curves = load_curves(model.arch, candidates, calibration_of(CATALOG), lengths, held)
+        asked = Workload(lengths.input_tokens, lengths.output_tokens)
+        curves = load_curves(model.arch, candidates, calibration_of(CATALOG), asked, held)
         sustained = sustained_requests_per_s(curves)
         assert np.all(sustained >= before)
         before = sustained

@@ -6,9 +6,20 @@ import hashlib
 import json
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from os import PathLike
 
-from gpufleet.api.estimates import beyond_context, calibration_of, checked_lengths, timed_by_formula
+from gpufleet.api.demands import (
+    RequestKind,
+    count_words,
+    demand_notes,
+    demand_of,
+    further_inputs,
+    input_origin,
+    purse_of,
+)
+from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -22,6 +33,7 @@ from gpufleet.catalog.query import (
     resolve_gpu,
     resolve_region,
 )
+from gpufleet.catalog.slices import SLICE_NOTE, slices_of, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
@@ -29,15 +41,15 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
 from gpufleet.domain.slo import Slo
-from gpufleet.domain.workload import Workload
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import Demand, best_of_each_type, rank
+from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
@@ -46,8 +58,7 @@ QUALITY_COST = {
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
-DEFAULT_HEADROOM = 0.2
-LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
+USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 MOST_ROWS, MOST_NAMED = 1000, 8
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
@@ -56,14 +67,20 @@ SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 class ServeRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
-    `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change
-    nothing but the origin that the answer states.
+    Token counts are one number, or counts that differ from request to request. `classes` are kinds of requests of one
+    service: then rate, lengths, objectives and prefix cache are theirs. `prefix_cache` is the share of prompt tokens
+    that a cache holds, `prefix_kv` (the same, where None) the share whose KV all requests hold together. Capacity holds
+    without `spare_machines`, or without one of `zones`. At `off_peak_rate` machines are given back, for all but
+    `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
+    preferred: they change nothing but the origin that the answer states.
+    `fractions` also plans machines that hold a slice of a GPU.
+    Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
     model: str | PathLike[str] | Architecture
     rate: float
-    input_tokens: float
-    output_tokens: float
+    input_tokens: float | TokenCounts
+    output_tokens: float | TokenCounts
     slo: str | Slo | None = None
     clouds: Sequence[str] | None = None
     regions: Sequence[str] | None = None
@@ -78,6 +95,19 @@ class ServeRequest:
     rows: int = 10
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
+    fractions: bool = False
+    max_price_age_s: float | None = None
+    today: date | None = None
+    classes: Sequence[RequestKind] = ()
+    prefix_cache: float | None = None
+    prefix_kv: float | None = None
+    spare_machines: int | None = None
+    zones: int | None = None
+    off_peak_rate: float | None = None
+    peak_hours: float | None = None
+    budget_usd_per_hour: float | None = None
+    max_spot: float | None = None
+    notes: Sequence[str] = ()
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePlan:
@@ -88,29 +118,47 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServePl
     True
     """
     tables = load_catalog() if catalog is None else catalog
+    tables = with_slices(tables) if request.fractions else tables
+    question, solution, notes = solved(request, tables)
+    return answered(request, question, solution, notes, tables)
+
+
+def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
+    """The question with its solution, and notes on how it was read."""
     arch = request.model if isinstance(request.model, Architecture) else read_model(
         str(request.model), shipped_architecture
     )  # fmt: skip
     question, notes = serve_question(request, arch, tables)
-    solution = solve_serve(question, calibration_of(tables))
-    inputs = understood(request, question)
-    lengthy = beyond_context(arch, request.input_tokens + request.output_tokens)
-    notes += [*lengthy, *timed_by_formula(arch), *arch.notes]
-    plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), notes, request.rows)
+    if request.max_price_age_s is not None:
+        refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
+    return question, solve_serve(question, calibration_of(tables)), notes
+
+
+def answered(
+    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, notes: list[str], tables: Catalog
+) -> ServePlan:
+    """The plan of a solved question, with the alternatives that were not asked for."""
+    inputs, arch = understood(request, question), question.arch
+    longest = question.demand.mix.longest_tokens
+    of_model = [*beyond_context(arch, longest), *timed_by_formula(arch), *arch.notes]
+    of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
+    said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
+    plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     if not plan.deployments:
         return plan
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
-    return plan.model_copy(update=alternatives)
+    return with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
+    refuse_rows(request.rows)
     gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
     notes = [gpu.note for gpu in gpus if gpu.note]
-    wanted = offer_filter(request, tables, {gpu.accelerator.name for gpu in gpus} or None)
+    wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
@@ -121,7 +169,7 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
     choices = Choices(palette, machines(tables, wanted), tuple(tuple(map(distinct.index, row)) for row in kv))
-    return ServeQuestion(arch, choices, offers, demand_of(request)), notes + quality
+    return ServeQuestion(arch, choices, offers, demand_of(request), purse_of(request)), notes + quality
 
 
 def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
@@ -146,18 +194,24 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
 
 
 def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
-    """Clouds, regions and price kinds by their right names; on-demand where nothing is said."""
+    """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
     clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
     regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
-    kinds = [price_kind(name) for name in request.pricing or (PriceKind.ON_DEMAND.value,)]
+    kinds = [price_kind(name) for name in kinds_asked(request)]
     return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
+
+
+def kinds_asked(request: ServeRequest) -> Sequence[str]:
+    """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
+    spot = () if request.max_spot is None else (PriceKind.SPOT,)
+    return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
 
 
 def price_kind(name: str) -> PriceKind:
     """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
     folded = name.strip().lower().replace("-", "_")
     if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind], hint="Known: on_demand, spot.")
+        raise UnknownName("price kind", name, [k.value for k in PriceKind])
     return PriceKind(folded)
 
 
@@ -193,29 +247,17 @@ def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
     return (engine,)
 
 
-def demand_of(request: ServeRequest) -> Demand:
-    """Rate, lengths, objectives, headroom and replicas, checked."""
-    checked_lengths(request.input_tokens, request.output_tokens)
-    if not LEAST_REQUESTS_PER_S <= request.rate <= MOST_REQUESTS_PER_S:
-        expected = f"from {LEAST_REQUESTS_PER_S:g}/s to {MOST_REQUESTS_PER_S:,.0f}/s"
-        raise UsageError("the rate is out of range", found=request.rate, expected=expected)
-    headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
-    if not 0 <= headroom <= 10:
-        raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
-    if not 1 <= request.rows <= MOST_ROWS:
-        raise UsageError("the number of rows is out of range", found=request.rows, expected=f"from 1 to {MOST_ROWS}")
-    replicas = 1 if request.min_replicas is None else request.min_replicas
-    if not 1 <= replicas <= 10_000:
-        raise UsageError("the number of replicas is out of range", found=replicas, expected="from 1 to 10,000")
-    slo = request.slo if isinstance(request.slo, Slo) else Slo() if request.slo is None else parse_slo(request.slo)
-    return Demand(Workload(request.input_tokens, request.output_tokens, request.rate, slo), headroom, replicas)
+def refuse_rows(rows: int) -> None:
+    """Refuse a number of rows that no page holds."""
+    if not 1 <= rows <= MOST_ROWS:
+        raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
 
 
 def spot_alternative(
     request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
 ) -> Deployment | None:
     """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or not solution.ranked:
+    if request.pricing or request.max_spot is not None or not solution.ranked:
         return None
     wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
     placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
@@ -241,12 +283,14 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     demand, palette, r = question.demand, question.choices.palette, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    kinds = ", ".join(r.pricing or ["on_demand"]).replace("-", "_")
+    sold = {offer.price_kind.value for offer in question.offers}
+    asked = [kind for kind in kinds_asked(r) if r.pricing or kind != PriceKind.OWNED.value or kind in sold]
+    kinds, mean = ", ".join(asked).replace("-", "_"), demand.workload
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
-        ("rate", "rate", f"{r.rate:g}/s", True),
-        ("input tokens", "input_tokens", f"{r.input_tokens:g}", True),
-        ("output tokens", "output_tokens", f"{r.output_tokens:g}", True),
+        ("rate", "rate", f"{demand.workload.rate_requests_per_s:g}/s", True),
+        ("input tokens", "input_tokens", count_words(mean.input_tokens if r.classes else r.input_tokens), True),
+        ("output tokens", "output_tokens", count_words(mean.output_tokens if r.classes else r.output_tokens), True),
         ("objectives", "slo", limits or "none", r.slo),
         ("engine", "engine", engines, r.engine),
         ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
@@ -257,25 +301,25 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("price kinds", "pricing", kinds, r.pricing),
         ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
+        *further_inputs(r, demand),
     ]
-    return [Input(name=n, value=v, origin=_origin(request, field, stated)) for n, field, v, stated in rows]
+    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
 
 
 def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
     return ", ".join(x.name for x in formats)
 
 
-def _origin(request: ServeRequest, field: str, stated: object) -> str:
-    if field in request.from_file:
-        return "file"
-    if stated:
-        return "config" if field in request.from_config else "given"
-    return "checkpoint" if field in ("precision", "kv_precision") else "default"
-
-
 def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:
     """A hash of everything that the plan rests on: the question as read and every price considered."""
     prices = sorted(f"{o.cloud}/{o.region}/{o.instance}/{o.price_kind.value}/{o.as_of}/"
-                    f"{o.price_per_instance_usd_per_hour!r}" for o in offers)  # fmt: skip
+                    f"{o.price_per_instance_usd_per_hour!r}{supply(o)}" for o in offers)  # fmt: skip
     text = json.dumps([[i.name, i.value] for i in inputs] + [prices])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def supply(offer: Offer) -> str:
+    """What the hash says of an upfront payment and of how many can be had, where it must."""
+    bounds = [f"upfront {offer.upfront_usd!r}"] if offer.upfront_usd else []
+    bounds += [] if offer.max_instances is None else [f"at most {offer.max_instances}"]
+    return "".join(f"/{bound}" for bound in bounds)

@@ -8,7 +8,7 @@ import math
 import sys
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -128,7 +128,16 @@ def load_calibration(
 
 
 def loan_for(accelerator: Accelerator) -> Loan:
-    """Whose curves this accelerator uses: its own, a named donor's, or those of the first matching rule."""
+    """Whose curves this accelerator uses: its own, a named donor's, or those of the first matching rule.
+
+    A slice borrows from its GPU, or from whom that borrows.
+    """
+    if accelerator.slice_of is not None:
+        bandwidth = accelerator.bandwidth_bytes_per_s / accelerator.slice_ratio
+        of = replace(accelerator, name=accelerator.slice_of, slice_of=None, bandwidth_bytes_per_s=bandwidth)
+        whole = loan_for(of)
+        grade = max(whole.grade, Grade.TRANSFERRED)
+        return replace(whole, grade=grade, why="a slice of a GPU: nobody measured one", kin=OTHER_GENERATION)
     if (accelerator.name, "bf16", EVERY_ENGINE) in read_tables("gemm").rows:
         return Loan(accelerator.name, Grade.MEASURED, 1.0, "measured")
     named = transfer_rules()["accelerator"].get(accelerator.name)

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import statistics
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import date
 
 from gpufleet.catalog.references import Finding, Rule, broken_references, label
 from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.usual_prices import outliers_over_regions
 from gpufleet.domain.offer import Offer, PriceKind
-
-OUTLIER_FACTOR = 3.0
 
 
 def check_catalog(catalog: Catalog, today: date) -> list[Finding]:
@@ -55,31 +53,6 @@ def retired_offers(catalog: Catalog) -> Iterator[Finding]:
         instance = catalog.instances.get((offer.cloud, offer.instance))
         if instance is not None and instance.retired:
             yield Finding("sold today", label(offer), "the instance type is retired", "no price of it")
-
-
-def outliers_over_regions(catalog: Catalog) -> Iterator[Finding]:
-    """No price is three times the usual of its kind."""
-    for offer, usual_usd in price_outliers(catalog.offers):
-        yield Finding("usual price", label(offer), f"{offer.price_per_instance_usd_per_hour}, median {usual_usd:g}")
-
-
-def price_outliers(offers: Iterable[Offer]) -> list[tuple[Offer, float]]:
-    """Offers more than 3x above or below the median over regions of their cloud, type and kind, with that median."""
-    groups: dict[tuple[str, str, PriceKind], list[Offer]] = defaultdict(list)
-    for offer in offers:
-        groups[offer.cloud, offer.instance, offer.price_kind].append(offer)
-    return [outlier for group in groups.values() for outlier in outliers_in(group)]
-
-
-def outliers_in(group: list[Offer]) -> list[tuple[Offer, float]]:
-    """The outliers of offers that differ only in region."""
-    median = statistics.median(offer.price_per_instance_usd_per_hour for offer in group)
-    return [(offer, median) for offer in group if not is_usual(offer.price_per_instance_usd_per_hour, median)]
-
-
-def is_usual(price: float, median: float) -> bool:
-    """Whether a price is within 3x of the median."""
-    return median / OUTLIER_FACTOR <= price <= median * OUTLIER_FACTOR
 
 
 def future_dates(catalog: Catalog, today: date) -> Iterator[Finding]:

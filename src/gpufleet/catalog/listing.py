@@ -39,7 +39,7 @@ def list_prices(catalog: Catalog, wanted: OfferFilter, notes: Iterable[str] = ()
     return PriceListing(
         rows=sorted(rows, key=lambda row: (row.price_per_gpu_usd_per_hour, row.cloud, row.region, row.gpu_count)),
         unpriced=unknown,
-        notes=list(notes),
+        notes=[*notes, *catalog.warnings],
         sources=source_notes(catalog, {row.source for row in rows}),
     )
 
@@ -94,7 +94,14 @@ def unpriced_row(catalog: Catalog, row: Availability) -> UnpricedRow:
         num_zones=row.num_zones,
         source=row.source,
         as_of=row.as_of,
+        foreign_price=foreign_price(catalog, row.cloud, row.region, row.instance),
     )
+
+
+def foreign_price(catalog: Catalog, cloud: str, region: str, instance: str) -> str | None:
+    """A price in another currency, in words: it must not stand beside dollars."""
+    found = [f for f in catalog.foreign_offers if (f.cloud, f.region, f.instance) == (cloud, region, instance)]
+    return f"{found[0].price_per_instance_per_hour:,.2f} {found[0].currency}" if found else None
 
 
 def list_gpus(catalog: Catalog, keep: Callable[[Accelerator], bool], notes: Iterable[str] = ()) -> GpuListing:

@@ -5,16 +5,37 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, TypeVar
 
 from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
+from gpufleet.catalog.own_machines import OwnMachine, own_machine
+from gpufleet.catalog.own_terms import (
+    BILL_COLUMNS,
+    CONTRACT_COLUMNS,
+    FOREIGN_COLUMNS,
+    OWN_SOURCE,
+    OWN_TITLE,
+    QUOTA_COLUMNS,
+    RATE_COLUMNS,
+    ForeignOffer,
+    bill_line_from,
+    contract_from,
+    discounted,
+    exchanged,
+    foreign_offer_from,
+    quota_from,
+    rate_from,
+    within_quotas,
+)
 from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
+    DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
@@ -27,8 +48,11 @@ from gpufleet.catalog.schema import (
     offer_from,
     source_from,
     text,
+    typical_discount_from,
 )
+from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
 from gpufleet.catalog.tables import Catalog, InstanceKey
+from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -43,50 +67,99 @@ else:
 
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
-SOURCES, ALIASES = "sources.toml", "gpu_aliases.toml"
+SOURCES, ALIASES, OWNED = "sources.toml", "gpu_aliases.toml", "owned.toml"
 MAX_FILE_BYTES = 50 * MIB
 
 OfferKey = tuple[str, str, str, PriceKind]
 Item = TypeVar("Item")
 
 
-def load_catalog(overlay: str | os.PathLike[str] | None = None, today: date | None = None) -> Catalog:
-    """The shipped catalog; rows of `overlay` (or of the directory that GPUFLEET_CATALOG names) add or replace.
+def load_catalog(
+    overlay: str | os.PathLike[str] | None = None, today: date | None = None, as_of: date | None = None
+) -> Catalog:
+    """The shipped catalog under the newest price snapshots, under rows of `overlay` (or of GPUFLEET_CATALOG).
 
-    Rows of an overlay must keep the rules of the shipped ones, and none may be dated after `today`.
+    Rows of an overlay must keep the rules of the shipped ones, and none may be dated after `today`. With `as_of`, only
+    prices and snapshots up to that day count: the prices as they were known then.
 
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
+    snapshots = snapshot_folders(snapshot_root(), as_of)
     if directory is None:
-        return _load_tables(None)
-    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today())
+        return _load_tables(None, snapshots, as_of)
+    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of)
+
+
+def load_shipped_and_refreshed() -> Catalog:
+    """The tables without anybody's overlay: what a refresh is compared with."""
+    return _load_tables(None, snapshot_folders(snapshot_root()), None)
 
 
 @lru_cache(maxsize=4)
-def _load_overlay(overlay: str, today: date) -> Catalog:
+def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
     directory = overlay_directory(overlay)
     refuse_unknown_entries(directory)
-    catalog = _load_tables(directory)
-    refuse_broken_rules(catalog, overlay_rows(directory), directory, today)
-    return catalog
+    catalog = _load_tables(directory, snapshots, as_of)
+    rows = overlay_rows(directory)
+    refuse_broken_rules(catalog, rows, directory, today)
+    return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
 
 
 @lru_cache(maxsize=4)
-def _load_tables(overlay: Path | None) -> Catalog:
+def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
-    described = merged(directories, instances_in)
+    own = own_machines_in(overlay) if overlay else []
+    described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
+    taken = [read_snapshot(folder) for folder in snapshots]
+    instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
+    listed = priced(overlay, taken, instances, as_of)
     return Catalog(
         accelerators=merged(directories, accelerators_in),
-        instances={key: found for key, found in described.items() if isinstance(found, Instance)},
+        instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=tuple(merged(directories, offers_in).values()),
+        offers=on_own_terms(overlay, listed, [machine.offer for machine in own]),
         availability=tuple(merged(directories, availability_in).values()),
-        sources=merged(directories, sources_in),
+        sources=sources_of(directories, taken),
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
+        foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
+        bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
+        typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
     )
+
+
+def sources_of(directories: Sequence[Path], taken: Sequence[Snapshot]) -> dict[str, Source]:
+    """Sources of the tables and of the snapshots, and the user's own tables where they name none."""
+    own = {OWN_SOURCE: Source(OWN_SOURCE, OWN_TITLE)} if len(directories) > 1 else {}
+    return own | merged(list(directories), sources_in) | {s.of.source.id: s.of.source for s in taken}
+
+
+def priced(
+    overlay: Path | None, taken: Sequence[Snapshot], instances: Mapping[InstanceKey, Instance], as_of: date | None
+) -> dict[OfferKey, Offer]:
+    """Shipped prices, and those of snapshots in place of what they cover; in dollars what the user has a rate for."""
+    shipped = offers_in(SHIPPED, as_of)
+    offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
+    for snapshot in taken:
+        fresh = placed_rows(snapshot.folder, OFFER_COLUMNS, offer_from)
+        offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
+    if overlay is None:
+        return offers
+    rates = {rate.currency: rate for rate in table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)}
+    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory)]
+    offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
+    contracts = list(table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from))
+    agreed = discounted(offers.values(), contracts) if contracts else offers.values()
+    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
+
+
+def on_own_terms(overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer]) -> tuple[Offer, ...]:
+    """Listed prices and one's own machines, within one's quotas."""
+    offers = (*listed.values(), *own)
+    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from)) if overlay else []
+    return tuple(within_quotas(offers, quotas)) if quotas else offers
 
 
 def overlay_directory(overlay: str) -> Path:
@@ -105,7 +178,11 @@ def overlay_rows(directory: Path) -> OverlayRows:
     places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
     places |= {f"{row.cloud} {row.name}": place for place, row in instance_rows(directory)}
     places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
-    return OverlayRows(places | {label(offer): place for place, offer in offers}, offers)
+    owned = {
+        label(own.offer): place
+        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory), strict=True)
+    }
+    return OverlayRows(places | owned | {label(offer): place for place, offer in offers}, offers)
 
 
 def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> dict[Any, Item]:
@@ -114,6 +191,31 @@ def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> 
     for directory in directories:
         table.update(read(directory))
     return table
+
+
+def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
+    """Tables of owned.toml, each with its place and name."""
+    path = directory / OWNED
+    tables = tables_of(path) if path.exists() else ()
+    return ((Place(str(path), f"[{name}]"), name, table) for name, table in tables)
+
+
+def own_machines_in(directory: Path) -> list[OwnMachine]:
+    """Machines that the user owns."""
+    return [own_machine(place, name, table, OWN_SOURCE) for place, name, table in own_machine_tables(directory)]
+
+
+def foreign_offers_in(directory: Path) -> list[ForeignOffer]:
+    """Rows of foreign_offers/*.csv."""
+    return [row for _, row in placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)]
+
+
+def table_in(
+    directory: Path, name: str, columns: tuple[str, ...], read: Callable[[Place, Mapping[str, str]], Item]
+) -> Iterator[Item]:
+    """Rows of a single table, none where there is no such file."""
+    path = directory / name
+    return (read(place, row) for place, row in rows_of(path, columns)) if path.exists() else iter(())
 
 
 def accelerator_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
@@ -143,14 +245,20 @@ def offer_rows(directory: Path) -> Iterator[tuple[Place, Offer]]:
     return placed_rows(directory / "offers", OFFER_COLUMNS, offer_from)
 
 
-def offers_in(directory: Path) -> dict[OfferKey, Offer]:
-    """Offers by place and kind; of several dates the newest counts."""
+def offers_in(directory: Path, as_of: date | None = None) -> dict[OfferKey, Offer]:
+    """Offers by place and kind; of several dates the newest counts, up to `as_of` where one is given."""
     newest: dict[OfferKey, Offer] = {}
     for _, offer in offer_rows(directory):
-        key = (offer.cloud, offer.region, offer.instance, offer.price_kind)
-        if key not in newest or newest[key].as_of <= offer.as_of:
+        key = offer_key(offer)
+        is_later = as_of is not None and offer.as_of > as_of
+        if not is_later and (key not in newest or newest[key].as_of <= offer.as_of):
             newest[key] = offer
     return newest
+
+
+def offer_key(offer: Offer) -> OfferKey:
+    """What there is one price of."""
+    return offer.cloud, offer.region, offer.instance, offer.price_kind
 
 
 def availability_rows(directory: Path) -> Iterator[tuple[Place, Availability]]:

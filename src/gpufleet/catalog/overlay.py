@@ -1,6 +1,6 @@
 """Whether a user's tables keep the rules of the shipped ones; the first fault is named by file, line and rule.
 
-Only the user's own rows are held to the rules. That a price is usual is not asked: a contract may be unusual.
+Only the user's own rows are held to the rules. A contract may be unusual: it is said in contracts.csv.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpufleet.catalog.checks import future_dates, retired_offers, spot_above_on_demand
-from gpufleet.catalog.references import Finding, broken_references, label
+from gpufleet.catalog.references import Finding, Rule, broken_references, label
 from gpufleet.catalog.schema import Place
 from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.usual_prices import outliers_over_regions
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import UsageError, nearest_names
 
@@ -23,8 +24,12 @@ TABLE_SUFFIX = {
     "instances": ".csv",
     "offers": ".csv",
     "availability": ".csv",
+    "foreign_offers": ".csv",
 }
-TABLE_FILES = ("gpu_aliases.toml", "restricted_regions.csv", "sources.toml")
+TABLE_FILES = (
+    *("gpu_aliases.toml", "restricted_regions.csv", "sources.toml", "owned.toml"),
+    *("contracts.csv", "quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
+)
 
 
 class OverlayRows(NamedTuple):
@@ -75,8 +80,12 @@ def refuse_other_suffixes(folder: Path, suffix: str) -> None:
 def refuse_broken_rules(catalog: Catalog, rows: OverlayRows, overlay: Path, today: date) -> None:
     """Raise the first fault of the user's rows in `catalog`, which holds them already."""
     refuse_two_prices(rows.offers)
-    ruled = [*spot_above_on_demand(catalog), *retired_offers(catalog), *future_dates(catalog, today)]
-    findings = [*broken_references(catalog), *(finding for finding in ruled if finding.row in rows.places)]
+    broken = broken_references(catalog)
+    if broken:
+        raise broken_rule(broken, rows.places, overlay)
+    rules: tuple[Rule, ...] = (spot_above_on_demand, retired_offers, outliers_over_regions)
+    ruled = [*(finding for rule in rules for finding in rule(catalog)), *future_dates(catalog, today)]
+    findings = [finding for finding in ruled if finding.row in rows.places]
     if findings:
         raise broken_rule(findings, rows.places, overlay)
 

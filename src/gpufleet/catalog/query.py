@@ -5,16 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
+from functools import reduce
 from typing import NamedTuple
 
+import numpy as np
+
+from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.schema import Availability
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.pricing.commitment import offer_usd_per_hour
 
-EVERYWHERE = "all"
 GPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 CLOUD_OF_COMPANY = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}
 COUNTED = re.compile(r"\d+\s*[xX×*]\s*(?P<after>.+)|(?P<before>[^:]+?)\s*:\s*\d*")
@@ -38,20 +43,26 @@ class OfferFilter:
     price_kinds: Collection[PriceKind] | None = None
     include_restricted: bool = False
 
-    def accepts(self, catalog: Catalog, offer: Offer) -> bool:
-        """Whether the offer matches every property that is asked for; a worldwide price matches any region."""
-        return (
-            allows(self.clouds, offer.cloud)
-            and (offer.region == EVERYWHERE or allows(self.regions, offer.region))
-            and allows(self.price_kinds, offer.price_kind)
-            and allows(self.instances, offer.instance)
-            and allows(self.accelerators, catalog.instance_of(offer).accelerator)
-            and (self.include_restricted or self.names_region(offer) or catalog.is_open(offer.cloud, offer.region))
+    def chosen(self, catalog: Catalog) -> BoolArray:
+        """Which offers match every property that is asked for; a worldwide price matches any region."""
+        index = catalog.offer_index
+        asked = (
+            (index.cloud, self.clouds),
+            (index.price_kind, self.price_kinds),
+            (index.instance, self.instances),
+            (index.accelerator, self.accelerators),
+            (index.region, None if self.regions is None else {*self.regions, EVERYWHERE}),
         )
+        found = [column.is_among(wanted) for column, wanted in asked if wanted is not None]
+        return reduce(np.logical_and, found, self.may_be_bought(catalog))
 
-    def names_region(self, offer: Offer) -> bool:
-        """Whether the user asked for this very region: then a restricted one is meant."""
-        return self.regions is not None and offer.region in self.regions
+    def may_be_bought(self, catalog: Catalog) -> BoolArray:
+        """Offers that anybody may buy, or whose very region the user named: then a restricted one is meant."""
+        index = catalog.offer_index
+        if self.include_restricted:
+            return np.ones(len(catalog.offers), dtype=np.bool_)
+        is_open = ~index.place.is_among(catalog.restricted_regions)
+        return is_open if self.regions is None else is_open | index.region.is_among(self.regions)
 
 
 def allows(wanted: Collection[object] | None, found: object) -> bool:
@@ -61,12 +72,13 @@ def allows(wanted: Collection[object] | None, found: object) -> bool:
 
 def matching_offers(catalog: Catalog, wanted: OfferFilter) -> list[Offer]:
     """Offers that match, in the order of the tables."""
-    return [offer for offer in catalog.offers if wanted.accepts(catalog, offer)]
+    found: list[Offer] = catalog.offer_index.offers[wanted.chosen(catalog)].tolist()
+    return found
 
 
 def price_per_gpu_usd_per_hour(offer: Offer, instance: Instance) -> float:
-    """Price of the whole instance over its GPUs; a slice is scaled up to a full GPU. [USD/hour]"""
-    return offer.price_per_instance_usd_per_hour / instance.gpu_count
+    """Price of the whole instance, upfront share included, over its GPUs; a slice is scaled up. [USD/hour]"""
+    return offer_usd_per_hour(offer) / instance.gpu_count
 
 
 def unpriced(catalog: Catalog) -> list[Availability]:

@@ -38,6 +38,9 @@ def unknown_sources(catalog: Catalog) -> Iterator[Finding]:
     rows += [(f"{i.cloud} {i.name}", i.source) for i in catalog.described_instances]
     rows += [(label(offer), offer.source) for offer in catalog.offers]
     rows += [(f"{a.cloud} {a.region} {a.instance}", a.source) for a in catalog.availability]
+    rows += [(f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}", f.source) for f in catalog.foreign_offers]
+    rows += [(f"bill line {line.name}", line.source) for line in catalog.bill_lines]
+    rows += [(f"{d.cloud} {d.price_kind.value} discount", d.source) for d in catalog.typical_discounts]
     for row, source in rows:
         if source not in catalog.sources:
             yield Finding("source exists", row, f"no source {source!r}")
@@ -56,6 +59,10 @@ def unknown_instances(catalog: Catalog) -> Iterator[Finding]:
     for offer in catalog.offers:
         if (offer.cloud, offer.instance) not in catalog.instances:
             yield Finding("instance exists", label(offer), "no such complete instance")
+    for foreign in catalog.foreign_offers:
+        if (foreign.cloud, foreign.instance) not in catalog.instances:
+            row_name = f"{foreign.cloud} {foreign.region} {foreign.instance} {foreign.price_kind.value}"
+            yield Finding("instance exists", row_name, "no such complete instance")
     for row in catalog.availability:
         if (row.cloud, row.instance) not in known:
             yield Finding("instance exists", f"{row.cloud} {row.region} {row.instance}", "no such instance")

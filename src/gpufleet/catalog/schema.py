@@ -50,6 +50,8 @@ OFFER_COLUMNS = (
     "interruption",
 )
 AVAILABILITY_COLUMNS = ("cloud", "region", "instance_type", "num_zones", "source_id", "as_of")
+SHIPPED_AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
+DISCOUNT_COLUMNS = ("cloud", "price_kind", "saving_low_ratio", "saving_high_ratio", "source_id", "evidence")
 REGION_COLUMNS = ("cloud", "region", "access")
 
 PEAK_COLUMNS = {
@@ -104,7 +106,10 @@ class Place(NamedTuple):
 
 
 class Availability(NamedTuple):
-    """An instance type that is sold in a region, whatever it costs; `num_zones` is None where not known."""
+    """An instance type that is sold in a region, whatever it costs.
+
+    `num_zones` is None where not known, `zones` are their names, `sold_as` the price kinds that the cloud names.
+    """
 
     cloud: str
     region: str
@@ -112,6 +117,19 @@ class Availability(NamedTuple):
     num_zones: int | None
     source: str
     as_of: date
+    zones: tuple[str, ...] = ()
+    sold_as: tuple[PriceKind, ...] = ()
+
+
+class TypicalDiscount(NamedTuple):
+    """A rule of thumb: what a way of buying typically saves against on-demand. Never a price."""
+
+    cloud: str
+    price_kind: PriceKind
+    saving_low_ratio: float
+    saving_high_ratio: float
+    source: str
+    evidence: str
 
 
 @dataclass(frozen=True)
@@ -268,20 +286,31 @@ PRICE_BASES = {basis.value: basis for basis in PriceBasis}
 
 
 def offer_from(place: Place, row: Row) -> Offer:
-    """A price row."""
+    """A price row; what an offer refuses is a fault of the row."""
+    try:
+        return Offer(**offer_cells(place, row))
+    except ValueError as refusal:
+        raise UsageError(f"{place}: {refusal}") from None
+
+
+def offer_cells(place: Place, row: Row) -> dict[str, Any]:
+    """The cells of a price row by the names of an offer."""
     price = row["price_per_instance_usd_per_hour"]
-    return Offer(
-        cloud=text(place, "cloud", row["cloud"]),
-        region=text(place, "region", row["region"]),
-        instance=text(place, "instance_type", row["instance_type"]),
-        price_kind=choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
-        price_per_instance_usd_per_hour=required_number(place, "price_per_instance_usd_per_hour", price),
-        basis=choice(place, "basis", row["basis"], PRICE_BASES),
-        source=text(place, "source_id", row["source_id"]),
-        as_of=day(place, "as_of", row["as_of"]),
-        upfront_usd=number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
-        interruption=row["interruption"] or None,
-    )
+    if row.get("currency", "USD") != "USD":
+        raise unreadable(place, "currency", row["currency"], "USD; other currencies go into foreign_offers/")
+    return {
+        "cloud": text(place, "cloud", row["cloud"]),
+        "region": text(place, "region", row["region"]),
+        "instance": text(place, "instance_type", row["instance_type"]),
+        "price_kind": choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
+        "price_per_instance_usd_per_hour": required_number(place, "price_per_instance_usd_per_hour", price),
+        "basis": choice(place, "basis", row["basis"], PRICE_BASES),
+        "source": text(place, "source_id", row["source_id"]),
+        "as_of": day(place, "as_of", row["as_of"]),
+        "upfront_usd": number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
+        "interruption": row["interruption"] or None,
+        "max_instances": whole(place, "max_instances", row.get("max_instances")),
+    }
 
 
 def availability_from(place: Place, row: Row) -> Availability:
@@ -293,6 +322,24 @@ def availability_from(place: Place, row: Row) -> Availability:
         num_zones=whole(place, "num_zones", row["num_zones"]),
         source=text(place, "source_id", row["source_id"]),
         as_of=day(place, "as_of", row["as_of"]),
+        zones=tuple(row.get("zones", "").split()),
+        sold_as=tuple(choice(place, "sold_as", word, PRICE_KINDS) for word in row.get("sold_as", "").split()),
+    )
+
+
+def typical_discount_from(place: Place, row: Row) -> TypicalDiscount:
+    """A row of typical_discounts.csv."""
+    low = required_number(place, "saving_low_ratio", row["saving_low_ratio"])
+    high = required_number(place, "saving_high_ratio", row["saving_high_ratio"])
+    if not low <= high < 1:
+        raise unreadable(place, "saving_high_ratio", row["saving_high_ratio"], "a share from the low one up to 1")
+    return TypicalDiscount(
+        cloud=text(place, "cloud", row["cloud"]),
+        price_kind=choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
+        saving_low_ratio=low,
+        saving_high_ratio=high,
+        source=text(place, "source_id", row["source_id"]),
+        evidence=row["evidence"],
     )
 
 

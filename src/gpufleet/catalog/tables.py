@@ -7,8 +7,11 @@ from dataclasses import dataclass, field
 from datetime import date
 from functools import cached_property
 
-from gpufleet.catalog.schema import Availability, IncompleteInstance
+from gpufleet.catalog.offer_index import OfferIndex
+from gpufleet.catalog.own_terms import ForeignOffer
+from gpufleet.catalog.schema import Availability, IncompleteInstance, TypicalDiscount
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.provenance import Source
@@ -28,6 +31,10 @@ class Catalog:
     gpu_aliases: Mapping[str, str] = field(default_factory=dict)
     incomplete_instances: Mapping[InstanceKey, IncompleteInstance] = field(default_factory=dict)
     restricted_regions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    foreign_offers: tuple[ForeignOffer, ...] = ()
+    bill_lines: tuple[BillLine, ...] = ()
+    typical_discounts: tuple[TypicalDiscount, ...] = ()
+    warnings: tuple[str, ...] = ()
 
     @cached_property
     def clouds(self) -> tuple[str, ...]:
@@ -57,6 +64,11 @@ class Catalog:
         for offer in self.offers:
             dates.setdefault(offer.cloud, set()).add(offer.as_of)
         return {cloud: (min(days), max(days)) for cloud, days in dates.items()}
+
+    @cached_property
+    def offer_index(self) -> OfferIndex:
+        """Columns that offers are chosen by, in the order of `offers`."""
+        return OfferIndex.of(self.offers, self.instances)
 
     def instance_of(self, offer: Offer) -> Instance:
         """The instance type that an offer sells."""

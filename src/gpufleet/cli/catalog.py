@@ -8,8 +8,9 @@ import typer
 
 from gpufleet.cli.emit import emit, format_of
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group
+from gpufleet.errors import DataMissing
 
-app = verb_group("What the tables hold, with sources and dates; nothing is live.")
+app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
 
 CatalogOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -76,6 +77,11 @@ LimitOption = Annotated[
 SortOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--sort", metavar="KEY", help="Order by a column; '-KEY' turns it round."),
+]
+
+
+AcceptLossesOption = Annotated[
+    bool, typer.Option("--accept-losses", help="Believe a feed in which most types vanished, or prices moved by 3x.")
 ]
 
 
@@ -179,6 +185,46 @@ def prices(
     )
 
 
+@app.command("regions")
+def regions(
+    gpu: GpuOption = None,
+    instance: InstanceOption = None,
+    cloud: CloudOption = None,
+    region: RegionOption = None,
+    restricted: RestrictedOption = False,
+    limit: LimitOption = None,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+    catalog_dir: CatalogOption = None,
+) -> None:
+    """Regions and zones where types are sold, price known or not."""
+    from gpufleet.cli.catalog_answers import region_answer
+
+    is_page = (output or format_of(out_file)) is not OutputFormat.CSV
+    emit(
+        *region_answer(
+            gpu=gpu,
+            instance=instance,
+            cloud=cloud,
+            region=region,
+            restricted=restricted,
+            limit=limit,
+            catalog_dir=catalog_dir,
+            is_page=is_page,
+        ),
+        output,
+        out_file,
+    )
+
+
+@app.command("discounts")
+def discounts(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
+    """Typical discounts, rules of thumb of the seeds, beside what the prices held here come to."""
+    from gpufleet.cli.catalog_answers import discount_answer
+
+    emit(*discount_answer(catalog_dir), output, out_file)
+
+
 @app.command("models")
 def models(
     search: SearchOption = None,
@@ -199,3 +245,18 @@ def models(
         emit(*explained_answer(show), output, out_file)
         return
     emit(*model_answer(search=search, family=family, sort=sort, limit=limit), output, out_file)
+
+
+@app.command("update")
+def update(
+    cloud: CloudOption = None,
+    accept_losses: AcceptLossesOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """Fetch today's prices from public feeds into a snapshot; exit code 5 when one that was asked brought none."""
+    from gpufleet.cli.catalog_refresh import update_answer
+
+    result, page = update_answer(cloud, accept_losses)
+    emit(result, page, output, out_file)
+    return 0 if result.is_complete else DataMissing.exit_code

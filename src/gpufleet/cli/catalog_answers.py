@@ -11,6 +11,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.model_explained import explain_model
 from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.places import list_discounts, list_places
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
@@ -30,13 +31,16 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
+from gpufleet.report.places import discount_page, place_page
 from gpufleet.results.catalog import (
+    DiscountListing,
     GpuListing,
     GpuRow,
     InstanceListing,
     InstanceRow,
     ModelListing,
     ModelRow,
+    PlaceListing,
     PriceListing,
     PriceRow,
 )
@@ -159,6 +163,38 @@ def price_answer(
     listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
     rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
     return listing, price_page(listing, rows_on_page, unpriced)
+
+
+def region_answer(
+    *,
+    gpu: Names,
+    instance: Names,
+    cloud: Names,
+    region: Names,
+    restricted: bool,
+    limit: int | None,
+    catalog_dir: str | None,
+    is_page: bool,
+) -> tuple[PlaceListing, Page]:
+    """Regions and zones where types are sold, price known or not."""
+    catalog = load_catalog(catalog_dir)
+    names, notes = resolve_gpus(catalog, gpu)
+    clouds = clouds_of(catalog, cloud)
+    wanted = OfferFilter(
+        clouds=clouds,
+        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
+        accelerators=names,
+        instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
+        include_restricted=restricted,
+    )
+    listing = list_places(catalog, wanted, notes, limit)
+    return listing, place_page(listing, ROWS_ON_A_PAGE if is_page and limit is None else None)
+
+
+def discount_answer(catalog_dir: str | None) -> tuple[DiscountListing, Page]:
+    """Rules of thumb beside what is held."""
+    listing = list_discounts(load_catalog(catalog_dir))
+    return listing, discount_page(listing)
 
 
 def model_answer(

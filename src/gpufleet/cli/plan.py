@@ -7,13 +7,11 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpufleet.cli.emit import emit, format_of, page_width
-from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.cli.emit import emit, format_of
+from gpufleet.cli.options import ExplainOption, OutFileOption, OutputOption, verb_group, words
 from gpufleet.errors import Infeasible
 
 app = verb_group("Machines, layout and price of a workload.")
-
-UNBOUNDED_WIDTH = 1000
 
 
 class Show(str, Enum):
@@ -85,10 +83,69 @@ ReplicasOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--min-replicas", metavar="N", help="At least N copies of the model."),
 ]
+TraceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--trace", metavar="FILE", help="Lengths and rate from a CSV or JSONL trace of requests."),
+]
+BudgetOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--budget", metavar="USD/TIME", help="Spend no more: 20/h, 15000/mo."),
+]
+MaxSpotOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--max-spot", metavar="SHARE", help="At most so many of the machines on spot."),
+]
+RequestsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--requests", metavar="N", help="How many requests: 10M, 250k."),
+]
+DeadlineOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--deadline", metavar="TIME", help="Done within 24h, 90min, 3d of the start."),
+]
+BatchPricingOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--pricing", metavar="KIND,...", help="on_demand and spot unless said."),
+]
+BatchHeadroomOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--headroom", metavar="SHARE", help="Work planned longer than expected; 20% unless said."),
+]
+PrefixOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--prefix-cache", metavar="SHARE", help="Prompt tokens that all requests share and a cache holds."),
+]
+StartupOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--startup", metavar="TIME", help="Until a machine works: image, weights; 10min unless said."),
+]
+MachinesOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--max-machines", metavar="N", help="Rent at most N machines."),
+]
+JobBudgetOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--budget", metavar="USD", help="Spend at most so much on the whole job."),
+]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
+]
+CatalogOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
+]
+FractionsOption = Annotated[
+    bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
+]
+MaxAgeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
+]
+AsOfOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
 ]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
@@ -115,33 +172,84 @@ def serve(
     engine: EngineOption = None,
     headroom: HeadroomOption = None,
     min_replicas: ReplicasOption = None,
+    trace: TraceOption = None,
+    budget: BudgetOption = None,
+    max_spot: MaxSpotOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
+    fractions: FractionsOption = False,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    catalog_dir: CatalogOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
-    from datetime import date
-
-    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
+    from gpufleet.cli.plan_answers import ServeFlags, serve_answer, without
+    from gpufleet.cli.plan_pages import serve_page
     from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
-    from gpufleet.report.plan import plan_page, plan_rows_page
 
-    typed = WorkloadFile(
+    given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas,
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
     )  # fmt: skip
     chosen = output or format_of(out_file)
-    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config)
-    plan = serve_answer(typed, workload, flags, names_preferred(context))
-    if chosen is OutputFormat.CSV:
-        page = plan_rows_page(plan)
-    else:
-        width = page_width() if chosen is OutputFormat.TABLE else UNBOUNDED_WIDTH
-        page = plan_page(plan, explain=explain, all_rejections=show is Show.REJECTED, today=date.today(), width=width)
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
+    typed, preferred = without(given, names_preferred(context))
+    plan = serve_answer(typed, workload, flags, preferred)
+    page = serve_page(plan, chosen, explain=explain, all_rejections=show is Show.REJECTED)
+    emit(plan, page, output, out_file)
+    return 0 if plan.is_feasible else Infeasible.exit_code
+
+
+@app.command("batch")
+def batch(
+    context: typer.Context,
+    model: ModelArgument = None,
+    requests: RequestsOption = None,
+    input_tokens: InOption = None,
+    output_tokens: OutOption = None,
+    deadline: DeadlineOption = None,
+    workload: WorkloadOption = None,
+    trace: TraceOption = None,
+    clouds: CloudsOption = None,
+    regions: RegionsOption = None,
+    pricing: BatchPricingOption = None,
+    gpus: GpusOption = None,
+    precision: PrecisionOption = None,
+    allow_lower_precision: LowerOption = False,
+    kv_precision: KvOption = None,
+    engine: EngineOption = None,
+    headroom: BatchHeadroomOption = None,
+    prefix_cache: PrefixOption = None,
+    startup: StartupOption = None,
+    max_machines: MachinesOption = None,
+    budget: JobBudgetOption = None,
+    rows: RowsOption = 10,
+    show: ShowOption = None,
+    explain: ExplainOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does."""
+    from gpufleet.cli.batch_answers import BatchFlags, batch_answer
+    from gpufleet.cli.plan_answers import without
+    from gpufleet.cli.plan_pages import job_page
+    from gpufleet.cli.preferred import names_preferred
+    from gpufleet.inputs.workload import WorkloadFile
+
+    given = WorkloadFile(
+        model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
+        listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
+        deadline=deadline, startup=startup,
+    )  # fmt: skip
+    typed, preferred = without(given, names_preferred(context))
+    flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows)
+    plan = batch_answer(typed, workload, flags, preferred)
+    page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 

@@ -1,17 +1,41 @@
-"""What `gpufleet plan` answers: flags laid over a workload file, parsed, and put to the api."""
+"""What `gpufleet plan serve` answers: flags laid over a workload file, parsed, and put to the api."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
+from datetime import date
+from typing import TYPE_CHECKING
 
+from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.options import answer_tokens
+from gpufleet.cli.trace_words import burst_notes, length_notes
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
-from gpufleet.inputs.workload import WorkloadFile, read_workload
+from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.inputs.trace import Trace, read_trace
+from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, WorkloadFile, read_workload, refuse_said
 from gpufleet.results.plan import ServePlan
-from gpufleet.units import parse_count, parse_rate, parse_ratio, parse_tokens
+from gpufleet.units import (
+    HOUR,
+    parse_count,
+    parse_duration,
+    parse_rate,
+    parse_ratio,
+    parse_usd_per_hour,
+)
 
-REQUEST_FIELD = {"input": "input_tokens", "output": "output_tokens"}
+if TYPE_CHECKING:
+    from gpufleet.results.fleet import FleetPlan
+
+REQUEST_FIELD = {
+    "input": "input_tokens",
+    "output": "output_tokens",
+    "off_peak": "off_peak_rate",
+}
+HINT = "A workload file may give it too: --workload."
 
 
 @dataclass(frozen=True)
@@ -22,20 +46,69 @@ class ServeFlags:
     allow_lower_precision: bool
     rows: int
     seed_config: str | None = None
+    max_price_age: str | None = None
+    as_of: str | None = None
+    fractions: bool = False
+    catalog_dir: str | None = None
 
 
 def serve_answer(
-    given: WorkloadFile, workload: str | None, flags: ServeFlags, preferred: frozenset[str] = frozenset()
-) -> ServePlan:
-    """The plan for what was typed, over what the file says, over what is `preferred` where neither says anything."""
+    typed: WorkloadFile, workload: str | None, flags: ServeFlags, preferred: WorkloadFile | None = None
+) -> ServePlan | FleetPlan:
+    """The plan for what was typed, over what the file says, over what is preferred; of several models together."""
     written = WorkloadFile() if workload is None else read_workload(workload)
-    typed = replace(given, **{f.name: None for f in fields(WorkloadFile) if f.name in preferred})
-    asked = laid_over(laid_over(typed, written), given)
-    request = ServeRequest(
-        model=needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'"),
-        rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '50/s' or '3000/min'")),
-        input_tokens=parse_tokens(needed(asked.input, "--in", "tokens of a prompt, such as '1000' or '8k'")),
-        output_tokens=answer_tokens(needed(asked.output, "--out", "tokens of an answer, such as '300'")),
+    refuse_said(written, JOB_FIELDS, "plan serve")
+    liked = likings(preferred, written)
+    if written.models is not None:
+        return fleet_answer(typed, written, liked, flags)
+    request = serve_request(typed, written, liked, flags)
+    if flags.seed_config is not None:
+        return plan_on_seed_config(request, flags.seed_config)
+    return plan_serve(request, load_catalog(flags.catalog_dir, as_of=request.today))
+
+
+def likings(preferred: WorkloadFile | None, written: WorkloadFile) -> WorkloadFile:
+    """What is preferred where nothing is said; objectives of a whole service do not stand beside classes."""
+    liked = preferred or WorkloadFile()
+    has_classes = written.classes or any(model.classes for model in written.models or ())
+    return replace(liked, slo=None) if has_classes else liked
+
+
+def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> FleetPlan:
+    """Several models: what each says over what stands beside them, and flags over both; one budget."""
+    from gpufleet.api.fleets import plan_fleet
+
+    budget = typed.budget or written.budget
+    requests = fleet_requests(typed, written, liked, flags)
+    tables = load_catalog(flags.catalog_dir, as_of=requests[0].today if requests else None)
+    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), tables)
+
+
+def fleet_requests(
+    typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags
+) -> list[ServeRequest]:
+    """The question of each model, without the budget that all share."""
+    if typed.model is not None or written.model is not None:
+        raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
+    if flags.seed_config is not None:
+        raise UsageError("several models on a seed config", expected="one model with --seed-config")
+    of_all, of_one = replace(written, models=None, budget=None), replace(typed, budget=None)
+    entries = [replace(laid_over(entry, of_all), budget=None) for entry in written.models or ()]
+    return [serve_request(of_one, entry, liked, flags) for entry in entries]
+
+
+def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> ServeRequest:
+    """The question that words ask; from a trace come the lengths and, where none is said, the rate."""
+    said = laid_over(typed, written)
+    asked = laid_over(said, liked)
+    model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    kinds, notes = request_kinds(asked)
+    first = kinds[0]
+    return ServeRequest(
+        model=model,
+        rate=first.rate,
+        input_tokens=first.input_tokens,
+        output_tokens=first.output_tokens,
         slo=asked.slo,
         clouds=asked.clouds,
         regions=asked.regions,
@@ -45,19 +118,128 @@ def serve_answer(
         allow_lower_precision=flags.allow_lower_precision,
         kv_precision=flags.kv_precision,
         engine=asked.engine,
-        headroom=None if asked.headroom is None else parse_ratio(asked.headroom),
-        min_replicas=None if asked.min_replicas is None else whole(asked.min_replicas),
+        headroom=ratio(asked.headroom),
+        min_replicas=whole(asked.min_replicas, "the number of replicas"),
         rows=flags.rows,
         from_file=from_file(typed, written),
-        from_config=preferred - from_file(typed, written),
+        from_config=from_file(said, liked),
+        classes=kinds if asked.classes else (),
+        prefix_cache=first.prefix_cache,
+        prefix_kv=first.prefix_kv,
+        spare_machines=whole(asked.spare_machines, "the number of spare machines"),
+        zones=whole(asked.zones, "the number of zones"),
+        off_peak_rate=None if asked.off_peak is None else parse_rate(asked.off_peak),
+        peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
+        budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
+        max_spot=ratio(asked.max_spot),
+        notes=notes,
+        fractions=flags.fractions,
+        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
+        today=None if flags.as_of is None else day_of(flags.as_of),
     )
-    return plan_serve(request) if flags.seed_config is None else plan_on_seed_config(request, flags.seed_config)
+
+
+def day_of(text: str) -> date:
+    """The day as of which prices count."""
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise UsageError("--as-of is no day", found=text, expected="a day such as 2026-11-21") from None
+
+
+def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:
+    """The classes of requests, or the one kind that all are of; with notes on traces."""
+    if not asked.classes:
+        own = {f.name: getattr(asked, f.name) for f in fields(ClassEntry) if f.name not in ("name", "share")}
+        kind, notes = request_kind(ClassEntry("", **own), None)
+        return (kind,), notes
+    refuse_beside_classes(asked)
+    total = None if asked.rate is None else parse_rate(asked.rate)
+    pairs = [request_kind(c, total) for c in asked.classes]
+    refuse_shares(asked)
+    return tuple(kind for kind, _ in pairs), [note for _, notes in pairs for note in notes]
+
+
+def refuse_beside_classes(asked: WorkloadFile) -> None:
+    """Lengths, objectives and caches belong to the classes where there are any."""
+    names = {"in": asked.input, "out": asked.output, "slo": asked.slo, "trace": asked.trace,
+             "prefix_cache": asked.prefix_cache, "prefix_kv": asked.prefix_kv}  # fmt: skip
+    both = [name for name, value in names.items() if value is not None]
+    if both:
+        raise UsageError(f"{', '.join(both)} beside classes", expected="them in each class, not beside the classes")
+
+
+def refuse_shares(asked: WorkloadFile) -> None:
+    """Shares of all requests add up to all of them."""
+    shares = [parse_ratio(c.share) for c in asked.classes or () if c.share is not None]
+    if shares and abs(sum(shares) - 1) > 1e-6:
+        raise UsageError("the shares of the classes do not add up", found=f"{sum(shares):.6g}", expected="100%")
+
+
+def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKind, list[str]]:
+    """One kind of requests, with notes on its trace."""
+    who = f"class {entry.name!r}: " if entry.name else ""
+    seen = seen_in(entry.trace)
+    rate = class_rate(entry, total_rate, None if seen is None else seen.rate_requests_per_s, who)
+    prompt, answer, notes = request_tokens(seen, entry.input, entry.output, who=who)
+    if seen is not None and entry.rate is None and total_rate is None:
+        notes += burst_notes(seen)
+    kind = RequestKind(
+        entry.name, rate, prompt, answer, entry.slo, ratio(entry.prefix_cache), ratio(entry.prefix_kv)
+    )  # fmt: skip
+    return kind, notes
+
+
+def seen_in(trace: str | None) -> Trace | None:
+    """The requests of a trace, where one is named."""
+    return None if trace is None else read_trace(trace)
+
+
+def request_tokens(
+    seen: Trace | None, prompt: str | None, answer: str | None, who: str = ""
+) -> tuple[TokenCounts | float, TokenCounts | float, list[str]]:
+    """Tokens of prompts and answers as typed, else as a trace shows them; with notes on the trace."""
+    if prompt is None and seen is not None:
+        prompts: TokenCounts | float = plain(seen.input_counts)
+    else:
+        prompts = plain(parse_token_counts(needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'")))
+    if answer is None and seen is not None:
+        answers: TokenCounts | float = plain(seen.output_counts)
+    else:
+        answers = answer_counts(needed(answer, f"{who}--out", "tokens of an answer, such as '300'"))
+    return prompts, answers, [] if seen is None else length_notes(seen)
+
+
+def class_rate(entry: ClassEntry, total: float | None, seen: float | None, who: str) -> float:
+    """The rate of a class: its own, its share of the whole, or what its trace shows."""
+    if entry.share is not None:
+        if entry.rate is not None:
+            raise UsageError(f"{who}both a rate and a share", expected="one of them")
+        if total is None:
+            raise UsageError(f"{who}a share of an unknown rate", expected="'rate' beside 'classes', such as '50/s'")
+        share = parse_ratio(entry.share)
+        if not share:
+            raise UsageError(f"{who}a share of nothing", expected="a share above 0%, or no such class")
+        return total * share
+    if entry.name and total is not None:
+        raise UsageError(f"{who}a rate beside 'classes' without a share", expected="'share: 80%' in each class")
+    if entry.rate is None and seen is not None:
+        return seen
+    return parse_rate(needed(entry.rate, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
+
+
+def answer_counts(text: str) -> TokenCounts | float:
+    """Tokens of answers; a lone word is checked for being a file's name."""
+    return plain(parse_token_counts(text)) if "=" in text else answer_tokens(text)
+
+
+def plain(counts: TokenCounts) -> TokenCounts | float:
+    """A number where all requests are alike."""
+    return counts.mean if counts.is_alike else counts
 
 
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServePlan:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
-    from datetime import date
-
     from gpufleet.compat.seed_config import seed_catalog
 
     machines = seed_catalog(folder, date.today())
@@ -68,7 +250,14 @@ def plan_on_seed_config(request: ServeRequest, folder: str) -> ServePlan:
 def laid_over(typed: WorkloadFile, written: WorkloadFile) -> WorkloadFile:
     """Every field as it was typed, else as it was written."""
     pairs = {f.name: (getattr(typed, f.name), getattr(written, f.name)) for f in fields(WorkloadFile)}
-    return WorkloadFile(**{name: file if flag is None else flag for name, (flag, file) in pairs.items()})
+    return replace(written, **{name: file if flag is None else flag for name, (flag, file) in pairs.items()})
+
+
+def without(given: WorkloadFile, names: Collection[str]) -> tuple[WorkloadFile, WorkloadFile]:
+    """What was given, parted in two: without the fields of these names, and these alone."""
+    empty = {f.name: None for f in fields(WorkloadFile)}
+    kept = {name: None for name in empty if name in names}
+    return replace(given, **kept), replace(given, **{name: None for name in empty if name not in names})
 
 
 def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:
@@ -80,13 +269,26 @@ def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:
 def needed(value: str | None, name: str, expected: str) -> str:
     """A value that no default can stand in for."""
     if value is None:
-        raise UsageError(f"{name} is missing", expected=expected, hint="A workload file may give it too: --workload.")
+        raise UsageError(f"{name} is missing", expected=expected, hint=HINT)
     return value
 
 
-def whole(text: str) -> int:
-    """A whole number of replicas."""
+def ratio(text: str | None) -> float | None:
+    """A share, where one was given."""
+    return None if text is None else parse_ratio(text)
+
+
+def hours(text: str) -> float:
+    """Hours of a day: '10', or '10h'."""
+    bare = text.strip()
+    return parse_count(bare) if bare[-1:].isdigit() else parse_duration(bare) / HOUR
+
+
+def whole(text: str | None, what: str) -> int | None:
+    """A whole number, where one was given."""
+    if text is None:
+        return None
     number = parse_count(text)
     if number != int(number):
-        raise UsageError("the number of replicas is not whole", found=text, expected="a whole number such as 2")
+        raise UsageError(f"{what} is not whole", found=text, expected="a whole number such as 2")
     return int(number)

@@ -12,7 +12,8 @@ class Accelerator:
 
     `peak_flop_per_s` maps arithmetic (fp32, tf32, fp16, bf16, fp8, int8, fp4) to the dense peak; a missing key
     means that the device cannot compute in it. `linked_gpus` is how many devices its link joins in any
-    machine: 1 for cards whose bridge is sold apart, 72 for a rack.
+    machine: 1 for cards whose bridge is sold apart, 72 for a rack. `slice_of` names the GPU
+    that a fraction is of, `slice_ratio` is its share.
     """
 
     name: str
@@ -32,6 +33,8 @@ class Accelerator:
     evidence: str = ""
     notes: str = ""
     linked_gpus: int = 8
+    slice_of: str | None = None
+    slice_ratio: float = 1.0
 
     def __post_init__(self) -> None:
         for field_name in ("memory_bytes", "bandwidth_bytes_per_s"):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from gpufleet.domain.arrays import FloatArray
 
@@ -13,6 +14,8 @@ class LoadCurves:
 
     `requests_per_s` is the arrival rate that keeps that batch decoding; `tpot_s` the mean time per output token;
     `idle_ttft_s` the TTFT of a request that meets no other prompt, `prompt_service_s` the time given to one prompt.
+    Where requests differ, `prompt_squared_variation` says how much their prompts do, and `beyond_mean_s` how much later
+    than the mean prompt's the first token of (class, statistic) comes on an idle engine, per candidate.
     """
 
     batch: FloatArray
@@ -21,3 +24,5 @@ class LoadCurves:
     tpot_s: FloatArray
     requests_per_s: FloatArray
     largest_batch: FloatArray
+    prompt_squared_variation: float = 0.0
+    beyond_mean_s: Mapping[tuple[str, str], FloatArray] = field(default_factory=dict)

@@ -21,6 +21,9 @@ class PriceKind(str, Enum):
     OWNED = "owned"
 
 
+BINDING_KINDS = (PriceKind.COMMIT_1Y, PriceKind.COMMIT_3Y)
+
+
 class PriceBasis(str, Enum):
     """Where a price figure comes from."""
 
@@ -31,7 +34,10 @@ class PriceBasis(str, Enum):
 
 @dataclass(frozen=True)
 class Offer:
-    """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero."""
+    """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero.
+
+    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it.
+    """
 
     cloud: str
     region: str
@@ -43,10 +49,22 @@ class Offer:
     as_of: date
     upfront_usd: float = 0.0
     interruption: str | None = None
+    max_instances: int | None = None
+
+    def can_supply(self, num_instances: int) -> bool:
+        """Whether so many machines can be had."""
+        return self.max_instances is None or num_instances <= self.max_instances
 
     def __post_init__(self) -> None:
         price = self.price_per_instance_usd_per_hour
         if not (math.isfinite(price) and price > 0):
             raise ValueError(
                 f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
+            )
+        if not (math.isfinite(self.upfront_usd) and self.upfront_usd >= 0):
+            raise ValueError(f"{self.cloud} {self.instance} {self.region}: upfront_usd is {self.upfront_usd!r}")
+        if self.upfront_usd and self.price_kind not in BINDING_KINDS:
+            raise ValueError(
+                f"{self.cloud} {self.instance} {self.region}: an upfront payment binds for a term, so the price kind "
+                f"is commit_1y or commit_3y, found {self.price_kind.value}"
             )

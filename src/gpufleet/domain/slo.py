@@ -8,13 +8,32 @@ METRICS = ("ttft", "tpot", "latency")
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 
 
+def figure_label(request_class: str, metric: str, statistic: str) -> str:
+    """The name of a figure.
+
+    >>> figure_label("", "ttft", "p95"), figure_label("chat", "ttft", "p95")
+    ('ttft.p95', 'chat.ttft.p95')
+    """
+    return ".".join(filter(None, (request_class, metric, statistic)))
+
+
+def metric_of(label: str) -> str:
+    """The metric that a label speaks of.
+
+    >>> metric_of("chat.ttft.p95")
+    'ttft'
+    """
+    return label.split(".")[-2]
+
+
 @dataclass(frozen=True)
 class Limit:
-    """`metric.statistic < limit_s`, e.g. ttft.p95 < 0.5 s."""
+    """`metric.statistic < limit_s`, e.g. ttft.p95 < 0.5 s, of all requests or of one class of them."""
 
     metric: str
     statistic: str
     limit_s: float
+    request_class: str = ""
 
     def __post_init__(self) -> None:
         if self.metric not in METRICS or self.statistic not in STATISTICS:
@@ -24,8 +43,8 @@ class Limit:
 
     @property
     def label(self) -> str:
-        """The name that users type: ttft.p95."""
-        return f"{self.metric}.{self.statistic}"
+        """The name that users type: ttft.p95; of a class chat.ttft.p95."""
+        return figure_label(self.request_class, self.metric, self.statistic)
 
 
 @dataclass(frozen=True)

@@ -6,16 +6,45 @@ import math
 from dataclasses import dataclass, field
 
 from gpufleet.domain.slo import Slo
+from gpufleet.domain.token_counts import TokenCounts
+
+
+@dataclass(frozen=True)
+class RequestClass:
+    """Requests of one kind: their rate, lengths, objectives, and what a prefix cache saves them.
+
+    `cached_ratio` is the share of prompt tokens that the cache holds already: they are not prefilled.
+    `shared_ratio` is the share whose KV all requests hold together, once.
+    """
+
+    name: str
+    rate_requests_per_s: float
+    input_tokens: TokenCounts
+    output_tokens: TokenCounts
+    slo: Slo = field(default_factory=Slo)
+    cached_ratio: float = 0.0
+    shared_ratio: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.rate_requests_per_s) and self.rate_requests_per_s > 0):
+            raise ValueError(f"class {self.name!r}: a rate is a positive number, found {self.rate_requests_per_s!r}")
+        for name in ("cached_ratio", "shared_ratio"):
+            if not 0 <= getattr(self, name) < 1:
+                raise ValueError(f"class {self.name!r}: {name} lies from 0 to below 1, found {getattr(self, name)!r}")
 
 
 @dataclass(frozen=True)
 class Workload:
-    """Requests of one length class: Poisson arrivals at `rate_requests_per_s` unless said otherwise."""
+    """Poisson arrivals at `rate_requests_per_s`, of requests that are alike or of several classes.
+
+    Where there are `classes`, the token counts are their means, the rate their sum and `slo` holds all their limits.
+    """
 
     input_tokens: float
     output_tokens: float
     rate_requests_per_s: float = math.inf
     slo: Slo = field(default_factory=Slo)
+    classes: tuple[RequestClass, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("input_tokens", "output_tokens", "rate_requests_per_s"):
@@ -24,3 +53,22 @@ class Workload:
                 raise ValueError(f"workload: {name} must be positive, found {value!r}")
         if not (math.isfinite(self.input_tokens) and math.isfinite(self.output_tokens)):
             raise ValueError("workload: token counts must be finite")
+
+    @classmethod
+    def of(cls, classes: tuple[RequestClass, ...]) -> Workload:
+        """One service for requests of several classes."""
+        rate = sum(c.rate_requests_per_s for c in classes)
+        return cls(
+            sum(c.rate_requests_per_s * c.input_tokens.mean for c in classes) / rate,
+            sum(c.rate_requests_per_s * c.output_tokens.mean for c in classes) / rate,
+            rate,
+            Slo(tuple(limit for c in classes for limit in c.slo.limits)),
+            classes,
+        )
+
+    @property
+    def figures(self) -> tuple[tuple[str, str, str], ...]:
+        """(class, metric, statistic) of every limit, and the 95th percentile of what has none."""
+        if not self.classes:
+            return tuple(("", metric, statistic) for metric, statistic in self.slo.figures)
+        return tuple((c.name, metric, statistic) for c in self.classes for metric, statistic in c.slo.figures)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -12,7 +13,7 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.replicas import Choices, Rejections, describe, keep_fitting, replicas, room
+from gpufleet.optimize.replicas import Choices, Rejections, Room, describe, keep_fitting, replicas, room
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -27,9 +28,12 @@ from gpufleet.optimize.size import (
     rank,
 )
 from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
 from gpufleet.units import MILLISECOND
 
+NO_PRICE = "no price under the chosen clouds, regions and price kinds"
+BEYOND_QUOTA = "more machines than the quota, the reservation or one's own rack holds"
 REASONS = {
     LOAD: "saturated before any request is admitted",
     ROOM: "KV room for fewer sequences than a burst needs",
@@ -37,13 +41,22 @@ REASONS = {
 
 
 @dataclass(frozen=True)
+class Purse:
+    """What may be spent, and how much of it on machines that can be taken away."""
+
+    most_usd_per_hour: float = math.inf
+    most_spot_ratio: float = 1.0
+
+
+@dataclass(frozen=True)
 class ServeQuestion:
-    """A model, what may be combined, the offers to buy from, and the demand."""
+    """A model, what may be combined, the offers to buy from, the demand and what may be spent."""
 
     arch: Architecture
     choices: Choices
     offers: tuple[Offer, ...]
     demand: Demand
+    purse: Purse = field(default_factory=Purse)
 
 
 @dataclass(frozen=True)
@@ -68,21 +81,63 @@ def solve_serve(question: ServeQuestion, calibration: Calibration) -> ServeSolut
     """Enumerate, drop what breaks a rule or does not fit, rate the rest at every batch, join the offers."""
     rejections = Rejections()
     every = replicas(question.arch, question.choices, rejections)
-    lengths = question.demand.lengths
-    space = room(question.arch, every, lengths, lengths.input_tokens + lengths.output_tokens)
-    kept = keep_fitting(every, space, rejections)
-    kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
+    space, kept = keep_runnable(question, every, calibration, rejections)
     candidates = every.take(kept)
     largest = space.largest_batch[kept]
-    curves = load_curves(question.arch, candidates, calibration, lengths, largest)
+    curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
     found = capacity(curves, candidates, question.demand)
     count_infeasible(candidates, found, question.demand, rejections)
     placements = place_all(question, candidates, found)
-    ranked = best_of_each_type(rank(placements, question.offers))
-    count_unpriced(placements, ranked, rejections)
+    priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
+    count_unpriced(placements, priced, question.offers, rejections)
+    ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
     model = StepModel.build(question.arch, candidates, calibration)
     num_layouts = len(every) + sum(rejections.counts.values())
     return ServeSolution(candidates, model, space.limited_by_engine[kept], found, ranked, rejections, num_layouts)
+
+
+def keep_runnable(
+    question: ServeQuestion, every: Candidates, calibration: Calibration, rejections: Rejections
+) -> tuple[Room, BoolArray]:
+    """The memory of every candidate, and which hold their requests and have kernels."""
+    mix = question.demand.mix
+    space = mixed_room(question.arch, every, mix)
+    kept = keep_fitting(every, space, rejections)
+    kept &= keep_holding_longest(question.arch, every, mix, kept, rejections)
+    kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
+    return space, kept
+
+
+def mixed_room(arch: Architecture, candidates: Candidates, mix: RequestMix) -> Room:
+    """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
+    space = room(arch, candidates, mix.lengths, mix.held_tokens)
+    if not mix.shared_tokens:
+        return space
+    once = candidates.attention_dp * mix.shared_tokens / mix.held_tokens
+    return replace(space, largest_batch=np.maximum(space.largest_batch - once, 0.0))
+
+
+def keep_holding_longest(
+    arch: Architecture, candidates: Candidates, mix: RequestMix, fits: BoolArray, rejections: Rejections
+) -> BoolArray:
+    """Candidates that hold the longest request too; where requests differ, the mean alone does not say so."""
+    if mix.longest_tokens <= mix.held_tokens:
+        return np.ones_like(fits)
+    holds = room(arch, candidates, mix.lengths, mix.longest_tokens).largest_batch >= 1
+    for row in np.flatnonzero(fits & ~holds):
+        what = f"{describe(candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
+        rejections.add("no KV room for the longest request", what)
+    return np.asarray(holds)
+
+
+def within_budget(
+    priced: Sequence[PricedPlacement], most_usd_per_hour: float, rejections: Rejections
+) -> list[PricedPlacement]:
+    """What the budget pays for; the rest is counted with its price."""
+    for p in (p for p in priced if p.usd_per_hour > most_usd_per_hour):
+        what = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}: ${p.usd_per_hour:,.2f}/h"
+        rejections.add(f"over the budget of ${most_usd_per_hour:,.2f}/h", what, p.usd_per_hour)
+    return [p for p in priced if p.usd_per_hour <= most_usd_per_hour]
 
 
 def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) -> BoolArray:
@@ -137,10 +192,14 @@ def in_ms(seconds: float) -> str:
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
 
 
-def count_unpriced(placements: Sequence[Placement], ranked: Sequence[PricedPlacement], rejections: Rejections) -> None:
-    """Count instance types that would serve the demand but have no price under the chosen terms."""
-    priced = {(p.offer.cloud, p.offer.instance) for p in ranked}
+def count_unpriced(
+    placements: Sequence[Placement], ranked: Sequence[PricedPlacement], offers: Sequence[Offer], rejections: Rejections
+) -> None:
+    """Count instance types that would serve the demand but have no price, or cannot be had in that number."""
+    bought = {(p.offer.cloud, p.offer.instance) for p in ranked}
+    sold = {(o.cloud, o.instance) for o in offers}
     for p in placements:
-        if (p.instance.cloud, p.instance.name) not in priced:
-            what = f"{p.instance_count}x {p.instance.cloud} {p.instance.name}"
-            rejections.add("no price under the chosen clouds, regions and price kinds", what, p.instance_count)
+        key = p.instance.cloud, p.instance.name
+        if key not in bought:
+            reason = BEYOND_QUOTA if key in sold else NO_PRICE
+            rejections.add(reason, f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", p.instance_count)

@@ -6,8 +6,9 @@ Arrays have one row per candidate replica and one column per batch of the shared
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -15,8 +16,9 @@ from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer
-from gpufleet.domain.slo import Limit
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.slo import Limit, figure_label
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.performance.load_curves import (
     crowded_batch,
@@ -25,32 +27,66 @@ from gpufleet.performance.load_curves import (
     tpot_percentile_s,
     ttft_percentiles_s,
 )
+from gpufleet.performance.request_mix import RequestMix, mix_of
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Lengths
-from gpufleet.pricing.effective_price import effective_usd_per_hour
+from gpufleet.pricing.commitment import offer_usd_per_hour
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95
 JUST_INSIDE = 1 - 1e-9
+ROUNDING = 1e-9
+BY_THE_HOUR = (PriceKind.ON_DEMAND, PriceKind.SPOT, PriceKind.FLEX_START)
 LOAD, ROOM, SATURATION, UNSOLD = "load", "KV room", "throughput", "no price"
 
 
 @dataclass(frozen=True)
+class QuietHours:
+    """The part of the time in which requests come at a lower rate: machines are given back for it."""
+
+    time_ratio: float
+    rate_requests_per_s: float
+
+
+@dataclass(frozen=True)
 class Demand:
-    """A workload and how much slack to keep: capacity for rate x (1 + headroom), at least `min_replicas`."""
+    """A workload and how much slack to keep: capacity for rate x (1 + headroom), at least `min_replicas`.
+
+    The capacity holds also without `spare_machines` of the machines, or without any one of `zones` that they are
+    spread over.
+    """
 
     workload: Workload
     headroom_ratio: float = 0.0
     min_replicas: int = 1
+    spare_machines: int = 0
+    zones: int = 1
+    quiet: QuietHours | None = None
+
+    @cached_property
+    def mix(self) -> RequestMix:
+        """The requests as an engine meets them."""
+        return mix_of(self.workload)
 
     @property
     def lengths(self) -> Lengths:
-        """Tokens of a request."""
-        return Lengths(self.workload.input_tokens, self.workload.output_tokens)
+        """Mean tokens of a request."""
+        return self.mix.lengths
 
     @property
     def planned_requests_per_s(self) -> float:
         """The rate that capacity is bought for."""
         return self.workload.rate_requests_per_s * (1 + self.headroom_ratio)
+
+    @property
+    def busy_ratio(self) -> float:
+        """The part of the time at the full rate."""
+        return 1.0 if self.quiet is None else 1.0 - self.quiet.time_ratio
+
+    @property
+    def mean_requests_per_s(self) -> float:
+        """The rate over all hours."""
+        quiet = 0.0 if self.quiet is None else self.quiet.time_ratio * self.quiet.rate_requests_per_s
+        return self.busy_ratio * self.workload.rate_requests_per_s + quiet
 
 
 @dataclass(frozen=True)
@@ -76,24 +112,36 @@ class Capacity:
         return self.requests_per_s > 0
 
 
-def figure_s(curves: LoadCurves, candidates: Candidates, lengths: Lengths, metric: str, statistic: str) -> FloatArray:
-    """Seconds of one latency figure for every candidate at every batch."""
+def figure_s(
+    curves: LoadCurves, candidates: Candidates, workload: Workload, figure: tuple[str, str, str]
+) -> FloatArray:
+    """Seconds of one latency figure (class, metric, statistic) for every candidate at every batch."""
+    request_class, metric, statistic = figure
     quantile, groups = QUANTILES[statistic], candidates.attention_dp[:, None].astype(np.float64)
-    if metric == "ttft":
-        return ttft_percentiles_s(curves, groups, quantile)
     if metric == "tpot":
         return tpot_percentile_s(curves, quantile)
-    return latency_percentile_s(curves, groups, lengths, quantile)
+    ttft_s = ttft_percentiles_s(curves, groups, quantile, curves.beyond_mean_s.get((request_class, statistic)))
+    if metric == "ttft":
+        return ttft_s
+    answer = answers(workload, request_class).at(statistic)
+    return latency_percentile_s(ttft_s, tpot_percentile_s(curves, quantile), answer)
+
+
+def answers(workload: Workload, request_class: str) -> TokenCounts:
+    """Tokens of the answers to requests of a class."""
+    own = (c.output_tokens for c in workload.classes if c.name == request_class)
+    return next(own, TokenCounts(workload.output_tokens))
 
 
 def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand) -> Capacity:
     """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
-    slo = demand.workload.slo
-    objectives = {f"{m}.{s}": figure_s(curves, candidates, demand.lengths, m, s) for m, s in slo.figures}
+    slo, workload = demand.workload.slo, demand.workload
+    objectives = {figure_label(*f): figure_s(curves, candidates, workload, f) for f in workload.figures}
     sustained = sustained_requests_per_s(curves)
     strains = {limit.label: objectives[limit.label] / limit.limit_s for limit in slo.limits}
     with np.errstate(divide="ignore"):
-        strains[ROOM] = crowded_batch(curves.batch, ADMISSION_QUANTILE)[None, :] / curves.largest_batch[:, None]
+        crowd = crowded_batch(curves.batch, ADMISSION_QUANTILE, demand.mix.held_squared_variation)
+        strains[ROOM] = crowd[None, :] / curves.largest_batch[:, None]
         strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
     breaks = {reason: ~(strain <= 1) for reason, strain in strains.items()}
     rates = np.where(np.any(list(breaks.values()), axis=0), 0.0, curves.requests_per_s)
@@ -130,13 +178,18 @@ def binding_limit(found: Capacity, row: int) -> str:
 
 @dataclass(frozen=True)
 class Placement:
-    """Replicas of one candidate on one instance type: as many as needed, packed whole into machines."""
+    """Replicas of one candidate on one instance type: as many as needed, packed whole into machines.
+
+    `quiet_instance_count` are kept in quiet hours, `busy_ratio` of the time all are.
+    """
 
     instance: Instance
     row: int
     replicas: int
     instance_count: int
     gpus_per_replica: int
+    quiet_instance_count: int = 0
+    busy_ratio: float = 1.0
 
     @property
     def idle_gpus(self) -> int:
@@ -164,39 +217,115 @@ def place(instance: Instance, candidates: Candidates, found: Capacity, demand: D
     if not len(rows):
         return None
     per_instance = np.floor(instance.gpu_count / candidates.num_devices[rows])
-    needed = np.ceil(demand.planned_requests_per_s / found.requests_per_s[rows])
-    machines = np.ceil(np.maximum(needed, demand.min_replicas) / per_instance)
-    spare = machines * per_instance * found.requests_per_s[rows]
-    chosen = np.lexsort((rows, -spare, machines))[0]
+    carried = per_instance * found.requests_per_s[rows]
+    machines = machines_for(demand.planned_requests_per_s, per_instance, found.requests_per_s[rows], demand)
+    quiet = machines
+    if demand.quiet is not None:
+        planned = demand.quiet.rate_requests_per_s * (1 + demand.headroom_ratio)
+        quiet = machines_for(planned, per_instance, found.requests_per_s[rows], demand)
+    paid = demand.busy_ratio * machines + (1 - demand.busy_ratio) * quiet
+    chosen = np.lexsort((rows, -machines * carried, paid))[0]
     row, count = int(rows[chosen]), int(machines[chosen])
-    return Placement(instance, row, count * int(per_instance[chosen]), count, int(candidates.num_devices[row]))
+    replicas = count * int(per_instance[chosen])
+    return Placement(
+        instance, row, replicas, count, int(candidates.num_devices[row]), int(quiet[chosen]), demand.busy_ratio
+    )
+
+
+def machines_for(rate: float, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
+    """Machines that carry a rate, also without the spare ones or without a zone.
+
+    n = ceil(max(ceil(rate / replica rate), least replicas) / replicas of a machine); n + spare, or ceil(n z / (z - 1))
+    over z zones: what is left without the fullest of them is n.   [1]
+    """
+    needed = np.ceil(np.maximum(np.ceil(rate / replica_rate), demand.min_replicas) / replicas_each)
+    spread = np.ceil(needed * demand.zones / (demand.zones - 1)) if demand.zones > 1 else needed
+    return np.asarray(spread + demand.spare_machines)
 
 
 @dataclass(frozen=True)
 class PricedPlacement:
-    """A placement bought through an offer."""
+    """A placement bought through an offer; `steady` sells the machines that may not be spot."""
 
     placement: Placement
     offer: Offer
+    steady: Offer | None = None
+    most_spot_ratio: float = 1.0
+
+    def steady_count(self, machines: int) -> int:
+        """How many of so many machines are bought from `steady`."""
+        return 0 if self.steady is None else machines - math.floor(machines * self.most_spot_ratio + ROUNDING)
+
+    def machines_usd_per_hour(self, machines: int) -> float:
+        """What so many machines cost."""
+        steady = self.steady_count(machines)
+        beside = 0.0 if self.steady is None else steady * effective_price(self.steady)
+        return (machines - steady) * effective_price(self.offer) + beside
+
+    @property
+    def quiet_instance_count(self) -> int:
+        """Machines that are paid for in quiet hours: what is bought for a term is paid for round the clock."""
+        p = self.placement
+        return p.quiet_instance_count if self.offer.price_kind in BY_THE_HOUR else p.instance_count
+
+    @property
+    def busy_usd_per_hour(self) -> float:
+        """What all machines cost."""
+        return float(self.machines_usd_per_hour(self.placement.instance_count))
 
     @property
     def usd_per_hour(self) -> float:
-        """What all machines cost."""
-        return float(self.placement.instance_count * effective_price(self.offer))
+        """What the machines cost over all hours."""
+        busy = self.placement.busy_ratio
+        if busy == 1:
+            return self.busy_usd_per_hour
+        return busy * self.busy_usd_per_hour + (1 - busy) * self.machines_usd_per_hour(self.quiet_instance_count)
 
 
 def effective_price(offer: Offer) -> float:
     """Hourly price of one instance of an offer."""
-    return float(effective_usd_per_hour(offer.price_per_instance_usd_per_hour, offer.upfront_usd))
+    return offer_usd_per_hour(offer)
 
 
-def rank(placements: Iterable[Placement], offers: Sequence[Offer]) -> list[PricedPlacement]:
-    """Every placement through every offer of its instance type, cheapest first; ties keep a fixed order."""
+def rank(
+    placements: Iterable[Placement], offers: Sequence[Offer], most_spot_ratio: float = 1.0
+) -> list[PricedPlacement]:
+    """Every placement through every offer that can supply its machines, cheapest first; ties keep a fixed order.
+
+    Where not all may be spot, the others are bought on demand in the same region.
+    """
     by_type = {(p.instance.cloud, p.instance.name): p for p in placements}
     priced = [PricedPlacement(by_type[key], o) for o in offers if (key := (o.cloud, o.instance)) in by_type]
+    if most_spot_ratio < 1:
+        priced = partly_steady(priced, on_demand_beside(offers), most_spot_ratio)
+    had = (p for p in priced if p.offer.can_supply(p.placement.instance_count))
     return sorted(
-        priced, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
+        had, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
     )
+
+
+def partly_steady(
+    priced: Iterable[PricedPlacement], steady: Mapping[tuple[str, str, str], Offer], most_spot_ratio: float
+) -> list[PricedPlacement]:
+    """The same with no more than a share of the machines on spot; what leaves no machine on spot is dropped."""
+    kept = []
+    for p in priced:
+        if p.offer.price_kind is not PriceKind.SPOT:
+            kept.append(p)
+        elif (beside := steady.get((p.offer.cloud, p.offer.instance, p.offer.region))) is not None:
+            mixed = replace(p, steady=beside, most_spot_ratio=most_spot_ratio)
+            kept += [mixed] if mixed.steady_count(p.placement.instance_count) < p.placement.instance_count else []
+    return kept
+
+
+def on_demand_beside(offers: Sequence[Offer]) -> dict[tuple[str, str, str], Offer]:
+    """The cheapest on-demand offer of each cloud, instance type and region."""
+    found: dict[tuple[str, str, str], Offer] = {}
+    for o in (o for o in offers if o.price_kind is PriceKind.ON_DEMAND):
+        key = (o.cloud, o.instance, o.region)
+        if key not in found or effective_price(o) < effective_price(found[key]):
+            found[key] = o
+    return found
 
 
 def best_of_each_type(ranked: Iterable[PricedPlacement]) -> list[PricedPlacement]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture
@@ -9,16 +11,16 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
-from gpufleet.performance.queueing import poisson_percentile
+from gpufleet.domain.workload import Workload
+from gpufleet.performance.queueing import mean_wait_s, poisson_percentile, wait_percentile_s
+from gpufleet.performance.request_mix import RequestMix, first_token_beyond_mean_s, mix_of, prompt_work_ratio
 from gpufleet.performance.serving import (
-    Lengths,
     carried_requests_per_s,
     idle_ttft_s,
     lone_ttft_s,
     phases,
     prompt_service_s,
     tpot_s,
-    ttft_percentile_s,
 )
 from gpufleet.performance.step import StepModel
 
@@ -32,13 +34,16 @@ def batch_grid() -> FloatArray:
 
 
 def load_curves(
-    arch: Architecture, candidates: Candidates, calibration: Calibration, lengths: Lengths, largest_batch: FloatArray
+    arch: Architecture, candidates: Candidates, calibration: Calibration, workload: Workload, largest_batch: FloatArray
 ) -> LoadCurves:
     """Every candidate at every batch of the grid: `len(candidates)` x `len(batch_grid())` configurations."""
-    grid = batch_grid()
+    grid, mix = batch_grid(), mix_of(workload)
+    lengths = mix.lengths
     batch = np.repeat(grid[:, None], len(candidates), axis=1)
     model = StepModel.build(arch, candidates, calibration)
     at = phases(model, batch, lengths)
+    if mix.prompts is not None:
+        at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
     per_token = tpot_s(model, at, batch, lengths)
     service_s = prompt_service_s(model, at)
     rate = carried_requests_per_s(model, batch, service_s, per_token, lengths)
@@ -49,7 +54,23 @@ def load_curves(
         tpot_s=np.maximum.accumulate(by_candidate(per_token), axis=1),
         requests_per_s=by_candidate(rate),
         largest_batch=largest_batch,
+        prompt_squared_variation=mix.prompt_squared_variation,
+        beyond_mean_s=beyond_mean_s(model, mix, workload),
     )
+
+
+def beyond_mean_s(model: StepModel, mix: RequestMix, workload: Workload) -> dict[tuple[str, str], FloatArray]:
+    """How much later than the mean prompt's first token that of each figure's class and percentile comes   [s]."""
+    if mix.prompts is None:
+        return {}
+    of_name = {c.name: c for c in workload.classes}
+    wanted = {(name, statistic) for name, metric, statistic in workload.figures if metric != "tpot"}
+    return {
+        (name, statistic): first_token_beyond_mean_s(
+            model, mix, of_name[name].input_tokens.at(statistic), of_name[name].cached_ratio
+        )
+        for name, statistic in sorted(wanted)
+    }
 
 
 def by_candidate(figure: FloatArray) -> FloatArray:
@@ -57,9 +78,13 @@ def by_candidate(figure: FloatArray) -> FloatArray:
     return np.ascontiguousarray(figure.T)
 
 
-def crowded_batch(batch: FloatArray, quantile: float) -> FloatArray:
-    """The batch that a share `quantile` of arrivals finds at most, when `batch` decode on average."""
-    return np.maximum(poisson_percentile(quantile, batch), batch)
+def crowded_batch(batch: FloatArray, quantile: float, squared_variation: float = 0.0) -> FloatArray:
+    """The batch that a share `quantile` of arrivals finds at most, when `batch` decode on average.
+
+    B + z sqrt(B (1 + c^2))   [sequences of mean size]   c^2: of what a sequence holds (a compound Poisson sum).
+    """
+    crowd = poisson_percentile(quantile, batch)
+    return np.asarray(np.maximum(batch + (crowd - batch) * np.sqrt(1 + squared_variation), batch))
 
 
 def tpot_percentile_s(curves: LoadCurves, quantile: float | None) -> FloatArray:
@@ -74,15 +99,30 @@ def tpot_percentile_s(curves: LoadCurves, quantile: float | None) -> FloatArray:
     return np.asarray(curves.tpot_s[:, below] * (1 - share) + curves.tpot_s[:, below + 1] * share)
 
 
-def ttft_percentiles_s(curves: LoadCurves, groups: Floats, quantile: float | None) -> FloatArray:
-    """TTFT at the percentile over requests, at every batch of the grid; None means the mean."""
-    return ttft_percentile_s(curves.idle_ttft_s, curves.prompt_service_s, curves.requests_per_s, groups, quantile)
+def ttft_percentiles_s(
+    curves: LoadCurves, groups: Floats, quantile: float | None, beyond_s: FloatArray | None = None
+) -> FloatArray:
+    """TTFT at the percentile over requests, at every batch of the grid; None means the mean.
+
+    the class's prompt at that percentile, alone + M/G/1 wait for others' prompts at it   [s]
+    An upper bound from p90 on. Medians do not add up: where prompts differ, the wait is never below its mean.
+    """
+    load = curves.requests_per_s / groups * curves.prompt_service_s
+    service_s, variation = curves.prompt_service_s, curves.prompt_squared_variation
+    wait_s = mean_wait_s(load, service_s, variation)
+    if quantile is not None:
+        least_s = wait_s if variation else 0.0
+        wait_s = np.maximum(wait_percentile_s(quantile, load, service_s, variation), least_s)
+    alone_s = curves.idle_ttft_s if beyond_s is None else curves.idle_ttft_s + beyond_s[:, None]
+    return np.asarray(alone_s + wait_s)
 
 
-def latency_percentile_s(curves: LoadCurves, groups: Floats, lengths: Lengths, quantile: float | None) -> FloatArray:
-    """End-to-end latency: TTFT and TPOT at the same percentile, which is an upper bound for requests of one length."""
-    decode_s = (lengths.output_tokens - 1) * tpot_percentile_s(curves, quantile)
-    return np.asarray(ttft_percentiles_s(curves, groups, quantile) + decode_s)
+def latency_percentile_s(ttft_s: FloatArray, tpot_s: FloatArray, output_tokens: float) -> FloatArray:
+    """End-to-end latency: TTFT, TPOT and the answer at the same percentile, which is an upper bound.
+
+    TTFT + max(output_tokens - 1, 0) TPOT   [s]
+    """
+    return np.asarray(ttft_s + max(output_tokens - 1, 0.0) * tpot_s)
 
 
 def sustained_requests_per_s(curves: LoadCurves) -> FloatArray:

@@ -149,7 +149,7 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
     tables = [Table(price_columns(), kept, empty="No price is known for this.")]
     notes = [*cut_note(len(rows), len(kept)), *price_legend(kept)]
     if show_unpriced:
-        unknown = [{**row.model_dump(), "price": None} for row in listing.unpriced]
+        unknown = [{**row.model_dump(), "price": row.foreign_price} for row in listing.unpriced]
         tables.append(Table(unpriced_columns(), unknown, title="Sold here, price unknown"))
     elif listing.unpriced:
         notes.append(f"Also sold in {len(listing.unpriced)} places at a price unknown here: --unpriced lists them.")

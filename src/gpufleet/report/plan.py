@@ -23,14 +23,17 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
+from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut
-from gpufleet.results.plan import Deployment, RejectionCount, ServePlan
+from gpufleet.results.base import Input
+from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, ServePlan
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
+OVER_BUDGET = "over the budget"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
@@ -64,7 +67,7 @@ def plan_rows_page(plan: ServePlan) -> Page:
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
     """Reasons, objectives and ranking of a plan that has an answer."""
-    return [why_table(plan), objective_table(plan), ranking_table(plan, width)]
+    return [why_table(plan), objective_table(plan), ranking_table(plan, width), *bill_tables(plan)]
 
 
 def headline(plan: ServePlan) -> str:
@@ -85,6 +88,9 @@ def why_nothing(plan: ServePlan) -> str:
         return "nothing on offer keeps every objective."
     if not plan.rejections:
         return "nothing on offer runs it."
+    dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
+    if dear is not None:
+        return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
 
@@ -100,8 +106,9 @@ def place(d: Deployment) -> str:
 
 
 def kind(d: Deployment) -> str:
-    """The price kind in words."""
-    return d.price_kind.replace("_", " ")
+    """The price kind in words, with the machines that are bought on demand beside spot."""
+    beside = f" ({count(d.steady_instance_count)} of them on demand)" if d.steady_instance_count else ""
+    return d.price_kind.replace("_", " ") + beside
 
 
 def about(d: Deployment) -> str:
@@ -128,6 +135,7 @@ def why_table(plan: ServePlan) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
         *steadier_line(plan),
+        *hours_line(d),
         *idle_line(d),
         *lower_precision_line(plan),
         *spot_line(plan),
@@ -184,6 +192,14 @@ def idle_line(d: Deployment) -> list[str]:
     if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
+
+
+def hours_line(d: Deployment) -> list[str]:
+    """What is paid at the peak and off it, where they differ."""
+    if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
+        return []
+    kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
+    return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
 
 
 def lower_precision_line(plan: ServePlan) -> list[str]:
@@ -259,6 +275,7 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         Column("gpus", "GPUs", where="text"),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
+        *bought_columns(plan.deployments),
         *(Column(f"{name}_text", name, align="right", priority=2, where="text") for name in objectives),
         Column("headroom_ratio", "spare", spare, "right", 1),
         *([Column("verdict", "range")] if plan.objectives else []),
@@ -281,9 +298,23 @@ def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:
     ]
 
 
+def bought_columns(deployments: Sequence[Deployment]) -> list[Column]:
+    """How each row is bought, where the rows differ in it."""
+    kinds = {d.price_kind for d in deployments}
+    return [Column("bought", "price", where="text")] if len(kinds) > 1 else []
+
+
+def bought(d: Deployment) -> str:
+    """The price kind, with how many of the machines where it is not all of them."""
+    machines = f" {d.instance_count - d.steady_instance_count}/{d.instance_count}" if d.steady_instance_count else ""
+    return d.price_kind.replace("_", " ") + machines
+
+
 FILE_COLUMNS = (
     "usd_per_hour", "usd_per_request", "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance",
-    "price_kind", "price_basis", "price_source", "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
+    "price_kind", "steady_instance_count", "steady_price_per_instance_usd_per_hour", "quiet_instance_count",
+    "busy_usd_per_hour", "price_basis", "price_source",
+    "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
     "interruption", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
     "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
 )  # fmt: skip
@@ -302,6 +333,7 @@ def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
         "shape": f"{d.replicas}x {d.layout}",
         "weights_text": d.weight_format,
         "engine_text": d.engine,
+        "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
@@ -365,12 +397,13 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
     )
     said = quality_line(plan) if plan.deployments else []
     read = [f"{note.rstrip('.')}." for note in plan.notes if f"Quality: {note}." not in said]
-    return [*read, *free, *preferred_line(plan), *assumed_line(plan), *price_lines(plan, today), searched]
+    sources = dated_sources(plan.price_sources, today)
+    return [*read, *free, *preferred_line(plan.inputs), *assumed_line(plan), *sources, searched]
 
 
-def preferred_line(plan: ServePlan) -> list[str]:
+def preferred_line(inputs: Sequence[Input]) -> list[str]:
     """Inputs that the user's configuration gave."""
-    parts = [f"{i.name} {i.value}" for i in plan.inputs if i.origin == "config"]
+    parts = [f"{i.name} {i.value}" for i in inputs if i.origin == "config"]
     return [f"By your configuration: {'; '.join(parts)}."] if parts else []
 
 
@@ -387,11 +420,11 @@ def assumed_line(plan: ServePlan) -> list[str]:
     return [f"Assumed: {'; '.join(parts)}."] if parts else []
 
 
-def price_lines(plan: ServePlan, today: date | None) -> list[str]:
+def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[str]:
     """Sources of the shown prices with their dates, and the age of the oldest."""
-    if not plan.price_sources:
+    if not sources:
         return []
-    dated = ", ".join(f"{source.id} {source.as_of}" for source in plan.price_sources)
-    oldest = min(source.as_of for source in plan.price_sources)
+    dated = ", ".join(f"{source.id} {source.as_of}" for source in sources)
+    oldest = min(source.as_of for source in sources)
     age = "" if today is None else f", {plural(max((today - oldest).days, 0), 'day')} old"
     return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]

@@ -54,6 +54,7 @@ class UnpricedRow(Result):
     num_zones: int | None
     source: str
     as_of: date
+    foreign_price: str | None = None
 
 
 class PriceListing(Listing):
@@ -61,6 +62,58 @@ class PriceListing(Listing):
 
     rows: list[PriceRow]
     unpriced: list[UnpricedRow]
+
+
+class PlaceRow(Result):
+    """A region where an instance type is sold. `usd_per_hour` by price kind holds what is known; `sold_unpriced` are
+    the ways in which the cloud sells it at a price that no table holds.
+    """
+
+    cloud: str
+    region: str
+    zones: list[str]
+    num_zones: int | None
+    instance: str
+    gpu: str
+    gpu_count: float | None
+    usd_per_hour: dict[str, float]
+    sold_unpriced: list[str]
+    foreign_price: str | None
+    is_open: bool
+    sources: list[str]
+
+
+class PlaceListing(Listing):
+    """Where things are sold, price known or not; the counts are of all places, also where rows were cut."""
+
+    rows: list[PlaceRow]
+    num_places: int
+    num_priced: int
+
+
+class DiscountRow(Result):
+    """A rule of thumb of the seeds about what a way of buying saves, beside what the prices here come to.
+
+    `held_*`: median and extremes over the places whose both prices are held; None where there are none.
+    """
+
+    cloud: str
+    price_kind: str
+    saving_low_ratio: float
+    saving_high_ratio: float
+    grade: str
+    held_low_ratio: float | None
+    held_median_ratio: float | None
+    held_high_ratio: float | None
+    num_held: int
+    source: str
+    evidence: str
+
+
+class DiscountListing(Listing):
+    """Typical discounts: never used as prices."""
+
+    rows: list[DiscountRow]
 
 
 class GpuRow(Result):

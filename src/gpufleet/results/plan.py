@@ -11,8 +11,10 @@ class Deployment(Result):
     """One way to serve the workload: machines, layout, what they deliver and cost.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
-    has none. `headroom_ratio` is how much the rate
-    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica.
+    has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
+    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica. `usd_per_hour` is the mean over all
+    hours: with quiet hours, `busy_usd_per_hour` is paid in the others and `quiet_instance_count` machines are kept.
+    `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
     """
 
     cloud: str
@@ -42,6 +44,10 @@ class Deployment(Result):
     load_ratio: float
     headroom_ratio: float
     usd_per_hour: float
+    busy_usd_per_hour: float | None = None
+    quiet_instance_count: int | None = None
+    steady_instance_count: int = 0
+    steady_price_per_instance_usd_per_hour: float | None = None
     usd_per_month: float
     usd_per_million_output_tokens: float
     usd_per_request: float
@@ -79,6 +85,18 @@ class PriceSource(Result):
     as_of: date
 
 
+class BillCost(Result):
+    """A line beside the GPU machines as stated: `quantity` units at `unit_usd`, `per` what and what that comes to."""
+
+    line: str
+    quantity: float
+    unit: str
+    per: str
+    unit_usd: float
+    usd_per_month: float
+    source: str
+
+
 class ServePlan(Result):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
 
@@ -95,6 +113,7 @@ class ServePlan(Result):
     deployments: list[Deployment]
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
+    rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
     num_layouts: int

@@ -10,7 +10,7 @@ import numpy as np
 
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.slo import Limit
+from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
 from gpufleet.optimize.size import (
@@ -100,7 +100,8 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
     rate = demand.workload.rate_requests_per_s
     running = operate(solution.found, row, rate / p.replicas)
     latency = objectives(context, row, running)
-    capacity = p.replicas * float(solution.found.requests_per_s[row])
+    capacity, mean_rate = p.replicas * float(solution.found.requests_per_s[row]), demand.mean_requests_per_s
+    has_quiet = demand.quiet is not None
     return Deployment(
         cloud=offer.cloud,
         region=offer.region,
@@ -129,11 +130,15 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         load_ratio=running.requests_per_s / float(solution.found.sustained_requests_per_s[row]),
         headroom_ratio=capacity / rate - 1,
         usd_per_hour=priced.usd_per_hour,
+        busy_usd_per_hour=priced.busy_usd_per_hour if has_quiet else None,
+        quiet_instance_count=priced.quiet_instance_count if has_quiet else None,
+        steady_instance_count=priced.steady_count(p.instance_count),
+        steady_price_per_instance_usd_per_hour=None if priced.steady is None else effective_price(priced.steady),
         usd_per_month=float(usd_per_month(priced.usd_per_hour)),
         usd_per_million_output_tokens=float(
-            usd_per_million_tokens(priced.usd_per_hour, rate * demand.workload.output_tokens)
+            usd_per_million_tokens(priced.usd_per_hour, mean_rate * demand.workload.output_tokens)
         ),
-        usd_per_request=float(usd_per_request(priced.usd_per_hour, rate)),
+        usd_per_request=float(usd_per_request(priced.usd_per_hour, mean_rate)),
         binding_limit=what_binds(context, priced),
         is_tight=is_tight(latency, demand.workload.slo.limits),
         grade=Grade(context.grades[row]).label,
@@ -155,11 +160,11 @@ def objectives(context: Context, row: int, running: Operation) -> dict[str, Figu
 def _figure(
     context: Context, row: int, label: str, running: Operation, early: Operation | None, late: Operation | None
 ) -> Figure:
-    bounds = context.ttft if label.startswith("ttft") else context.tpot
+    bounds = context.ttft if metric_of(label) == "ttft" else context.tpot
     value = running.objectives_s[label]
     high = math.inf if late is None else late.objectives_s[label] * float(bounds.high_ratio[row])
     low = (early or running).objectives_s[label] * float(bounds.low_ratio[row])
-    if label.startswith("tpot"):
+    if metric_of(label) == "tpot":
         low = max(low, floor_s(context, row))
     return Figure(
         value=value, unit="s", low=min(low, value), high=max(high, value), grade=Grade(context.grades[row]).label

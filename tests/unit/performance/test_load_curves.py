@@ -19,7 +19,6 @@ from gpufleet.performance.load_curves import (
     tpot_percentile_s,
     ttft_percentiles_s,
 )
-from gpufleet.performance.serving import Lengths
 
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 
@@ -70,15 +69,13 @@ def test_a_time_per_token_grows_along_the_grid() -> None:
 
 
 def test_latency_is_the_first_token_and_the_steps_after_it() -> None:
-    curves, lengths = linear_curves(), Lengths(500.0, 100.0)
-    expected = ttft_percentiles_s(curves, 1.0, 0.9) + 99 * tpot_percentile_s(curves, 0.9)
-    np.testing.assert_allclose(latency_percentile_s(curves, 1.0, lengths, 0.9), expected)
+    ttft_s, tpot_s = np.array([0.5]), np.array([0.01])
+    np.testing.assert_allclose(latency_percentile_s(ttft_s, tpot_s, 101.0), [1.5])
 
 
 def test_an_answer_of_one_token_is_its_first_token() -> None:
-    curves = linear_curves()
-    one = latency_percentile_s(curves, 1.0, Lengths(500.0, 1.0), 0.95)
-    np.testing.assert_allclose(one, ttft_percentiles_s(curves, 1.0, 0.95))
+    first = ttft_percentiles_s(linear_curves(), 1.0, 0.95)
+    np.testing.assert_allclose(latency_percentile_s(first, tpot_percentile_s(linear_curves(), 0.95), 1.0), first)
 
 
 def test_more_groups_share_the_queue_for_prompts() -> None:

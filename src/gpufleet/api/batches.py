@@ -1,0 +1,160 @@
+"""Which machines get a number of requests done by a deadline at least cost."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from os import PathLike
+
+from gpufleet.api.demands import demand_notes
+from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
+from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.errors import UsageError
+from gpufleet.inputs.model_config import read_model
+from gpufleet.optimize.batch import MOST_MACHINES, BatchQuestion, Job, solve_batch
+from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.results.base import Input
+from gpufleet.results.batch import BatchPlan
+from gpufleet.results.batch_plan import batch_plan
+from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
+
+DEFAULT_STARTUP_S, LONGEST_S = 10 * MINUTE, HOURS_PER_YEAR * HOUR
+MOST_REQUESTS = 1e12
+NOT_OF_JOBS = ("rate", "objectives", "least replicas", "most on spot")
+
+
+@dataclass(frozen=True)
+class BatchRequest:
+    """The question as it was asked; None takes the default. Lists name what is allowed.
+
+    Token counts are one number, or counts that differ from request to request. `deadline_s` runs from the start of the
+    machines, which take `startup_s` before they work. `budget_usd` is for the whole job.
+    """
+
+    model: str | PathLike[str] | Architecture
+    requests: float
+    input_tokens: float | TokenCounts
+    output_tokens: float | TokenCounts
+    deadline_s: float
+    clouds: Sequence[str] | None = None
+    regions: Sequence[str] | None = None
+    pricing: Sequence[str] | None = None
+    gpus: Sequence[str] | None = None
+    precision: Sequence[str] | None = None
+    allow_lower_precision: bool = False
+    kv_precision: str | None = None
+    engine: str | None = None
+    headroom: float | None = None
+    prefix_cache: float | None = None
+    startup_s: float | None = None
+    most_machines: int | None = None
+    budget_usd: float | None = None
+    rows: int = 10
+    from_file: Collection[str] = ()
+    from_config: Collection[str] = ()
+    notes: Sequence[str] = ()
+
+
+def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPlan:
+    """The cheapest machines that are done by the deadline, ranked, with what was rejected and why.
+
+    >>> plan = plan_batch(BatchRequest("llama-3.1-8b", 1e6, 1000, 200, deadline_s=24 * 3600))
+    >>> plan.answer.finish_s.value < plan.deadline_s
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    arch = request.model if isinstance(request.model, Architecture) else read_model(
+        str(request.model), shipped_architecture
+    )  # fmt: skip
+    service = as_service(request)
+    question, notes = serve_question(service, arch, tables)
+    job = job_of(request, question)
+    asked = BatchQuestion(question, job, load_interruptions())
+    solution = solve_batch(asked, calibration_of(tables))
+    inputs = [*job_inputs(request, job), *(i for i in understood(service, question) if i.name not in NOT_OF_JOBS)]
+    demand = question.demand
+    notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
+    notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
+    hashed = digest(inputs, question.offers)
+    return batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
+
+
+def as_service(request: BatchRequest) -> ServeRequest:
+    """The same model, lengths and market as of a service: what may be combined and bought, spot too."""
+    return ServeRequest(
+        request.model,
+        1.0,
+        request.input_tokens,
+        request.output_tokens,
+        clouds=request.clouds,
+        regions=request.regions,
+        pricing=request.pricing,
+        max_spot=1.0,
+        gpus=request.gpus,
+        precision=request.precision,
+        allow_lower_precision=request.allow_lower_precision,
+        kv_precision=request.kv_precision,
+        engine=request.engine,
+        headroom=request.headroom,
+        prefix_cache=request.prefix_cache,
+        rows=request.rows,
+        from_file=request.from_file,
+        from_config=request.from_config,
+    )
+
+
+def job_of(request: BatchRequest, question: ServeQuestion) -> Job:
+    """The job, checked."""
+    startup_s = DEFAULT_STARTUP_S if request.startup_s is None else request.startup_s
+    most = MOST_MACHINES if request.most_machines is None else request.most_machines
+    budget = math.inf if request.budget_usd is None else request.budget_usd
+    if not 1 <= request.requests <= MOST_REQUESTS:
+        expected = f"from 1 to {MOST_REQUESTS:,.0f}"
+        raise UsageError("the number of requests is out of range", found=request.requests, expected=expected)
+    for what, found in (("the deadline", request.deadline_s), ("the time to start", startup_s)):
+        if not 0 <= found <= LONGEST_S:
+            raise UsageError(f"{what} is out of range", found=f"{found:g} s", expected="up to a year")
+    if not startup_s < request.deadline_s:
+        hint = "Machines and engines need time before they work; --startup says how much."
+        expected = f"more than the {startup_s / MINUTE:g} min that machines take to start"
+        raise UsageError("the deadline leaves no time", found=f"{request.deadline_s:g} s", expected=expected, hint=hint)
+    if not 1 <= most <= MOST_MACHINES:
+        expected = f"from 1 to {MOST_MACHINES:,}"
+        raise UsageError("the number of machines is out of range", found=most, expected=expected)
+    if not budget > 0:
+        raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
+    ratio = longest_ratio(question)
+    return Job(request.requests, request.deadline_s, startup_s, question.demand.headroom_ratio, ratio, most, budget)
+
+
+def longest_ratio(question: ServeQuestion) -> float:
+    """The longest answer over the mean one."""
+    return max((c.output_tokens.most / c.output_tokens.mean for c in question.demand.workload.classes), default=1.0)
+
+
+def job_inputs(request: BatchRequest, job: Job) -> list[Input]:
+    """What only jobs have, as it was read."""
+    rows: list[tuple[str, str, str, bool]] = [
+        ("requests", "requests", f"{job.requests:,.0f}", True),
+        ("deadline", "deadline", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
+        ("time to start", "startup", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
+    ]
+    if request.most_machines is not None:
+        rows.append(("most machines", "most_machines", str(job.most_machines), True))
+    if request.budget_usd is not None:
+        rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
+    return [
+        Input(name=name, value=value, origin="file" if field in request.from_file else "given" if given else "default")
+        for name, field, value, given in rows
+    ]
+
+
+def in_days(seconds: float) -> str:
+    """Days beside hours, where they are whole."""
+    return f" ({seconds / DAY:g} days)" if seconds % DAY == 0 and seconds > DAY else ""

@@ -1,0 +1,199 @@
+"""From a request to a demand: rate, lengths, classes, slack, hours and purse, checked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from gpufleet.api.estimates import checked_lengths
+from gpufleet.domain.slo import Slo
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.workload import RequestClass, Workload
+from gpufleet.errors import UsageError
+from gpufleet.inputs.slo import parse_slo
+from gpufleet.optimize.serve import Purse
+from gpufleet.optimize.size import Demand, QuietHours
+from gpufleet.units import DAY, HOUR
+
+if TYPE_CHECKING:
+    from gpufleet.api.plans import ServeRequest
+
+DEFAULT_HEADROOM = 0.2
+LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
+MOST_REPLICAS, MOST_SPARE, MOST_ZONES = 10_000, 1_000, 26
+HOURS_PER_DAY = DAY / HOUR
+
+
+@dataclass(frozen=True)
+class RequestKind:
+    """One class of requests as it was asked for."""
+
+    name: str
+    rate: float
+    input_tokens: float | TokenCounts
+    output_tokens: float | TokenCounts
+    slo: str | Slo | None = None
+    prefix_cache: float | None = None
+    prefix_kv: float | None = None
+
+
+def demand_of(request: ServeRequest) -> Demand:
+    """Rate, lengths, objectives, headroom, failure domain and hours, checked."""
+    replicas = 1 if request.min_replicas is None else request.min_replicas
+    refuse_outside("the number of replicas", replicas, 1, MOST_REPLICAS)
+    spare, zones = request.spare_machines or 0, 1 if request.zones is None else request.zones
+    refuse_outside("the number of spare machines", spare, 0, MOST_SPARE)
+    refuse_outside("the number of zones", zones, 1, MOST_ZONES)
+    headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
+    if not 0 <= headroom <= 10:
+        raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
+    return Demand(workload_of(request), headroom, replicas, spare, zones, quiet_hours(request))
+
+
+def refuse_outside(what: str, found: float, least: float, most: float) -> None:
+    """Refuse a number out of its range."""
+    if not least <= found <= most:
+        raise UsageError(f"{what} is out of range", found=found, expected=f"from {least:,} to {most:,}")
+
+
+def workload_of(request: ServeRequest) -> Workload:
+    """Requests that are alike, of one kind, or of several classes."""
+    kinds = request.classes or (
+        RequestKind("", request.rate, request.input_tokens, request.output_tokens, request.slo,
+                    request.prefix_cache, request.prefix_kv),
+    )  # fmt: skip
+    for kind in kinds:
+        refuse_rate(kind.rate)
+    classes = tuple(request_class(kind) for kind in kinds)
+    workload = Workload.of(classes)
+    return replace(workload, classes=()) if is_plain(classes) else workload
+
+
+def refuse_rate(rate: float) -> None:
+    """Refuse a rate that no plan is for."""
+    if not LEAST_REQUESTS_PER_S <= rate <= MOST_REQUESTS_PER_S:
+        expected = f"from {LEAST_REQUESTS_PER_S:g}/s to {MOST_REQUESTS_PER_S:,.0f}/s"
+        raise UsageError("the rate is out of range", found=rate, expected=expected)
+
+
+def request_class(kind: RequestKind) -> RequestClass:
+    """One class with its objectives and what its prefix cache saves."""
+    counts = [as_counts(kind.input_tokens), as_counts(kind.output_tokens)]
+    checked_lengths(counts[0].mean, counts[1].mean)
+    checked_lengths(counts[0].most, counts[1].most)
+    cached = kind.prefix_cache or 0.0
+    shared = cached if kind.prefix_kv is None else kind.prefix_kv
+    if not 0 <= cached < 1:
+        raise UsageError("the prefix-cache share is out of range", found=cached, expected="from 0 to below 100%")
+    if not 0 <= shared <= cached:
+        expected = "at most the prefix-cache share: what is not cached is not shared"
+        raise UsageError("the share of prompts whose KV is held once is out of range", found=shared, expected=expected)
+    limits = tuple(replace(limit, request_class=kind.name) for limit in slo_of(kind.slo).limits)
+    return RequestClass(kind.name, kind.rate, counts[0], counts[1], Slo(limits), cached, shared)
+
+
+def as_counts(tokens: float | TokenCounts) -> TokenCounts:
+    """Token counts, of a number too; a number that cannot be one is refused later, with its range."""
+    if isinstance(tokens, TokenCounts):
+        return tokens
+    checked_lengths(tokens, 1.0)
+    return TokenCounts(tokens)
+
+
+def slo_of(slo: str | Slo | None) -> Slo:
+    """Limits, from text too."""
+    return slo if isinstance(slo, Slo) else Slo() if slo is None else parse_slo(slo)
+
+
+def is_plain(classes: Sequence[RequestClass]) -> bool:
+    """One class without a name whose requests are all alike and share nothing."""
+    first = classes[0]
+    alike = first.input_tokens.is_alike and first.output_tokens.is_alike
+    return len(classes) == 1 and not first.name and alike and not first.cached_ratio
+
+
+def quiet_hours(request: ServeRequest) -> QuietHours | None:
+    """The hours off peak; their rate and the length of the peak belong together."""
+    if request.off_peak_rate is None and request.peak_hours is None:
+        return None
+    if request.off_peak_rate is None or request.peak_hours is None:
+        missing = "the rate off peak" if request.off_peak_rate is None else "the hours of the peak"
+        raise UsageError(f"{missing} is missing", expected="off_peak and peak_hours together")
+    refuse_rate(request.off_peak_rate)
+    if not 0 < request.peak_hours < HOURS_PER_DAY:
+        raise UsageError("the hours of the peak are out of range", found=request.peak_hours, expected="from 0 to 24")
+    busy_rate = workload_of(request).rate_requests_per_s
+    if request.off_peak_rate > busy_rate:
+        raise UsageError("the rate off peak is above the rate", found=request.off_peak_rate,
+                         expected=f"at most {busy_rate:g}/s")  # fmt: skip
+    return QuietHours(1 - request.peak_hours / HOURS_PER_DAY, request.off_peak_rate)
+
+
+def purse_of(request: ServeRequest) -> Purse:
+    """What may be spent, and how much of it on spot machines."""
+    budget = math.inf if request.budget_usd_per_hour is None else request.budget_usd_per_hour
+    if not budget > 0:
+        raise UsageError("the budget is out of range", found=budget, expected="USD per hour above 0")
+    most_spot = 1.0 if request.max_spot is None else request.max_spot
+    refuse_outside("the spot share", most_spot, 0, 1)
+    return Purse(budget, most_spot)
+
+
+def further_inputs(request: ServeRequest, demand: Demand) -> list[tuple[str, str, str, object]]:
+    """(name, field, value, whether it was stated) of what few questions state."""
+    rows: list[tuple[str, str, str, object]] = [
+        (f"class {c.name}", "classes", class_words(c), True) for c in demand.workload.classes if c.name
+    ]
+    stated: list[tuple[str, str, str, object]] = [
+        ("prefix cache", "prefix_cache", f"{request.prefix_cache or 0:.0%} of prompt tokens", request.prefix_cache),
+        ("KV held once", "prefix_kv", f"{request.prefix_kv or 0:.0%} of prompt tokens", request.prefix_kv is not None),
+        ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines),
+        ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
+        ("rate off peak", "off_peak_rate", f"{request.off_peak_rate or 0:g}/s", request.off_peak_rate),
+        ("peak hours", "peak_hours", f"{request.peak_hours or 0:g} a day", request.peak_hours),
+        ("budget", "budget", f"${request.budget_usd_per_hour or 0:,.2f}/h", request.budget_usd_per_hour),
+        ("most on spot", "max_spot", f"{request.max_spot or 0:.0%} of the machines", request.max_spot is not None),
+    ]
+    return rows + [row for row in stated if row[3]]
+
+
+def class_words(c: RequestClass) -> str:
+    """One class as it was read."""
+    limits = "".join(f", {limit.metric}.{limit.statistic} < {limit.limit_s:g} s" for limit in c.slo.limits)
+    cache = f", prefix cache {c.cached_ratio:.0%}" if c.cached_ratio else ""
+    counts = f"in {count_words(c.input_tokens)}, out {count_words(c.output_tokens)}"
+    return f"{c.rate_requests_per_s:.4g}/s, {counts}{cache}{limits}"
+
+
+def count_words(tokens: float | TokenCounts) -> str:
+    """Token counts as they were read."""
+    if isinstance(tokens, TokenCounts) and not tokens.is_alike:
+        return f"mean {tokens.mean:.6g}, p50 {tokens.at('p50'):.0f}, p95 {tokens.at('p95'):.0f}"
+    return f"{as_counts(tokens).mean:g}"
+
+
+def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
+    """How lengths that differ and prefixes that are cached were used."""
+    classes = demand.workload.classes
+    varied = any(not (c.input_tokens.is_alike and c.output_tokens.is_alike) for c in classes) or len(classes) > 1
+    latency = ", TTFT and latency on prompt and answer at each objective's own percentile (upper bounds from p90 on)"
+    means = f"Lengths differ: throughput and KV rest on their means{latency if has_objectives else ''}"
+    notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit at all"] if varied else []
+    if any(c.cached_ratio for c in classes):
+        notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; nothing here checks the hit rate")
+    if demand.spare_machines:
+        notes.append(f"The headroom holds also without {demand.spare_machines} of the machines")
+    if demand.zones > 1:
+        notes.append(f"The headroom holds also without one of {demand.zones} zones; prices are of one region")
+    return notes
+
+
+def input_origin(request: ServeRequest, field: str, stated: object) -> str:
+    """Where an input came from: the file, the command line, the checkpoint or a default."""
+    if field in request.from_file:
+        return "file"
+    if stated:
+        return "config" if field in request.from_config else "given"
+    return "checkpoint" if field in ("precision", "kv_precision") else "default"

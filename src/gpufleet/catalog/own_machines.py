@@ -1,0 +1,116 @@
+"""Machines that a user owns, from owned.toml: each becomes an instance type and an offer by the hour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from gpufleet.catalog.schema import (
+    LINK_KINDS,
+    Place,
+    choice,
+    day,
+    number,
+    refuse_unknown_keys,
+    required_number,
+    text,
+    whole,
+)
+from gpufleet.domain.fabric import Fabric
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.errors import UsageError
+from gpufleet.pricing.owned import owned_usd_per_hour
+from gpufleet.units import GIGA
+
+OWN_CLOUD, HOME = "own", "home"
+OWNED_KEYS = frozenset(
+    {
+        *("accelerator", "gpu_count", "num_machines", "region", "vcpus", "memory_gib", "local_ssd_gb"),
+        *("link_kind", "link_gb_per_s_per_direction", "network_gbit_per_s"),
+        *("purchase_usd", "years", "power_watts", "electricity_usd_per_kwh", "cooling_ratio", "other_usd_per_year"),
+        *("source_id", "as_of"),
+    }
+)
+
+
+class OwnMachine(NamedTuple):
+    """A machine as a type, and its price."""
+
+    instance: Instance
+    offer: Offer
+
+
+def own_machine(place: Place, name: str, table: Mapping[str, Any], default_source: str) -> OwnMachine:
+    """A table of owned.toml."""
+    refuse_unknown_keys(place, table, OWNED_KEYS)
+    source = text(place, "source_id", table.get("source_id", default_source))
+    try:
+        return OwnMachine(own_instance(place, name, table, source), own_offer(place, name, table, source))
+    except ValueError as refusal:
+        raise UsageError(f"{place}: {refusal}") from None
+
+
+def stated(place: Place, column: str, table: Mapping[str, Any]) -> float:
+    """A number that must be said, also where it is zero."""
+    value = number(place, column, table.get(column))
+    if value is None:
+        raise UsageError(f"{place}: {column} is missing", expected="a number, 0 where it costs nothing")
+    return value
+
+
+def own_instance(place: Place, name: str, table: Mapping[str, Any], source: str) -> Instance:
+    """The machine as an instance type of the cloud 'own'."""
+    gpu_count = required_number(place, "gpu_count", table.get("gpu_count", 1))
+    return Instance(
+        cloud=OWN_CLOUD,
+        name=name,
+        accelerator=text(place, "accelerator", table.get("accelerator")),
+        gpu_count=gpu_count,
+        vcpus=whole(place, "vcpus", table.get("vcpus")),
+        memory_gib=number(place, "memory_gib", table.get("memory_gib")),
+        fabric=own_fabric(place, table, gpu_count),
+        network_gbit_per_s=number(place, "network_gbit_per_s", table.get("network_gbit_per_s")),
+        local_ssd_gb=number(place, "local_ssd_gb", table.get("local_ssd_gb")),
+        source=source,
+        evidence="stated by its owner",
+    )
+
+
+def own_fabric(place: Place, table: Mapping[str, Any], gpu_count: float) -> Fabric:
+    """Links as stated; several GPUs need one, and for PCIe its rate."""
+    kind = choice(place, "link_kind", table.get("link_kind", "none"), {kind: kind for kind in LINK_KINDS})
+    gigabytes = number(place, "link_gb_per_s_per_direction", table.get("link_gb_per_s_per_direction"))
+    if (kind == "none") != (gpu_count <= 1):
+        expected = "a link such as pcie for several GPUs" if gpu_count > 1 else "none for a single GPU"
+        raise UsageError(f"{place}: link_kind does not suit {gpu_count:g} GPUs", found=kind, expected=expected)
+    if kind != "none" and not gigabytes:
+        expected = "GB/s of one direction: 32 for 16 lanes of PCIe 4"
+        raise UsageError(f"{place}: link_gb_per_s_per_direction is missing", expected=expected)
+    return Fabric(kind, None if gigabytes is None else gigabytes * GIGA, kind, "stated by its owner")
+
+
+def own_offer(place: Place, name: str, table: Mapping[str, Any], source: str) -> Offer:
+    """The machine by the hour: purchase over its years, power with cooling, everything else."""
+    cooling = required_number(place, "cooling_ratio", table.get("cooling_ratio", 1.0))
+    if cooling < 1:
+        raise UsageError(f"{place}: cooling_ratio is under 1", found=cooling, expected="the PUE, such as 1.3")
+    price = owned_usd_per_hour(
+        purchase_usd=required_number(place, "purchase_usd", table.get("purchase_usd")),
+        years=required_number(place, "years", table.get("years")),
+        power_watts=required_number(place, "power_watts", table.get("power_watts")),
+        electricity_usd_per_kwh=stated(place, "electricity_usd_per_kwh", table),
+        cooling_ratio=cooling,
+        other_usd_per_year=number(place, "other_usd_per_year", table.get("other_usd_per_year")) or 0.0,
+    )
+    return Offer(
+        cloud=OWN_CLOUD,
+        region=text(place, "region", table.get("region", HOME)),
+        instance=name,
+        price_kind=PriceKind.OWNED,
+        price_per_instance_usd_per_hour=float(price),
+        basis=PriceBasis.ESTIMATED,
+        source=source,
+        as_of=day(place, "as_of", table.get("as_of")),
+        max_instances=whole(place, "num_machines", table.get("num_machines", 1)),
+    )

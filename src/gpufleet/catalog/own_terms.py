@@ -1,0 +1,250 @@
+"""What a user has agreed on or is held to: negotiated discounts, quotas, exchange rates, lines of the bill.
+
+`contracts.csv` takes a share off list prices, `quotas.csv` bounds how many machines can be had, `exchange_rates.csv`
+turns prices of another currency into dollars. 'all' stands for every region, type or price kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+from typing import NamedTuple
+
+from gpufleet.catalog.schema import (
+    PRICE_BASES,
+    PRICE_KINDS,
+    Place,
+    Row,
+    choice,
+    day,
+    number,
+    required_number,
+    text,
+    unreadable,
+    whole,
+)
+from gpufleet.domain.bill import BillLine, Per
+from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.errors import UsageError
+
+ANY = "all"
+OWN_SOURCE, OWN_TITLE = "your-tables", "Your own tables"
+MATCH_COLUMNS = ("cloud", "region", "instance_type", "price_kind")
+CONTRACT_COLUMNS = (*MATCH_COLUMNS, "discount_ratio", "source_id", "as_of")
+QUOTA_COLUMNS = (*MATCH_COLUMNS, "max_instances")
+RATE_COLUMNS = ("currency", "usd_per_unit", "source_id", "as_of")
+BILL_COLUMNS = ("line", "cloud", "region", "quantity", "quantity_per", "unit", "unit_usd", "source_id")
+FOREIGN_COLUMNS = (
+    *(*MATCH_COLUMNS, "upfront", "price_per_instance_per_hour", "currency"),
+    *("basis", "source_id", "as_of", "interruption"),
+)
+
+
+class Match(NamedTuple):
+    """Which offers a row speaks of; 'all' is any."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+
+    def accepts(self, offer: Offer) -> bool:
+        """Whether the row speaks of this offer."""
+        found = (offer.cloud, offer.region, offer.instance, offer.price_kind.value)
+        return all(wanted in (ANY, value) for wanted, value in zip(self, found, strict=True))
+
+    @property
+    def num_named(self) -> int:
+        """How many properties it names: the row that names most counts."""
+        return sum(value != ANY for value in self)
+
+
+@dataclass(frozen=True)
+class Contract:
+    """A share off the list price."""
+
+    place: Place
+    match: Match
+    discount_ratio: float
+    source: str
+    as_of: date
+
+
+@dataclass(frozen=True)
+class Quota:
+    """At most so many machines of one offer."""
+
+    place: Place
+    match: Match
+    max_instances: int
+
+
+class ExchangeRate(NamedTuple):
+    """USD for one unit of a currency."""
+
+    currency: str
+    usd_per_unit: float
+    source: str
+    as_of: date
+
+
+class ForeignOffer(NamedTuple):
+    """A price in another currency; without a rate it is no offer."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: PriceKind
+    upfront: float
+    price_per_instance_per_hour: float
+    currency: str
+    basis: PriceBasis
+    source: str
+    as_of: date
+    interruption: str | None
+
+
+def match_from(place: Place, row: Row) -> Match:
+    """The first columns of a row of terms."""
+    cloud, region, instance = (text(place, column, row[column]) for column in MATCH_COLUMNS[:-1])
+    kinds = {word: word for word in (*PRICE_KINDS, ANY)}
+    return Match(cloud, region, instance, choice(place, "price_kind", row["price_kind"], kinds))
+
+
+def contract_from(place: Place, row: Row) -> Contract:
+    """A row of contracts.csv."""
+    ratio = number(place, "discount_ratio", row["discount_ratio"])
+    if ratio is None or not 0 < ratio < 1:
+        raise unreadable(place, "discount_ratio", row["discount_ratio"], "a share between 0 and 1, such as 0.35")
+    source = row["source_id"] or OWN_SOURCE
+    return Contract(place, match_from(place, row), ratio, source, day(place, "as_of", row["as_of"]))
+
+
+def quota_from(place: Place, row: Row) -> Quota:
+    """A row of quotas.csv; 0 says that none can be had."""
+    most = whole(place, "max_instances", row["max_instances"])
+    if most is None:
+        raise unreadable(place, "max_instances", "", "a number of machines, 0 where none can be had")
+    return Quota(place, match_from(place, row), most)
+
+
+def rate_from(place: Place, row: Row) -> ExchangeRate:
+    """A row of exchange_rates.csv."""
+    currency = text(place, "currency", row["currency"]).upper()
+    rate = required_number(place, "usd_per_unit", row["usd_per_unit"])
+    return ExchangeRate(currency, rate, row["source_id"] or OWN_SOURCE, day(place, "as_of", row["as_of"]))
+
+
+def bill_line_from(place: Place, row: Row) -> BillLine:
+    """A row of bill_lines.csv."""
+    return BillLine(
+        name=text(place, "line", row["line"]),
+        cloud=text(place, "cloud", row["cloud"]),
+        region=text(place, "region", row["region"]),
+        quantity=required_number(place, "quantity", row["quantity"]),
+        per=choice(place, "quantity_per", row["quantity_per"], {per.value: per for per in Per}),
+        unit=text(place, "unit", row["unit"]),
+        unit_usd=required_number(place, "unit_usd", row["unit_usd"]),
+        source=row["source_id"] or OWN_SOURCE,
+    )
+
+
+def foreign_offer_from(place: Place, row: Row) -> ForeignOffer:
+    """A row of foreign_offers/*.csv."""
+    currency = text(place, "currency", row["currency"]).upper()
+    if currency == "USD":
+        raise unreadable(place, "currency", row["currency"], "another currency; dollars stand in offers/")
+    return ForeignOffer(
+        cloud=text(place, "cloud", row["cloud"]),
+        region=text(place, "region", row["region"]),
+        instance=text(place, "instance_type", row["instance_type"]),
+        price_kind=choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
+        upfront=number(place, "upfront", row["upfront"]) or 0.0,
+        price_per_instance_per_hour=required_number(
+            place, "price_per_instance_per_hour", row["price_per_instance_per_hour"]
+        ),
+        currency=currency,
+        basis=choice(place, "basis", row["basis"], PRICE_BASES),
+        source=text(place, "source_id", row["source_id"]),
+        as_of=day(place, "as_of", row["as_of"]),
+        interruption=row["interruption"] or None,
+    )
+
+
+def discounted(offers: Iterable[Offer], contracts: Sequence[Contract]) -> list[Offer]:
+    """Offers at what was agreed on; each contract must speak of an offer."""
+    offers = list(offers)
+    refuse_idle((c.place, c.match) for c in contracts if not any(c.match.accepts(o) for o in offers))
+    return [at_contract_price(offer, contract_of(offer, contracts)) for offer in offers]
+
+
+def contract_of(offer: Offer, contracts: Sequence[Contract]) -> Contract | None:
+    """The contract that names most about an offer; two that name as much are refused."""
+    found = sorted((c for c in contracts if c.match.accepts(offer)), key=lambda c: -c.match.num_named)
+    if len(found) > 1 and found[0].match.num_named == found[1].match.num_named:
+        raise UsageError(
+            f"{found[1].place}: two discounts for {offer.cloud} {offer.region} {offer.instance}",
+            found=f"{found[0].place} too",
+            expected="one, or one that names more",
+        )
+    return found[0] if found else None
+
+
+def at_contract_price(offer: Offer, contract: Contract | None) -> Offer:
+    """The offer less its discount; its price is as old as the list, and no younger than the contract."""
+    if contract is None:
+        return offer
+    rest = 1 - contract.discount_ratio
+    return replace(
+        offer,
+        price_per_instance_usd_per_hour=offer.price_per_instance_usd_per_hour * rest,
+        upfront_usd=offer.upfront_usd * rest,
+        source=contract.source,
+        as_of=min(offer.as_of, contract.as_of),
+        basis=offer.basis if offer.basis is PriceBasis.ESTIMATED else PriceBasis.OBSERVED,
+    )
+
+
+def within_quotas(offers: Iterable[Offer], quotas: Sequence[Quota]) -> list[Offer]:
+    """Offers with the smallest bound that speaks of them; each quota must speak of an offer."""
+    offers = list(offers)
+    refuse_idle((q.place, q.match) for q in quotas if not any(q.match.accepts(o) for o in offers))
+    return [bounded(offer, [q.max_instances for q in quotas if q.match.accepts(offer)]) for offer in offers]
+
+
+def bounded(offer: Offer, bounds: list[int]) -> Offer:
+    """The offer with the smallest of its own bound and these."""
+    if not bounds:
+        return offer
+    return replace(offer, max_instances=min([*bounds, *([] if offer.max_instances is None else [offer.max_instances])]))
+
+
+def refuse_idle(rows: Iterable[tuple[Place, Match]]) -> None:
+    """A row that speaks of nothing is misspelt."""
+    for place, match in rows:
+        raise UsageError(f"{place}: no price matches", found=" ".join(match), expected="names as in the price tables")
+
+
+def in_dollars(foreign: ForeignOffer, rate: ExchangeRate) -> Offer:
+    """A foreign price at a rate that the user states: an estimate, as old as the older of both."""
+    return Offer(
+        cloud=foreign.cloud,
+        region=foreign.region,
+        instance=foreign.instance,
+        price_kind=foreign.price_kind,
+        price_per_instance_usd_per_hour=foreign.price_per_instance_per_hour * rate.usd_per_unit,
+        basis=PriceBasis.ESTIMATED,
+        source=foreign.source,
+        as_of=min(foreign.as_of, rate.as_of),
+        upfront_usd=foreign.upfront * rate.usd_per_unit,
+        interruption=foreign.interruption,
+    )
+
+
+def exchanged(foreign: Iterable[ForeignOffer], rates: Mapping[str, ExchangeRate]) -> list[Offer]:
+    """Foreign prices whose currency has a rate; the others stay what they are and are never ranked."""
+    try:
+        return [in_dollars(offer, rates[offer.currency]) for offer in foreign if offer.currency in rates]
+    except ValueError as refusal:
+        raise UsageError(f"a price in another currency makes no offer: {refusal}") from None

@@ -1,0 +1,99 @@
+"""Where instance types are sold, price known or not, and what ways of buying typically save."""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable
+
+from gpufleet.catalog.listing import accepts_unpriced, described, foreign_price, source_notes
+from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.schema import Availability, IncompleteInstance, TypicalDiscount
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.provenance import Grade
+from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow
+
+PlaceKey = tuple[str, str, str]
+
+
+def list_places(
+    catalog: Catalog, wanted: OfferFilter, notes: Iterable[str] = (), limit: int | None = None
+) -> PlaceListing:
+    """Regions where the wanted types are sold: by price lists, by lists of what is sold where, or both."""
+    prices: dict[PlaceKey, list[Offer]] = defaultdict(list)
+    for offer in matching_offers(catalog, wanted):
+        prices[offer.cloud, offer.region, offer.instance].append(offer)
+    listed = {
+        (row.cloud, row.region, row.instance): row
+        for row in catalog.availability
+        if accepts_unpriced(catalog, wanted, row)
+    }
+    rows = [place_row(catalog, key, prices.get(key, []), listed.get(key)) for key in sorted({*prices, *listed})]
+    kept = rows[:limit]
+    used = {source for row in kept for source in row.sources}
+    return PlaceListing(
+        rows=kept,
+        num_places=len(rows),
+        num_priced=sum(bool(row.usd_per_hour) for row in rows),
+        notes=list(notes),
+        sources=source_notes(catalog, used),
+    )
+
+
+def place_row(catalog: Catalog, key: PlaceKey, offers: list[Offer], listed: Availability | None) -> PlaceRow:
+    """One type in one region."""
+    cloud, region, name = key
+    instance = catalog.instances[cloud, name] if listed is None else described(catalog, listed)
+    priced = {offer.price_kind.value: offer_usd_per_hour(offer) for offer in offers}
+    sold = () if listed is None else listed.sold_as or (PriceKind.ON_DEMAND,)
+    return PlaceRow(
+        cloud=cloud,
+        region=region,
+        zones=[] if listed is None else list(listed.zones),
+        num_zones=None if listed is None else listed.num_zones,
+        instance=name,
+        gpu=instance.accelerator,
+        gpu_count=None if isinstance(instance, IncompleteInstance) else instance.gpu_count,
+        usd_per_hour=priced,
+        sold_unpriced=[kind.value for kind in sold if kind.value not in priced],
+        foreign_price=foreign_price(catalog, *key),
+        is_open=catalog.is_open(cloud, region),
+        sources=sorted({*(offer.source for offer in offers), *([listed.source] if listed else [])}),
+    )
+
+
+def list_discounts(catalog: Catalog) -> DiscountListing:
+    """Rules of thumb, each beside what the prices held here come to."""
+    rows = [discount_row(catalog, rule) for rule in catalog.typical_discounts]
+    return DiscountListing(rows=rows, notes=[], sources=source_notes(catalog, {row.source for row in rows}))
+
+
+def discount_row(catalog: Catalog, rule: TypicalDiscount) -> DiscountRow:
+    """One rule of thumb."""
+    held = savings(catalog, rule)
+    return DiscountRow(
+        cloud=rule.cloud,
+        price_kind=rule.price_kind.value,
+        saving_low_ratio=rule.saving_low_ratio,
+        saving_high_ratio=rule.saving_high_ratio,
+        grade=Grade.SEED_RULE.label,
+        held_low_ratio=min(held, default=None),
+        held_median_ratio=statistics.median(held) if held else None,
+        held_high_ratio=max(held, default=None),
+        num_held=len(held),
+        source=rule.source,
+        evidence=rule.evidence,
+    )
+
+
+def savings(catalog: Catalog, rule: TypicalDiscount) -> list[float]:
+    """What the price kind saves against on-demand, wherever both prices of a place are held."""
+    of_cloud = [offer for offer in catalog.offers if rule.cloud in ("all", offer.cloud)]
+    on_demand = {
+        (o.cloud, o.region, o.instance): offer_usd_per_hour(o) for o in of_cloud if o.price_kind is PriceKind.ON_DEMAND
+    }
+    cheaper = [o for o in of_cloud if o.price_kind is rule.price_kind]
+    pairs = [(offer_usd_per_hour(o), on_demand.get((o.cloud, o.region, o.instance))) for o in cheaper]
+    return [1 - price / full for price, full in pairs if full]

@@ -1,0 +1,233 @@
+"""Refreshes prices from the public feeds: download, check, compare, and only then a new snapshot.
+
+One feed that fails does not hold up the others, and never touches what was there.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from gpufleet.catalog import price_changes
+from gpufleet.catalog.checks import spot_beside_on_demand
+from gpufleet.catalog.price_changes import PriceChange, PriceChanges
+from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit
+from gpufleet.catalog.query import known_gpu
+from gpufleet.catalog.references import label
+from gpufleet.catalog.snapshots import DOWNLOAD_FOLDER, Coverage, clear_unfinished, write_snapshot
+from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.transport import BrokenFeed, Download, Say, Unreachable
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, price_outliers, warnings_across_clouds
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.provenance import Source
+from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, FeedUpdate
+from gpufleet.units import DAY
+
+if TYPE_CHECKING:
+    import httpx
+
+RESUMED_FOR_S = DAY / 2
+MOST_LOST_RATIO, MOST_REFUSED_RATIO, SHOWN_CHANGES = 0.5, 0.1, 5
+
+
+@dataclass
+class Refresh:
+    """How prices are refreshed: over which connection, into which folder, on which day, with which patience."""
+
+    catalog: Catalog
+    client: httpx.Client
+    root: Path
+    now: datetime
+    environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    sleep: Callable[[float], None] = time.sleep
+    on_feed: Say = field(default=lambda name: None)
+    on_page: Say = field(default=lambda url: None)
+    accept_losses: bool = False
+
+
+@dataclass
+class Reading:
+    """What a feed held: offers of machines that we describe, and what was left out."""
+
+    offers: dict[price_changes.OfferKey, Offer] = field(default_factory=dict)
+    num_without_price: int = 0
+    undescribed: set[str] = field(default_factory=set)
+
+
+def update_catalog(feeds: Iterable[Feed], refresh: Refresh) -> CatalogUpdate:
+    """Every feed in turn."""
+    return CatalogUpdate(feeds=[update_feed(feed, refresh) for feed in feeds], root=str(refresh.root))
+
+
+def update_feed(feed: Feed, refresh: Refresh) -> FeedUpdate:
+    """One feed: its snapshot, or why there is none."""
+    refresh.on_feed(feed.name)
+    missing = [name for name in feed.key_variables if not refresh.environment.get(name)]
+    if missing:
+        return FeedUpdate(feed=feed.name, cloud=feed.cloud, status="skipped", reason=f"{missing[0]} is not set")
+    folder = refresh.root / feed.name / DOWNLOAD_FOLDER
+    try:
+        reading = read_feed(feed, refresh, folder)
+    except BrokenFeed as broken:
+        if not isinstance(broken, Unreachable):
+            shutil.rmtree(folder, ignore_errors=True)
+        return FeedUpdate(feed=feed.name, cloud=feed.cloud, status="failed", reason=str(broken))
+    update = settled(feed, refresh, reading)
+    shutil.rmtree(folder, ignore_errors=True)
+    return update
+
+
+def read_feed(feed: Feed, refresh: Refresh, folder: Path) -> Reading:
+    """All prices of a feed; pages of an earlier, interrupted run are not asked for again."""
+    clear_unfinished(refresh.root, feed.name)
+    forget_old_pages(folder, refresh.now.timestamp())
+    mirror = refresh.environment.get(feed.endpoint_variable)
+    visit = Visit(
+        download=Download(folder, refresh.client, refresh.sleep, refresh.on_page),
+        endpoint=(mirror or feed.endpoint).rstrip("/"),
+        keys={name: refresh.environment[name] for name in feed.key_variables},
+        instances={
+            name: instance
+            for (cloud, name), instance in refresh.catalog.instances.items()
+            if cloud == feed.cloud and not instance.retired
+        },
+        gpu_named=lambda name: gpu_id(refresh.catalog, name),
+    )
+    reading = Reading()
+    for price in feed.read(visit):
+        take(price, feed, visit, refresh.now, reading)
+    return reading
+
+
+def gpu_id(catalog: Catalog, name: str) -> str | None:
+    """The id of the accelerator that a feed calls by this name."""
+    found = known_gpu(catalog, name)
+    return None if found is None else found.accelerator.name
+
+
+def forget_old_pages(folder: Path, now_s: float) -> None:
+    """Pages of half a day ago are of another state of the feed."""
+    for page in folder.glob("*") if folder.is_dir() else ():
+        if now_s - page.stat().st_mtime > RESUMED_FOR_S or page.suffix == ".part":
+            page.unlink(missing_ok=True)
+
+
+def take(price: ListedPrice, feed: Feed, visit: Visit, now: datetime, reading: Reading) -> None:
+    """One price more; zero or none is left out, of two prices of one place the dearer counts."""
+    if price.instance not in visit.instances:
+        reading.undescribed.add(price.instance)
+    elif not price.usd_per_hour > 0:
+        reading.num_without_price += 1
+    elif price.price_kind in feed.price_kinds:
+        offer = offer_of(price, feed, now)
+        key = (offer.cloud, offer.region, offer.instance, offer.price_kind.value)
+        known = reading.offers.get(key)
+        if known is None or known.price_per_instance_usd_per_hour < offer.price_per_instance_usd_per_hour:
+            reading.offers[key] = offer
+
+
+def offer_of(price: ListedPrice, feed: Feed, now: datetime) -> Offer:
+    """A listed price as an offer of today."""
+    return Offer(
+        cloud=feed.cloud,
+        region=price.region,
+        instance=price.instance,
+        price_kind=price.price_kind,
+        price_per_instance_usd_per_hour=price.usd_per_hour,
+        basis=feed.basis,
+        source=feed.name,
+        as_of=now.date(),
+        upfront_usd=price.upfront_usd,
+    )
+
+
+def settled(feed: Feed, refresh: Refresh, reading: Reading) -> FeedUpdate:
+    """Check what arrived, compare it with what is known, and write it down if it is to be believed."""
+    before = [o for o in refresh.catalog.offers if o.cloud == feed.cloud and o.price_kind in feed.price_kinds]
+    sound, refused = believable(list(reading.offers.values()), refresh.catalog)
+    doubt = doubt_about(before, sound, refused)
+    update = FeedUpdate(
+        feed=feed.name,
+        cloud=feed.cloud,
+        status="updated",
+        num_prices=len(sound),
+        refused_rows=refused,
+        num_without_price=reading.num_without_price,
+        undescribed_types=sorted(reading.undescribed),
+        unusual=newly_unusual(refresh.catalog, before, sound),
+    ).model_copy(update=moved(price_changes.price_changes(before, sound)))
+    if doubt and not (refresh.accept_losses and sound):
+        return update.model_copy(update={"status": "refused", "reason": doubt})
+    source = Source(feed.name, feed.title, refresh.now.date(), feed.endpoint)
+    covered = Coverage(feed.name, feed.cloud, feed.price_kinds, source)
+    folder = write_snapshot(refresh.root, covered, sound, refresh.now)
+    return update.model_copy(update={"snapshot": str(folder)})
+
+
+def believable(offers: list[Offer], catalog: Catalog) -> tuple[list[Offer], list[str]]:
+    """Offers that keep the rules, and in words those that break one."""
+    broken = {
+        id(offer): f"{label(offer)}: {offer.price_per_instance_usd_per_hour:g} is over 3x off the median {median:g}"
+        for offer, median in price_outliers(offers)
+    }
+    listed = [o for o in [*catalog.offers, *offers] if o.price_kind is PriceKind.ON_DEMAND]
+    spot = [o for o in offers if o.price_kind is PriceKind.SPOT]
+    for offer, on_demand in spot_beside_on_demand([*listed, *spot]):
+        if offer.price_per_instance_usd_per_hour > on_demand:
+            broken[id(offer)] = f"{label(offer)}: above on-demand, {on_demand:g}"
+    return [offer for offer in offers if id(offer) not in broken], list(broken.values())
+
+
+def doubt_about(before: Sequence[Offer], after: Sequence[Offer], refused: Sequence[str]) -> str:
+    """Why a whole feed is not believed; empty where it is."""
+    if not after:
+        return "no price of a machine that we describe is in it"
+    if len(refused) > MOST_REFUSED_RATIO * (len(after) + len(refused)):
+        return f"{len(refused)} of {len(after) + len(refused)} prices break a rule"
+    lost = price_changes.share_of_types_lost(before, after)
+    if lost > MOST_LOST_RATIO:
+        return f"{lost:.0%} of the machine types and price kinds that had a price have none in it (--accept-losses)"
+    ratio = price_changes.typical_ratio(price_changes.by_place(before), price_changes.by_place(after))
+    if not 1 / OUTLIER_FACTOR <= ratio <= OUTLIER_FACTOR:
+        return f"prices are {ratio:.3g} times what they were: another currency or unit? (--accept-losses)"
+    return ""
+
+
+def newly_unusual(catalog: Catalog, before: Sequence[Offer], after: Sequence[Offer]) -> list[str]:
+    """Warnings against other clouds that the prices before did not give."""
+    kept = set(map(id, before))
+    others = [offer for offer in catalog.offers if id(offer) not in kept]
+    now = warnings_across_clouds(replace(catalog, offers=(*others, *after)), {label(offer) for offer in after})
+    known = {warning.partition(":")[0] for warning in warnings_across_clouds(catalog)}
+    return [warning for warning in now if warning.partition(":")[0] not in known]
+
+
+def moved(changes: PriceChanges) -> dict[str, object]:
+    """How prices moved, as fields of the result."""
+    largest = sorted([*changes.dearer, *changes.cheaper], key=lambda change: -abs(change.change_ratio))
+    return {
+        "num_dearer": len(changes.dearer),
+        "num_cheaper": len(changes.cheaper),
+        "num_vanished": len(changes.vanished),
+        "num_new": len(changes.new),
+        "largest_changes": [changed_price(change) for change in largest[:SHOWN_CHANGES]],
+        "vanished": [changed_price(change) for change in changes.vanished[:SHOWN_CHANGES]],
+    }
+
+
+def changed_price(change: PriceChange) -> ChangedPrice:
+    """A change as users get it."""
+    _, region, instance, kind = change.key
+    return ChangedPrice(
+        region=region,
+        instance=instance,
+        price_kind=kind,
+        before_usd_per_hour=change.before_usd_per_hour,
+        after_usd_per_hour=change.after_usd_per_hour,
+    )

@@ -1,0 +1,95 @@
+"""What `gpufleet catalog update` does: a connection, a progress bar on standard error, and the result as a page."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import datetime, timezone
+from typing import TYPE_CHECKING
+
+from gpufleet.catalog.load import load_shipped_and_refreshed
+from gpufleet.catalog.providers.every import FEEDS, feeds_of
+from gpufleet.catalog.providers.feed import Feed
+from gpufleet.catalog.snapshots import snapshot_root
+from gpufleet.catalog.transport import Say
+from gpufleet.catalog.update import Refresh, update_catalog
+from gpufleet.cli.options import words
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.report.catalog_update import update_page
+from gpufleet.report.page import Page
+from gpufleet.results.catalog_update import CatalogUpdate
+from gpufleet.units import MINUTE
+
+if TYPE_CHECKING:
+    import httpx
+
+CONNECT_S, READ_S = 20.0, MINUTE
+
+
+def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[CatalogUpdate, Page]:
+    """Every feed of the clouds, in turn."""
+    feeds = feeds_of(clouds_with_feeds(clouds))
+    catalog = load_shipped_and_refreshed()
+    with connection() as client, progress(feeds) as (on_feed, on_page):
+        refresh = Refresh(
+            catalog=catalog,
+            client=client,
+            root=snapshot_root(),
+            now=datetime.now(timezone.utc),
+            on_feed=on_feed,
+            on_page=on_page,
+            accept_losses=accept_losses,
+        )
+        result = update_catalog(feeds, refresh)
+    return result, update_page(result)
+
+
+def clouds_with_feeds(names: list[str] | None) -> set[str] | None:
+    """Clouds by name; one that has no feed is said."""
+    known = sorted({feed.cloud for feed in FEEDS})
+    wanted = None if names is None else {name.casefold() for name in words(names)}
+    for name in sorted(wanted or ()):
+        if name not in known:
+            raise UnknownName("cloud with a price feed", name, known, hint=f"Known: {', '.join(known)}.")
+    return wanted
+
+
+@contextmanager
+def connection() -> Iterator[httpx.Client]:
+    """An HTTP client; without the extra it is said how to get one."""
+    try:
+        import httpx
+    except ImportError:
+        raise UsageError(
+            "refreshing prices needs httpx", hint="Install it: pip install 'gpu-fleet-optimizer[refresh]'."
+        ) from None
+    timeout = httpx.Timeout(READ_S, connect=CONNECT_S)
+    agent = {"User-Agent": "gpufleet"}
+    with httpx.Client(timeout=timeout, headers=agent, follow_redirects=True) as client:
+        yield client
+
+
+@contextmanager
+def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Say]]:
+    """What to call for every feed and every page: a bar on a terminal, silence elsewhere."""
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield (lambda name: None), (lambda url: None)
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[page]}"))
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task("feeds", total=len(feeds), page="")
+        pages = [0]
+
+        def on_feed(name: str) -> None:
+            bar.update(task, description=name, completed=next(i for i, f in enumerate(feeds) if f.name == name))
+            pages[0] = 0
+
+        def on_page(url: str) -> None:
+            pages[0] += 1
+            bar.update(task, page=f"page {pages[0]}")
+
+        yield on_feed, on_page

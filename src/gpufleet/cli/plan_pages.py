@@ -1,0 +1,48 @@
+"""Which page shows a plan: the ranking alone for CSV, everything else in as many columns as there is room."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import TYPE_CHECKING
+
+from gpufleet.cli.emit import page_width
+from gpufleet.cli.options import OutputFormat
+from gpufleet.report.page import Page
+from gpufleet.results.plan import ServePlan
+
+if TYPE_CHECKING:
+    from gpufleet.results.batch import BatchPlan
+    from gpufleet.results.fleet import FleetPlan
+
+UNBOUNDED_WIDTH = 1000
+
+
+def serve_page(plan: ServePlan | FleetPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+    """The page of a service, or of several models together."""
+    if not isinstance(plan, ServePlan):
+        from gpufleet.report.fleet_plan import fleet_page, fleet_rows_page
+
+        if chosen is OutputFormat.CSV:
+            return fleet_rows_page(plan)
+        return fleet_page(plan, explain=explain, all_rejections=all_rejections, today=date.today())
+    from gpufleet.report.plan import plan_page, plan_rows_page
+
+    if chosen is OutputFormat.CSV:
+        return plan_rows_page(plan)
+    width = width_of(chosen)
+    return plan_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+
+
+def job_page(plan: BatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+    """The page of a batch job."""
+    from gpufleet.report.batch_plan import batch_page, batch_rows_page
+
+    if chosen is OutputFormat.CSV:
+        return batch_rows_page(plan)
+    width = width_of(chosen)
+    return batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+
+
+def width_of(chosen: OutputFormat) -> int:
+    """Columns of the page: the terminal's for a table, without end for files."""
+    return page_width() if chosen is OutputFormat.TABLE else UNBOUNDED_WIDTH

@@ -1,0 +1,53 @@
+"""How many tokens requests have: one number, or numbers that differ from request to request."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+PERCENTILES = ("p50", "p90", "p95", "p99")
+
+
+@dataclass(frozen=True)
+class TokenCounts:
+    """Tokens of prompts, or of answers, over requests.
+
+    `squared_variation` is the variance over the square of the mean, `percentiles` the tokens at PERCENTILES, `longest`
+    what must fit at all, and `octiles` the mean of each eighth of the requests, the shortest first. Where all requests
+    are alike, `percentiles` and `octiles` are empty and everything is the mean.
+    """
+
+    mean: float
+    squared_variation: float = 0.0
+    percentiles: tuple[float, ...] = ()
+    longest: float = 0.0
+    octiles: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.mean) and self.mean > 0):
+            raise ValueError(f"tokens of a request are a positive number, found {self.mean!r}")
+        if not (math.isfinite(self.squared_variation) and self.squared_variation >= 0):
+            raise ValueError(f"a squared variation is not negative, found {self.squared_variation!r}")
+        if len(self.percentiles) not in (0, len(PERCENTILES)):
+            raise ValueError(f"percentiles are {', '.join(PERCENTILES)}, found {len(self.percentiles)}")
+
+    @property
+    def is_alike(self) -> bool:
+        """Whether all requests have the same number."""
+        return not self.percentiles
+
+    def at(self, statistic: str) -> float:
+        """Tokens at 'mean' or at one of PERCENTILES."""
+        if statistic == "mean" or self.is_alike:
+            return self.mean
+        return self.percentiles[PERCENTILES.index(statistic)]
+
+    @property
+    def most(self) -> float:
+        """The longest, or what all are."""
+        return max(self.longest, self.mean, *self.percentiles[-1:])
+
+    @property
+    def equal_parts(self) -> tuple[float, ...]:
+        """Tokens that stand for equal shares of the requests."""
+        return self.octiles or (self.mean,)

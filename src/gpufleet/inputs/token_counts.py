@@ -1,0 +1,69 @@
+"""Token counts as people know them: '1000', or 'mean=1200,p95=4000', or 'p50=700,p95=3000,p99=8k'."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from gpufleet.domain.token_counts import PERCENTILES, TokenCounts
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.performance.token_lengths import of_percentiles
+from gpufleet.units import PERCENT, parse_tokens
+
+EXAMPLE = "'1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'"
+LONGEST_TEXT = 200
+
+
+def parse_token_counts(text: str) -> TokenCounts:
+    """One number for all requests, or a mean and percentiles over them.
+
+    >>> parse_token_counts("8k").mean, round(parse_token_counts("mean=1000,p95=3000").at("p99"))
+    (8192.0, 5662)
+    """
+    if "=" not in text:
+        return TokenCounts(parse_tokens(text))
+    if len(text) > LONGEST_TEXT:
+        raise UsageError("a number of tokens is too long", found=text, expected=EXAMPLE)
+    given: dict[str, float] = {}
+    for part in text.split(","):
+        name, _, tokens = part.partition("=")
+        add_statistic(given, name.strip().lower(), tokens.strip())
+    return counts_of(given)
+
+
+def add_statistic(given: dict[str, float], name: str, tokens: str) -> None:
+    """One 'p95=4000'."""
+    known = ("mean", *PERCENTILES)
+    if name not in known:
+        raise UnknownName("statistic of tokens", name, known)
+    if name in given:
+        raise UsageError(f"the tokens give {name} twice", expected=EXAMPLE)
+    given[name] = parse_tokens(tokens)
+
+
+def counts_of(given: Mapping[str, float]) -> TokenCounts:
+    """Counts with this mean and these percentiles, refused where no requests can have them."""
+    mean = given.get("mean")
+    percentiles = {float(name[1:]) / PERCENT: tokens for name, tokens in given.items() if name != "mean"}
+    ordered = [percentiles[q] for q in sorted(percentiles)]
+    if ordered != sorted(ordered):
+        raise UsageError("percentiles of tokens must not fall", found=shown(given), expected=EXAMPLE)
+    if mean is not None and not percentiles:
+        return TokenCounts(mean)
+    if mean is None and len(percentiles) == 1:
+        raise UsageError("one percentile does not say the mean", found=shown(given), expected=EXAMPLE)
+    if mean is not None:
+        refuse_impossible_mean(mean, percentiles, given)
+    return of_percentiles(percentiles, mean)
+
+
+def refuse_impossible_mean(mean: float, percentiles: Mapping[float, float], given: Mapping[str, float]) -> None:
+    """A share 1 - q of the requests lies above the q-th percentile: the mean is at least their part."""
+    least = max((1 - q) * tokens for q, tokens in percentiles.items())
+    if mean < least:
+        raise UsageError("no requests have this mean and these percentiles", found=shown(given),
+                         expected=f"a mean of at least {least:,.0f}")  # fmt: skip
+
+
+def shown(given: Mapping[str, float]) -> str:
+    """Statistics as they are typed."""
+    return ",".join(f"{name}={tokens:g}" for name, tokens in given.items())

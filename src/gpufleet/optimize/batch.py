@@ -1,0 +1,287 @@
+"""The batch question: which machines get a number of requests done by a deadline at least cost.
+
+Whatever a model does with a request, `WorkRates` says how many a replica gets done at each batch and `Hosts` where it
+runs: all that follows (waves, machines, interruptions, money) rests on these alone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.estimate import LoadCurves
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.interruption import NEVER, Interruptions, Spread
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.optimize.replicas import Rejections, replicas
+from gpufleet.optimize.serve import ServeQuestion, keep_runnable
+from gpufleet.optimize.size import effective_price, is_host
+from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.queueing import normal_quantile
+from gpufleet.performance.step import StepModel
+from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
+from gpufleet.units import HOUR, MINUTE
+
+FULL_QUANTILE = 0.95
+MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
+NOT_IN_TIME = "not done by the deadline, whatever the number of machines"
+Terms: TypeAlias = tuple[str, str, str, str | None]
+
+
+@dataclass(frozen=True)
+class WorkRates:
+    """What one replica of each candidate gets done: [candidate, batch] over a shared grid, 0 where there is no room."""
+
+    batch: FloatArray
+    requests_per_s: FloatArray
+
+    @cached_property
+    def best(self) -> IntArray:
+        """The batch that gets most done, the smallest of equals."""
+        return np.asarray(np.argmax(self.requests_per_s, axis=1))
+
+    @cached_property
+    def best_batch(self) -> FloatArray:
+        """Requests together at the best batch."""
+        return np.asarray(self.batch[self.best])
+
+    @cached_property
+    def best_per_s(self) -> FloatArray:
+        """Requests per second at the best batch."""
+        return np.asarray(self.requests_per_s[np.arange(len(self.best)), self.best])
+
+    def wave_s(self, rows: IntArray) -> FloatArray:
+        """Time of one full batch, from the first to the last of its requests."""
+        return np.asarray(self.best_batch[rows] / self.best_per_s[rows])
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Machine types, the rows of `WorkRates` that each can host, and the GPUs of a replica of each row."""
+
+    instances: Mapping[tuple[str, str], Instance]
+    rows: Mapping[tuple[str, str], IntArray]
+    num_devices: IntArray
+
+
+@dataclass(frozen=True)
+class Job:
+    """So many requests, done within `deadline_s` of the start of the machines.
+
+    Machines take `startup_s` before they work. The work is planned `headroom_ratio` longer than expected.
+    `longest_ratio` is the longest answer over the mean one: the last wave waits for it.
+    """
+
+    requests: float
+    deadline_s: float
+    startup_s: float
+    headroom_ratio: float = 0.0
+    longest_ratio: float = 1.0
+    most_machines: int = MOST_MACHINES
+    most_usd: float = math.inf
+
+
+@dataclass(frozen=True)
+class BatchQuestion:
+    """A model with its offers and request lengths, the job, and how often spot machines are taken away."""
+
+    service: ServeQuestion
+    job: Job
+    interruptions: Interruptions
+
+
+@dataclass(frozen=True)
+class JobPlacement:
+    """A job on machines of one offer; `work_s` is what each of them works without interruption."""
+
+    instance: Instance
+    offer: Offer
+    row: int
+    machines: int
+    replicas: int
+    requests_per_replica: float
+    work_s: float
+    wave_s: float
+    per_hour: Spread
+    wait_s: Spread
+
+    def paid_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
+        """Time that each machine is paid for."""
+        return float(paid_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2))
+
+    def elapsed_s(self, startup_s: float, work_s: float, per_hour: float, wait_s: float) -> float:
+        """Time from the start to the end."""
+        return float(elapsed_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2, wait_s))
+
+    def usd(self, paid_s: float) -> float:
+        """What all machines cost for such a time, billed by the second."""
+        return self.machines * effective_price(self.offer) * paid_s / HOUR
+
+
+@dataclass(frozen=True)
+class BatchSolution:
+    """Candidates that fit, what they get done, and the job on each machine type, cheapest first."""
+
+    candidates: Candidates
+    model: StepModel
+    rates: WorkRates
+    largest_batch: FloatArray
+    ranked: list[JobPlacement]
+    rejections: Rejections
+    num_layouts: int
+
+
+def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolution:
+    """Enumerate, drop what does not fit, find the best batch of the rest, join the offers."""
+    rejections = Rejections()
+    service = question.service
+    every = replicas(service.arch, service.choices, rejections)
+    space, kept = keep_runnable(service, every, calibration, rejections)
+    candidates, largest = every.take(kept), space.largest_batch[kept]
+    curves = load_curves(service.arch, candidates, calibration, service.demand.workload, largest)
+    rates = generation_rates(curves, service.demand.mix.held_squared_variation)
+    hosts = hosts_of(service.choices.instances, candidates, rates)
+    ranked = within_usd(place_jobs(question, hosts, rates, rejections), question.job, rejections)
+    num_layouts = len(every) + sum(rejections.counts.values())
+    model = StepModel.build(service.arch, candidates, calibration)
+    return BatchSolution(candidates, model, rates, largest, ranked, rejections, num_layouts)
+
+
+def generation_rates(curves: LoadCurves, held_squared_variation: float) -> WorkRates:
+    """What a full queue gets done at each batch that memory holds; one sequence at least.
+
+    A batch fits where B + z sqrt(B c^2) <= largest: sequences differ by c^2 in what they hold, z at 95 %.
+    """
+    spread = normal_quantile(FULL_QUANTILE) * np.sqrt(curves.batch * held_squared_variation)
+    fits = (curves.batch + spread)[None, :] <= curves.largest_batch[:, None]
+    return WorkRates(curves.batch, np.where(fits, curves.requests_per_s, 0.0))
+
+
+def work_s(rates: WorkRates, rows: IntArray, requests: FloatArray, longest_ratio: float) -> FloatArray:
+    """Time that replicas take for `requests` each [row, choice]: full waves, then the rest and the longest answer.
+
+    t = floor(n / B) B / rate + max(k / rate(k) L, (L - 1) B / rate), k = n mod B, L = longest / mean answer   [s]
+    """
+    batch, wave_s = rates.best_batch[rows][:, None], rates.wave_s(rows)[:, None]
+    waves = np.floor(requests / batch)
+    rest = requests - waves * batch
+    at_rest = np.stack([np.interp(k, rates.batch, rates.requests_per_s[r]) for r, k in zip(rows, rest, strict=True)])
+    rest_s = np.where(rest > 0, rest / np.maximum(at_rest, np.finfo(float).tiny), 0.0)
+    return np.asarray(
+        waves * wave_s + np.maximum(rest_s * longest_ratio, np.where(waves > 0, longest_ratio - 1, 0.0) * wave_s)
+    )
+
+
+def machine_choices(most: int) -> FloatArray:
+    """Numbers of machines that are tried, the same for every job: each up to 200, then 2 % apart.
+
+    More machines cost hardly more, as they work shorter: no number between is missed by more than 2 %.
+    """
+    steps = int(math.log(MOST_MACHINES / MOST_COUNTED) / math.log(MACHINE_RATIO)) + 1
+    further = np.ceil(MOST_COUNTED * MACHINE_RATIO ** np.arange(1, steps + 1))
+    choices = np.concatenate([np.arange(1, MOST_COUNTED + 1), np.minimum(further, MOST_MACHINES)])
+    return np.asarray(np.unique(choices[choices <= most]), dtype=np.float64)
+
+
+def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates) -> Hosts:
+    """Which candidates that get anything done each machine type can host."""
+    works = rates.best_per_s > 0
+    machines = {(i.cloud, i.name): i for i in instances}
+    rows = {key: np.flatnonzero(is_host(i, candidates) & works) for key, i in machines.items()}
+    return Hosts(machines, rows, np.asarray(candidates.num_devices))
+
+
+def place_jobs(question: BatchQuestion, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
+    """The job on the cheapest region of each machine type and price kind, cheapest first."""
+    found: dict[Terms, JobPlacement | float] = {}
+    placed = []
+    for offer in question.service.offers:
+        key = (offer.cloud, offer.instance)
+        if key in hosts.rows and len(hosts.rows[key]):
+            terms = (*key, offer.price_kind.value, offer.interruption)
+            if terms not in found:
+                found[terms] = place_job(question, offer, hosts, rates)
+            placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
+    count_late(found, rejections)
+    count_unsold(hosts, question, rejections)
+    return cheapest_of_each_type(placed, question.job)
+
+
+def place_job(question: BatchQuestion, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
+    """The candidate and number of machines that cost least and are done in time, the fewest among equals.
+
+    Where none is, the seconds after which the soonest is done.
+    """
+    job, key = question.job, (offer.cloud, offer.instance)
+    instance, rows = hosts.instances[key], hosts.rows[key]
+    per_machine = np.floor(instance.gpu_count / hosts.num_devices[rows])[:, None]
+    choices = machine_choices(job.most_machines)
+    requests = np.ceil(job.requests / (choices[None, :] * per_machine))
+    seconds = work_s(rates, rows, requests, job.longest_ratio)
+    rate, wait = interruptions_of(question, offer)
+    wave_s = rates.wave_s(rows)[:, None]
+    planned = seconds * (1 + job.headroom_ratio)
+    done = np.asarray(elapsed_work_s(planned, rate.expected / HOUR, job.startup_s, wave_s / 2, wait.expected))
+    paid = choices * paid_work_s(seconds, rate.expected / HOUR, job.startup_s, wave_s / 2)
+    cost = np.where(done <= job.deadline_s, paid, np.inf)
+    if not np.isfinite(cost).any():
+        return float(done.min())
+    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    count = int(choices[j])
+    return JobPlacement(
+        instance, offer, int(rows[i]), count, count * int(per_machine[i, 0]), float(requests[i, j]),
+        float(seconds[i, j]), float(wave_s[i, 0]), rate, wait,
+    )  # fmt: skip
+
+
+def interruptions_of(question: BatchQuestion, offer: Offer) -> tuple[Spread, Spread]:
+    """Interruptions per hour, and the wait after each; none for what is not spot."""
+    if offer.price_kind is not PriceKind.SPOT:
+        return NEVER, NEVER
+    return question.interruptions.per_hour(offer.interruption), question.interruptions.wait_s
+
+
+def expected_usd(p: JobPlacement, job: Job) -> float:
+    """What the job is expected to cost."""
+    return p.usd(p.paid_s(job.startup_s, p.work_s, p.per_hour.expected))
+
+
+def cheapest_of_each_type(placed: Iterable[JobPlacement], job: Job) -> list[JobPlacement]:
+    """The cheapest region of each machine type and price kind, in order; ties keep a fixed order."""
+    best: dict[tuple[str, str, str], JobPlacement] = {}
+    for p in sorted(placed, key=lambda p: (expected_usd(p, job), p.offer.cloud, p.offer.instance, p.offer.region)):
+        best.setdefault((p.offer.cloud, p.offer.instance, p.offer.price_kind.value), p)
+    return list(best.values())
+
+
+def within_usd(placed: Sequence[JobPlacement], job: Job, rejections: Rejections) -> list[JobPlacement]:
+    """What the budget pays for; the rest is counted with its price."""
+    for p in placed:
+        if (usd := expected_usd(p, job)) > job.most_usd:
+            what = f"{p.machines}x {p.offer.cloud} {p.offer.instance}: ${usd:,.2f}"
+            rejections.add(f"over the budget of ${job.most_usd:,.2f}", what, usd)
+    return [p for p in placed if expected_usd(p, job) <= job.most_usd]
+
+
+def count_late(found: Mapping[Terms, JobPlacement | float], rejections: Rejections) -> None:
+    """Count the machine types that are not done in time, however many are rented, with when they would be."""
+    in_time = {terms[:3] for terms, p in found.items() if isinstance(p, JobPlacement)}
+    for (cloud, name, kind, _), p in found.items():
+        if not isinstance(p, JobPlacement) and (cloud, name, kind) not in in_time:
+            what = f"{cloud} {name}, {kind.replace('_', ' ')}: {p / MINUTE:,.1f} min with the headroom"
+            rejections.add(NOT_IN_TIME, what, p)
+
+
+def count_unsold(hosts: Hosts, question: BatchQuestion, rejections: Rejections) -> None:
+    """Count machine types that would do the job but have no price under the chosen terms."""
+    priced = {(o.cloud, o.instance) for o in question.service.offers}
+    for cloud, name in sorted(key for key, rows in hosts.rows.items() if len(rows) and key not in priced):
+        rejections.add("no price under the chosen clouds, regions and price kinds", f"{cloud} {name}")

@@ -1,0 +1,180 @@
+"""What requests that differ mean for an engine: the work, the memory and the prompts of their mixture.
+
+Lengths of prompt and answer are taken as independent of each other within a class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.workload import RequestClass, Workload
+from gpufleet.performance.serving import Lengths, lone_ttft_s
+from gpufleet.performance.step import StepLoad, StepModel
+
+
+@dataclass(frozen=True)
+class MixedLengths(Lengths):
+    """Mean tokens to prefill and to generate, with the context that the mean decode step meets."""
+
+    decode_context_tokens: float = 0.0
+
+    @property
+    def mean_decode_context_tokens(self) -> float:
+        """Long answers are decoded longer: the context of their steps counts more often."""
+        return self.decode_context_tokens
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Prompts that stand for `weight` of all: `tokens` of them, of which the cache holds `cached` already."""
+
+    weight: FloatArray
+    tokens: FloatArray
+    cached: FloatArray
+
+
+@dataclass(frozen=True)
+class RequestMix:
+    """A mixture of requests as an engine meets it.
+
+    `held_tokens` is the context that a running sequence is given room for, with its squared variation;
+    `shared_tokens` stand once in memory for all; `longest_tokens` must fit at all. `prompts` is None where all are
+    alike and nothing is cached.
+    """
+
+    lengths: Lengths
+    held_tokens: float
+    held_squared_variation: float = 0.0
+    shared_tokens: float = 0.0
+    longest_tokens: float = 0.0
+    prompt_squared_variation: float = 0.0
+    prompts: Prompts | None = None
+
+
+def mix_of(workload: Workload) -> RequestMix:
+    """The mixture that a workload describes."""
+    if not workload.classes:
+        held = workload.input_tokens + workload.output_tokens
+        return RequestMix(Lengths(workload.input_tokens, workload.output_tokens), held, longest_tokens=held)
+    classes = workload.classes
+    rates = np.array([c.rate_requests_per_s for c in classes])
+    prefilled = moments(rates, [c.input_tokens.mean * (1 - c.cached_ratio) for c in classes], variations(classes))
+    each_holds, running = held_tokens(classes), running_weights(classes)
+    return RequestMix(
+        lengths=MixedLengths(
+            prefilled[0], workload.output_tokens, float(np.average(decode_contexts(classes), weights=running))
+        ),
+        held_tokens=float(np.average(each_holds, weights=running)),
+        held_squared_variation=moments(running, each_holds, held_variations(classes, each_holds))[1],
+        shared_tokens=max(c.input_tokens.mean * c.shared_ratio for c in classes),
+        longest_tokens=max(c.input_tokens.most + c.output_tokens.most for c in classes),
+        prompt_squared_variation=prefilled[1],
+        prompts=prompts_of(classes),
+    )
+
+
+def moments(weights: FloatArray, means: Sequence[float], squared_variations: Sequence[float]) -> tuple[float, float]:
+    """Mean and squared variation of a mixture.
+
+    c^2 = sum w m^2 (1 + c_i^2) / (sum w m)^2 - 1   [1]
+
+    >>> moments(np.array([1.0, 1.0]), [1.0, 3.0], [0.0, 0.0])
+    (2.0, 0.25)
+    """
+    share, m = weights / weights.sum(), np.asarray(means, dtype=np.float64)
+    mean = float(share @ m)
+    return mean, max(float(share @ (m**2 * (1 + np.asarray(squared_variations)))) / mean**2 - 1, 0.0)
+
+
+def variations(classes: Sequence[RequestClass]) -> list[float]:
+    """Squared variation of each class's prompts."""
+    return [c.input_tokens.squared_variation for c in classes]
+
+
+def running_weights(classes: Sequence[RequestClass]) -> FloatArray:
+    """A class is among the running sequences as often as its answers take steps: rate x mean answer."""
+    return np.array([c.rate_requests_per_s * c.output_tokens.mean for c in classes])
+
+
+def decode_contexts(classes: Sequence[RequestClass]) -> list[float]:
+    """Context of the mean decode step of each class.
+
+    prompt + E[out^2] / (2 E[out]) = prompt + out (1 + c^2) / 2   [tokens]
+    """
+    return [c.input_tokens.mean + residual(c) for c in classes]
+
+
+def residual(c: RequestClass) -> float:
+    """Tokens that a running sequence of a class has generated on average: long answers run longer   [tokens]."""
+    return c.output_tokens.mean * (1 + c.output_tokens.squared_variation) / 2
+
+
+def held_tokens(classes: Sequence[RequestClass]) -> list[float]:
+    """Context that each class is given room for: its own prompt and the mean answer, or what is generated if more."""
+    return [c.input_tokens.mean * (1 - c.shared_ratio) + max(c.output_tokens.mean, residual(c)) for c in classes]
+
+
+def held_variations(classes: Sequence[RequestClass], held: Sequence[float]) -> list[float]:
+    """Squared variation of what sequences hold, class by class."""
+    return [
+        (
+            (c.input_tokens.mean * (1 - c.shared_ratio)) ** 2 * c.input_tokens.squared_variation
+            + c.output_tokens.mean**2 * c.output_tokens.squared_variation
+        )
+        / tokens**2
+        for c, tokens in zip(classes, held, strict=True)
+    ]
+
+
+def prompts_of(classes: Sequence[RequestClass]) -> Prompts | None:
+    """Prompts of equal shares of every class."""
+    if len(classes) == 1 and classes[0].input_tokens.is_alike and not classes[0].cached_ratio:
+        return None
+    rows = [
+        (c.rate_requests_per_s / len(c.input_tokens.equal_parts), tokens, tokens * c.cached_ratio)
+        for c in classes
+        for tokens in c.input_tokens.equal_parts
+    ]
+    weight, tokens, cached = (np.array(column) for column in zip(*rows, strict=True))
+    return Prompts(weight / weight.sum(), tokens, cached)
+
+
+def prompt_work_ratio(model: StepModel, mix: RequestMix) -> FloatArray:
+    """Work of the mixture's prompts over that of one prompt of mean length, per candidate.
+
+    sum w t(n | cached) / t(mean)   [1]   Attention is quadratic: long prompts weigh more than their mean says.
+    """
+    prompts = mix.prompts
+    if prompts is None:
+        return np.ones(len(model.candidates))
+    work = prefill_s(model, prompts.tokens, prompts.cached)
+    return np.asarray((prompts.weight @ work) / prefill_s(model, mix.lengths.input_tokens, 0.0)[0])
+
+
+def prefill_s(model: StepModel, tokens: FloatArray | float, cached: FloatArray | float) -> FloatArray:
+    """Kernels of prompts of which a prefix is cached: what the whole takes more than its prefix   [s].
+
+    Rows are prompts, columns candidates.   t(n | h) = max(t(n) - t(h), t(n - h))   The rest attends to the prefix too.
+    """
+    whole, held = np.atleast_1d(tokens), np.atleast_1d(cached)
+    rest_s = _prefill_s(model, whole - held)
+    if not held.any():
+        return rest_s
+    return np.maximum(_prefill_s(model, whole) - _prefill_s(model, np.maximum(held, 1.0)), rest_s)
+
+
+def _prefill_s(model: StepModel, tokens: FloatArray) -> FloatArray:
+    ones = np.ones((len(tokens), len(model.candidates)))
+    return model.seconds(StepLoad(np.zeros_like(ones), 1.0, ones, tokens[:, None]))
+
+
+def first_token_beyond_mean_s(model: StepModel, mix: RequestMix, tokens: float, cached_ratio: float) -> FloatArray:
+    """What a prompt of `tokens` takes longer to its first token than the mixture's mean prompt, alone   [s]."""
+    own = Lengths(tokens * (1 - cached_ratio), 1.0)
+    cached_s = prefill_s(model, tokens, tokens * cached_ratio)[0] - prefill_s(model, own.input_tokens, 0.0)[0]
+    scaled = model.candidates.engine_constant("prefill_scale_ratio") * cached_s
+    return np.asarray(lone_ttft_s(model, own) + scaled - lone_ttft_s(model, mix.lengths))

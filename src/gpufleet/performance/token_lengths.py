@@ -1,0 +1,90 @@
+"""Token counts that differ from request to request, from percentiles or from a sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.performance.queueing import normal_quantile
+
+QUANTILES = (0.50, 0.90, 0.95, 0.99)
+NUM_POINTS, NUM_PARTS = 800, 8
+
+
+def of_sample(tokens: FloatArray) -> TokenCounts:
+    """The counts of requests that were seen.
+
+    >>> of_sample(np.array([100.0, 100.0, 400.0])).mean
+    200.0
+    """
+    ordered = np.sort(np.asarray(tokens, dtype=np.float64))
+    mean = float(ordered.mean())
+    if ordered[0] == ordered[-1]:
+        return TokenCounts(mean)
+    return TokenCounts(
+        mean,
+        float(ordered.var()) / mean**2,
+        tuple(float(x) for x in np.quantile(ordered, QUANTILES)),
+        float(ordered[-1]),
+        octiles(ordered),
+    )
+
+
+def octiles(ordered: FloatArray) -> tuple[float, ...]:
+    """The mean of each eighth of a sample; their mean is the sample's."""
+    middles = (np.arange(NUM_POINTS) + 0.5) * (len(ordered) / NUM_POINTS)
+    points = ordered[middles.astype(np.int64)]
+    parts = points.reshape(NUM_PARTS, -1).mean(axis=1)
+    return tuple(float(x) for x in parts * (ordered.mean() / parts.mean()))
+
+
+def of_percentiles(given: Mapping[float, float], mean: float | None) -> TokenCounts:
+    """Counts whose logarithm runs straight between the given percentiles, over the normal quantile.
+
+    Two percentiles are a log-normal distribution, more are pieces of several; one needs the mean beside it:
+    ln(x_q / mean) = z_q s - s^2 / 2, the smaller s   [1]   Where both are given, the mean counts as stated.
+
+    >>> counts = of_percentiles({0.5: 1000.0, 0.95: 4000.0}, None)
+    >>> round(counts.mean), round(counts.at("p95"))
+    (1424, 4000)
+    """
+    z = [normal_quantile(q) for q in sorted(given)]
+    logs = [math.log(given[q]) for q in sorted(given)]
+    if len(given) == 1 and mean is not None:
+        spread = spread_of(z[0], logs[0] - math.log(mean))
+        z, logs = [z[0], z[0] + 1.0], [logs[0], logs[0] + spread]
+    points = np.exp(straight(np.array(z), np.array(logs), middle_quantiles()))
+    at = np.exp(straight(np.array(z), np.array(logs), np.array([normal_quantile(q) for q in QUANTILES])))
+    found = float(points.mean()) if mean is None else mean
+    if points[0] == points[-1]:
+        return TokenCounts(found)
+    parts = points.reshape(NUM_PARTS, -1).mean(axis=1) * (found / points.mean())
+    variation = float(points.var() / points.mean() ** 2)
+    return TokenCounts(found, variation, tuple(map(float, at)), float(at[-1]), tuple(map(float, parts)))
+
+
+def spread_of(z: float, log_ratio: float) -> float:
+    """The spread s of a log-normal whose quantile z lies `log_ratio` over its mean; the widest where none does.
+
+    >>> round(spread_of(1.6449, math.log(2.0)), 3)
+    0.496
+    """
+    return z - math.sqrt(max(z * z - 2 * log_ratio, 0.0)) if z > 0 else z + math.sqrt(z * z - 2 * min(log_ratio, 0.0))
+
+
+def straight(z: FloatArray, logs: FloatArray, at: FloatArray) -> FloatArray:
+    """Straight pieces through (z, logs), the outer ones continued."""
+    slopes = np.diff(logs) / np.diff(z)
+    inside = np.interp(at, z, logs)
+    below = logs[0] + slopes[0] * np.minimum(at - z[0], 0.0)
+    above = logs[-1] + slopes[-1] * np.maximum(at - z[-1], 0.0)
+    return np.asarray(np.where(at < z[0], below, np.where(at > z[-1], above, inside)))
+
+
+def middle_quantiles() -> FloatArray:
+    """Normal quantiles in the middle of NUM_POINTS equal shares."""
+    return np.array([normal_quantile((i + 0.5) / NUM_POINTS) for i in range(NUM_POINTS)])

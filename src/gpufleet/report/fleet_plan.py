@@ -1,0 +1,136 @@
+"""The answer to several models at once as a page: totals first, then each model, then what they share."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_month
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.plan import dated_sources, gpus, place, plural, rejection_table
+from gpufleet.report.plan_explained import inputs_table
+from gpufleet.results.fleet import FleetPlan, SharedDeployment
+from gpufleet.results.plan import Deployment, ServePlan
+
+
+def fleet_page(
+    fleet: FleetPlan, *, explain: bool = False, all_rejections: bool = False, today: date | None = None
+) -> Page:
+    """Totals, a row for each model, shared machines, and what hinders the models that nothing serves."""
+    tables = [models_table(fleet)]
+    tables += [shared_table(fleet)] if fleet.shared else []
+    for plan in fleet.plans:
+        if not plan.is_feasible or all_rejections:
+            table = rejection_table(plan.rejections, all_rejections)
+            tables.append(titled(table, f"{plan.model}: {table.title}"))
+    if explain:
+        tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.plans]
+    return Page(headline(fleet), tables, notes(fleet, today))
+
+
+def titled(table: Table, title: str) -> Table:
+    """The same table under another title."""
+    return Table(table.columns, table.rows, title, table.notes, empty=table.empty)
+
+
+def fleet_rows_page(fleet: FleetPlan) -> Page:
+    """The models alone: what a CSV holds."""
+    return Page(headline(fleet), [models_table(fleet)])
+
+
+def headline(fleet: FleetPlan) -> str:
+    """What all costs, or what hinders."""
+    models = plural(len(fleet.plans), "model")
+    if fleet.usd_per_hour is None:
+        return f"{models}: nothing on offer serves {', '.join(fleet.unserved)}."
+    total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
+    if not fleet.is_within_budget:
+        return f"{models}: {total} at least, over the budget of {usd_per_hour(fleet.budget_usd_per_hour)}."
+    apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
+    saved = 1 - fleet.usd_per_hour / apart
+    beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
+    return f"{models} together: {total}{beside}."
+
+
+def models_table(fleet: FleetPlan) -> Table:
+    """One row for each model: its demand and the cheapest machines of its own."""
+    columns = [
+        *(Column(key, key, where="data") for key in DATA_COLUMNS),
+        Column("name", "model", where="text"),
+        Column("asked", "requests/s", align="right", where="text"),
+        Column("price", "$/h", align="right", where="text"),
+        Column("machines", "machines", where="text"),
+        Column("where", "region", priority=3, where="text"),
+        Column("gpus", "GPUs", priority=1, where="text"),
+        Column("shape", "replicas", where="text"),
+        Column("spare", "spare", align="right", priority=2, where="text"),
+        Column("range", "range", where="text"),
+        Column("binds", "binds", priority=4, where="text"),
+    ]
+    rows = [model_row(fleet, i, plan) for i, plan in enumerate(fleet.plans)]
+    shown = any(row["shares"] for row in rows)
+    legend = ["*: shares machines, see below; the row shows what it would take apart."] if shown else []
+    return Table(columns, rows, "Each model on the cheapest machines of its own", legend)
+
+
+DATA_COLUMNS = (
+    "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
+    "price_kind", "price_basis", "price_source", "price_as_of", "layout", "replicas", "shares",
+)  # fmt: skip
+NO_ANSWER = "nothing serves it"
+
+
+def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
+    """The cells of one model."""
+    d = plan.answer if plan.is_feasible else None
+    shares = any(tenant.plan == index for s in fleet.shared for tenant in s.tenants)
+    cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
+    cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
+    cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
+    return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
+
+
+ANSWER_CELLS = ("price", "machines", "where", "gpus", "shape", "spare", "range", "binds")
+
+
+def answer_cells(d: Deployment) -> dict[str, object]:
+    """Machines and price of a model's own deployment."""
+    return {
+        "price": usd(d.usd_per_hour),
+        "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
+        "where": place(d),
+        "gpus": gpus(d),
+        "shape": f"{d.replicas}x {d.layout}",
+        "spare": percent(d.headroom_ratio),
+        "range": "tight" if d.is_tight else "holds",
+        "binds": d.binding_limit,
+    }
+
+
+def shared_table(fleet: FleetPlan) -> Table:
+    """Machines that hold replicas of several models."""
+    columns = [
+        Column("price", "$/h", align="right"),
+        Column("machines", "machines"),
+        Column("region", "region", priority=1),
+        Column("tenants", "replicas", wraps=True),
+        Column("idle_gpus", "idle GPUs", align="right"),
+    ]
+    return Table(columns, [shared_row(s) for s in fleet.shared], "Shared machines")
+
+
+def shared_row(s: SharedDeployment) -> Row:
+    """The cells of one set of shared machines."""
+    return {
+        "price": usd(s.usd_per_hour),
+        "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
+        "region": s.region,
+        "tenants": "; ".join(f"{t.replicas}x {t.layout} {t.model}" for t in s.tenants),
+        "idle_gpus": str(s.idle_gpus),
+    }
+
+
+def notes(fleet: FleetPlan, today: date | None) -> list[str]:
+    """What is to be said of each model once, prices with dates, the hash."""
+    said = dict.fromkeys(note for plan in fleet.plans for note in plan.notes)
+    own = [f"{note.rstrip('.')}." for note in (*fleet.notes, *said)]
+    return [*own, *dated_sources(fleet.price_sources, today), f"Hash of inputs and prices: {fleet.input_hash}."]

@@ -1,0 +1,82 @@
+"""Where things are sold, and typical discounts, as pages of 80 columns."""
+
+from __future__ import annotations
+
+from gpufleet import units
+from gpufleet.report.catalog_pages import UNKNOWN, closing, cut_note, plain_count, short_instance
+from gpufleet.report.numbers import usd
+from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow
+
+
+def place_page(listing: PlaceListing, limit: int | None) -> Page:
+    """Types by region: zones, on-demand and spot price, other ways of buying."""
+    rows = [place_cells(row) for row in listing.rows]
+    kept = rows if limit is None else rows[:limit]
+    note = "$/h is the whole instance. 'unknown': sold so there, at a price that no table here holds; never ranked."
+    headline = f"Sold in {listing.num_places} places, with a known price in {listing.num_priced}"
+    notes = [*cut_note(listing.num_places, len(kept)), note, *closing(listing)]
+    return Page(headline, [Table(place_columns(), kept, empty="Nowhere that is known here.")], notes)
+
+
+def place_columns() -> list[Column]:
+    """Columns of a place."""
+    return [
+        Column("cloud", "cloud"),
+        Column("region", "region"),
+        Column("zones", "zones"),
+        Column("instance", "instance", short_instance),
+        Column("gpu", "GPU", priority=3),
+        Column("gpu_count", "GPUs", lambda count: UNKNOWN if count is None else plain_count(count), "right", 2),
+        Column("on_demand", "$/h", str, "right"),
+        Column("spot", "spot", str, "right"),
+        Column("others", "other ways", str, priority=1),
+    ]
+
+
+def place_cells(row: PlaceRow) -> Row:
+    """The cells of a place."""
+    by_name = {kind: usd(price) for kind, price in row.usd_per_hour.items()}
+    by_name |= dict.fromkeys(row.sold_unpriced, UNKNOWN)
+    on_demand = row.foreign_price or by_name.pop("on_demand", "-")
+    spot = by_name.pop("spot", "-")
+    others = ", ".join(f"{kind} {price}" for kind, price in sorted(by_name.items()) if kind != "on_demand")
+    zones = " ".join(row.zones) or (UNKNOWN if row.num_zones is None else str(row.num_zones))
+    return {**row.model_dump(), "zones": zones, "on_demand": on_demand, "spot": spot, "others": others or "-"}
+
+
+def discount_page(listing: DiscountListing) -> Page:
+    """Rules of thumb, and what the prices held here come to."""
+    columns = [
+        Column("cloud", "cloud"),
+        Column("price_kind", "kind"),
+        Column("rule", "rule of thumb", align="right"),
+        Column("held", "held here: median (range)", align="right"),
+        Column("num_held", "places", str, "right"),
+        Column("grade", "grade", priority=1),
+        Column("source", "source", where="data"),
+        Column("evidence", "evidence", where="data"),
+    ]
+    note = (
+        "A rule of thumb is a saver's hope, not a price: no plan uses it. What you have agreed on goes into "
+        "contracts.csv or offers/ of your own tables (docs/prices.md)."
+    )
+    rows = [discount_cells(row) for row in listing.rows]
+    return Page("Typical discounts against on-demand", [Table(columns, rows)], [note, *closing(listing)])
+
+
+def discount_cells(row: DiscountRow) -> Row:
+    """The cells of a rule."""
+    held = "no price of this kind"
+    if row.held_median_ratio is not None:
+        held = f"{row.held_median_ratio:.0%} ({percents(row.held_low_ratio, row.held_high_ratio)})"
+    return {**row.model_dump(), "rule": percents(row.saving_low_ratio, row.saving_high_ratio), "held": held}
+
+
+def percents(low: float | None, high: float | None) -> str:
+    """A range of shares.
+
+    >>> percents(0.5, 0.9)
+    '50-90%'
+    """
+    return f"{(low or 0) * units.PERCENT:.0f}-{(high or 0) * units.PERCENT:.0f}%"

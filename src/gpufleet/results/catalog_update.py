@@ -1,0 +1,49 @@
+"""What `gpufleet catalog update` did: per feed the snapshot that was written or why not, and how prices moved."""
+
+from __future__ import annotations
+
+from gpufleet.results.base import SCHEMA_VERSION, Result
+
+
+class ChangedPrice(Result):
+    """One place whose price moved; None where there was no price before, or is none now."""
+
+    region: str
+    instance: str
+    price_kind: str
+    before_usd_per_hour: float | None
+    after_usd_per_hour: float | None
+
+
+class FeedUpdate(Result):
+    """One feed: `updated`, `refused` (it arrived and was not believed), `failed`, or `skipped` (no key)."""
+
+    feed: str
+    cloud: str
+    status: str
+    reason: str = ""
+    snapshot: str | None = None
+    num_prices: int = 0
+    num_dearer: int = 0
+    num_cheaper: int = 0
+    num_vanished: int = 0
+    num_new: int = 0
+    largest_changes: list[ChangedPrice] = []
+    vanished: list[ChangedPrice] = []
+    refused_rows: list[str] = []
+    num_without_price: int = 0
+    undescribed_types: list[str] = []
+    unusual: list[str] = []
+
+
+class CatalogUpdate(Result):
+    """All feeds that were asked."""
+
+    schema_version: str = SCHEMA_VERSION
+    feeds: list[FeedUpdate]
+    root: str
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every feed that was asked brought a snapshot, or was skipped for want of a key."""
+        return all(feed.status in ("updated", "skipped") for feed in self.feeds)

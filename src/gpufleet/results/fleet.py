@@ -1,0 +1,75 @@
+"""Several models planned together."""
+
+from __future__ import annotations
+
+from datetime import date
+
+from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.plan import PriceSource, ServePlan
+
+
+class TenantPlan(Result):
+    """Replicas of one model, the `plan`-th of the fleet from 0, on machines that it shares."""
+
+    plan: int
+    model: str
+    replicas: int
+    layout: str
+    weight_format: str
+    gpus_per_replica: int
+
+
+class SharedDeployment(Result):
+    """Machines of one offer that hold replicas of several models."""
+
+    cloud: str
+    region: str
+    instance: str
+    instance_count: int
+    gpu: str
+    gpus_per_instance: float
+    price_kind: str
+    price_basis: str
+    price_source: str
+    price_as_of: date
+    price_per_instance_usd_per_hour: float
+    usd_per_hour: float
+    idle_gpus: int
+    tenants: list[TenantPlan]
+
+
+class FleetPlan(Result):
+    """Plans of several models, machines that they share, and what all costs.
+
+    `plans` are of each model alone, in the order that they were asked; where a model is a tenant of `shared`, its
+    first deployment is what it would take apart. `usd_per_hour` is of all together, `usd_per_hour_apart` with machines
+    of its own for each.
+    """
+
+    schema_version: str = SCHEMA_VERSION
+    plans: list[ServePlan]
+    shared: list[SharedDeployment]
+    usd_per_hour: float | None
+    usd_per_hour_apart: float | None
+    usd_per_month: float | None
+    budget_usd_per_hour: float | None
+    price_sources: list[PriceSource] = []
+    notes: list[str] = []
+    input_hash: str
+
+    @property
+    def unserved(self) -> list[str]:
+        """Models that nothing on offer serves."""
+        return [plan.model for plan in self.plans if not plan.is_feasible]
+
+    @property
+    def is_within_budget(self) -> bool:
+        """Whether all is served for what may be spent."""
+        if self.usd_per_hour is None:
+            return False
+        return self.budget_usd_per_hour is None or self.usd_per_hour <= self.budget_usd_per_hour
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether every model is served, within the budget."""
+        return not self.unserved and self.is_within_budget

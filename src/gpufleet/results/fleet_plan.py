@@ -1,0 +1,77 @@
+"""A `FleetPlan` from the plans of several models and the machines that they share."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+
+from gpufleet.domain.layout import Layout
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import effective_price
+from gpufleet.optimize.together import Group, SharedMachines, Solved, Tenant
+from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.provenance import Source
+from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
+from gpufleet.results.plan import PriceSource, ServePlan
+
+
+def fleet_plan(
+    plans: Sequence[ServePlan],
+    solved: Sequence[Solved],
+    groups: Sequence[Group],
+    budget_usd_per_hour: float | None,
+    sources: Mapping[str, Source],
+    notes: list[str],
+) -> FleetPlan:
+    """The answer; without a total where a model is not served."""
+    apart = sum(p.answer.usd_per_hour for p in plans) if all(p.is_feasible for p in plans) else None
+    total = sum(g.usd_per_hour for g in groups) if groups else None
+    text = "\n".join([*(p.input_hash for p in plans), repr(budget_usd_per_hour)])
+    shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
+    own = [(p.answer.price_source, p.answer.price_as_of) for p in plans if p.is_feasible]
+    used = sorted({*own, *((s.price_source, s.price_as_of) for s in shared)})
+    return FleetPlan(
+        plans=list(plans),
+        shared=shared,
+        usd_per_hour=total,
+        usd_per_hour_apart=apart,
+        usd_per_month=None if total is None else float(usd_per_month(total)),
+        budget_usd_per_hour=budget_usd_per_hour,
+        price_sources=[PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used],
+        notes=notes,
+        input_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+    )
+
+
+def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> SharedDeployment:
+    """Machines of one offer with their tenants."""
+    offer = shared.offer
+    return SharedDeployment(
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        instance_count=shared.instance_count,
+        gpu=shared.instance.accelerator,
+        gpus_per_instance=shared.instance.gpu_count,
+        price_kind=offer.price_kind.value,
+        price_basis=offer.basis.value,
+        price_source=offer.source,
+        price_as_of=offer.as_of,
+        price_per_instance_usd_per_hour=effective_price(offer),
+        usd_per_hour=shared.usd_per_hour,
+        idle_gpus=shared.idle_gpus,
+        tenants=[tenant_plan(tenant, *solved[tenant.model]) for tenant in shared.tenants],
+    )
+
+
+def tenant_plan(tenant: Tenant, question: ServeQuestion, solution: ServeSolution) -> TenantPlan:
+    """Replicas of one model in words."""
+    c, row = solution.candidates, tenant.row
+    return TenantPlan(
+        plan=tenant.model,
+        model=question.arch.name,
+        replicas=tenant.replicas,
+        layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])).label,
+        weight_format=c.palette.weight_formats[c.weight_format[row]].name,
+        gpus_per_replica=tenant.gpus_per_replica,
+    )

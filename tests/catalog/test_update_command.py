@@ -1,0 +1,79 @@
+"""`gpufleet catalog update` as it is typed."""
+
+from __future__ import annotations
+
+import json
+import socket
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tests.catalog.price_server import Answer, PriceServer, every_feed, serving
+
+from gpufleet.cli import main
+
+
+@pytest.fixture(autouse=True)
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    """This machine alone may be asked."""
+    connect = socket.socket.connect
+
+    def only_here(self: socket.socket, address: Any) -> None:
+        assert address[0] == "127.0.0.1", f"a test opened a connection to {address}"
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", only_here)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[PriceServer]:
+    with serving(PriceServer(every_feed())) as running:
+        monkeypatch.setenv("GPUFLEET_PRICES", str(tmp_path))
+        for name, value in running.environment().items():
+            monkeypatch.setenv(name, value)
+        yield running
+
+
+def test_all_clouds_are_refreshed_and_the_next_listing_shows_prices_of_today(
+    server: PriceServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["catalog", "update"]) == 0
+    page = capsys.readouterr().out
+    assert page.startswith("7 of 7 feeds brought new prices")
+    assert max(map(len, page.splitlines())) <= 80 or "Snapshots lie in" in page
+    assert main(["catalog", "prices", "--instance", "p5.48xlarge", "--kind", "on_demand", "-o", "json"]) == 0
+    rows = json.loads(capsys.readouterr().out)["rows"]
+    assert {row["source"] for row in rows} == {"aws-ec2-price-list"}
+
+
+def test_a_failed_feed_is_exit_code_5_and_the_page_says_why_and_that_nothing_is_lost(
+    server: PriceServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = [lambda path, sound: Answer("gone", 404) if path.startswith("/azure") else None]
+    assert main(["catalog", "update", "--cloud", "azure,lambda"]) == 5
+    page = " ".join(capsys.readouterr().out.split())
+    assert page.startswith("1 of 2 feeds brought new prices")
+    assert "/azure answers 404" in page
+    assert "What failed left them as they were" in page
+
+
+def test_the_result_is_json_too(server: PriceServer, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog", "update", "--cloud", "lambda", "-o", "json"]) == 0
+    [feed] = json.loads(capsys.readouterr().out)["feeds"]
+    assert (feed["status"], feed["num_vanished"]) == ("updated", 0)
+    assert Path(feed["snapshot"], "offers.csv").exists()
+
+
+def test_a_cloud_without_a_public_feed_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["catalog", "update", "--cloud", "nebius"]) == 2
+    assert "unknown cloud with a price feed 'nebius'" in capsys.readouterr().err
+
+
+def test_without_httpx_it_is_said_what_to_install(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "httpx", None)
+    assert main(["catalog", "update"]) == 2
+    assert "gpu-fleet-optimizer[refresh]" in capsys.readouterr().err

@@ -1,0 +1,130 @@
+"""What `plan batch`, workload files with classes, and several models promise on the command line."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from gpufleet.cli import main
+
+Ask = Callable[..., tuple[int, str]]
+BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "6h")
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+WIDEST = 80
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str]) -> Ask:
+    """Exit code and standard output of a command line that must not complain."""
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main(words)
+        said = capsys.readouterr()
+        assert said.err == ""
+        return code, said.out
+
+    return run
+
+
+def as_json(ask: Ask, *words: str) -> dict[str, Any]:
+    answer: dict[str, Any] = json.loads(ask(*words, "-o", "json")[1])
+    return answer
+
+
+def serve(example: str, *more: str) -> tuple[str, ...]:
+    return ("plan", "serve", "--workload", str(EXAMPLES / example), *more)
+
+
+QUESTIONS = {
+    "batch": BATCH,
+    "batch on spot": (*BATCH, "--pricing", "spot", "--clouds", "gcp", "--explain", "--show", "rejected"),
+    "batch of a file": ("plan", "batch", "--workload", str(EXAMPLES / "nightly-summaries.yaml")),
+    "classes": serve("chat-and-reports.yaml"),
+    "office hours": serve("office-hours.yaml", "--explain"),
+    "a trace": serve("bursts.yaml"),
+    "three models": serve("three-models.yaml", "--explain"),
+}
+
+
+@pytest.mark.parametrize("words", QUESTIONS.values(), ids=QUESTIONS)
+def test_the_answer_stands_in_the_first_sentence_and_nothing_exceeds_80_columns(
+    ask: Ask, words: tuple[str, ...]
+) -> None:
+    code, text = ask(*words)
+    assert code == 0
+    assert "$" in text.split("\n\n")[0]
+    assert max(map(len, text.splitlines())) <= WIDEST
+
+
+@pytest.mark.parametrize("words", QUESTIONS.values(), ids=QUESTIONS)
+def test_every_format_says_the_same(ask: Ask, words: tuple[str, ...]) -> None:
+    answer = as_json(ask, *words)
+    rows = list(csv.DictReader(io.StringIO(ask(*words, "-o", "csv")[1])))
+    markdown = ask(*words, "-o", "md")[1]
+    expected = answer.get("plans") or answer["deployments"]
+    assert len(rows) == len(expected)
+    assert answer["schema_version"]
+    assert markdown.startswith("**")
+    if "plans" in answer:
+        assert [row["model"] for row in rows] == [plan["model"] for plan in expected]
+    else:
+        assert [row["instance"] for row in rows] == [d["instance"] for d in expected]
+
+
+def test_a_batch_is_done_in_time_for_what_the_headline_says(ask: Ask) -> None:
+    _, text = ask(*BATCH)
+    plan = as_json(ask, *BATCH)
+    best = plan["deployments"][0]
+    sentence = " ".join(text.split("\n\n")[0].split())
+    assert sentence.startswith("1,000,000 requests of llama-3.1-8b within 6.00 h: ")
+    assert f"${best['usd']['value']:.2f}" in sentence
+    assert best["finish_s"]["value"] <= plan["deadline_s"] == 6 * 3600
+
+
+def test_a_plan_states_what_the_file_said_and_how_lengths_were_used(ask: Ask) -> None:
+    plan = as_json(ask, *serve("chat-and-reports.yaml"))
+    origins = {given["name"]: given["origin"] for given in plan["inputs"]}
+    assert origins["class chat"] == origins["class reports"] == origins["spare machines"] == "file"
+    assert set(plan["objectives"]) == {"chat.ttft.p95", "chat.tpot.p95", "reports.latency.p95"}
+    assert any("Lengths differ" in note for note in plan["notes"])
+    assert any("Prefix cache as stated" in note for note in plan["notes"])
+
+
+def test_a_flag_replaces_the_value_of_a_file(ask: Ask) -> None:
+    held = as_json(ask, *serve("office-hours.yaml", "--budget", "100000/mo", "--max-spot", "0%"))
+    assert all(d["price_kind"] == "on_demand" for d in held["deployments"])
+    assert {"given"} == {i["origin"] for i in held["inputs"] if i["name"] in ("budget", "most on spot")}
+
+
+def test_a_trace_is_found_beside_its_file_and_its_bursts_are_told(ask: Ask) -> None:
+    plan = as_json(ask, *serve("bursts.yaml"))
+    assert any("busiest minute" in note for note in plan["notes"])
+    given = {i["name"]: i["value"] for i in plan["inputs"]}
+    assert given["input tokens"].startswith("mean ")
+
+
+def test_over_the_budget_is_infeasible_and_says_what_the_cheapest_costs(ask: Ask) -> None:
+    code, text = ask(*serve("office-hours.yaml", "--budget", "1/h"))
+    assert code == 3
+    assert "over the budget of $1.00/h (cheapest: " in " ".join(text.split())
+    code, text = ask(*serve("three-models.yaml", "--budget", "1/h"))
+    assert code == 3
+    assert "over the budget of $1.00/h" in " ".join(text.split())
+
+
+def test_flags_hold_for_every_model(ask: Ask) -> None:
+    fleet = as_json(ask, *serve("three-models.yaml", "--headroom", "50%"))
+    assert {plan["headroom_wanted_ratio"] for plan in fleet["plans"]} == {0.5}
+    assert fleet["usd_per_hour"] <= fleet["usd_per_hour_apart"]
+
+
+def test_no_machine_in_time_says_when_the_soonest_is_done(ask: Ask) -> None:
+    code, text = ask(*BATCH, "--requests", "1B", "--max-machines", "1", "--show", "rejected")
+    assert code == 3
+    assert "min with the headroom" in " ".join(text.split())

@@ -1,0 +1,154 @@
+"""The batch question as users ask it, and the laws of its answers."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import pytest
+
+from gpufleet.api import BatchRequest, plan_batch
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.offer import PriceKind
+from gpufleet.errors import UsageError
+from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.results.batch import BatchPlan
+from gpufleet.units import HOUR
+
+JOB = BatchRequest("llama-3.1-8b", 1e6, 1000, 200, deadline_s=24 * HOUR)
+
+
+@lru_cache(maxsize=1)
+def market() -> Catalog:
+    """L40S, A100 and H100 machines of one cloud."""
+    catalog = load_catalog()
+    kept = {key: i for key, i in catalog.instances.items() if key[0] == "aws" and key[1][:3] in ("g6e", "p5.", "p4d")}
+    return replace(catalog, instances=kept, offers=tuple(o for o in catalog.offers if (o.cloud, o.instance) in kept))
+
+
+def ask(**changes: object) -> BatchPlan:
+    return plan_batch(replace(JOB, **changes), market())  # type: ignore[arg-type]
+
+
+PLANS = {
+    "a day": ask(rows=100),
+    "two hours": ask(deadline_s=2 * HOUR, rows=100),
+    "answers that differ": ask(output_tokens=parse_token_counts("p50=100,p95=800"), rows=100),
+    "few requests": ask(requests=7, rows=100),
+    "a large model": ask(model="llama-3.3-70b", requests=20_000, pricing=["on_demand"], rows=100),
+}
+every_plan = pytest.mark.parametrize("plan", PLANS.values(), ids=PLANS)
+
+
+@every_plan
+def test_every_row_is_done_in_time(plan: BatchPlan) -> None:
+    assert plan.deployments
+    for d in plan.deployments:
+        assert d.finish_s.value <= plan.deadline_s
+        assert d.is_tight == (d.finish_s.high > plan.deadline_s)
+        assert d.replicas * d.requests_per_replica >= plan.requests
+        assert d.batch <= d.largest_batch
+
+
+@every_plan
+def test_one_cost_in_all_units(plan: BatchPlan) -> None:
+    for d in plan.deployments:
+        tokens = plan.requests * (plan.input_tokens + plan.output_tokens)
+        assert d.usd.value == pytest.approx(
+            d.instance_count * d.price_per_instance_usd_per_hour * d.paid_s.value / HOUR
+        )
+        assert d.usd.value == pytest.approx(d.usd_per_million_tokens.value * tokens / 1e6)
+        assert d.usd.value == pytest.approx(d.usd_per_thousand_requests.value * plan.requests / 1e3)
+        assert d.usd.low <= d.usd.value <= d.usd.high
+        assert d.paid_s.value <= d.finish_s.value
+
+
+@every_plan
+def test_gpus_that_are_paid_for_run_replicas_or_idle(plan: BatchPlan) -> None:
+    for d in plan.deployments:
+        assert d.replicas * d.gpus_per_replica + d.idle_gpus == d.instance_count * d.gpus_per_instance
+        assert 0 <= d.idle_gpus < d.instance_count * d.gpus_per_replica
+
+
+@every_plan
+def test_rows_come_cheapest_first_and_once(plan: BatchPlan) -> None:
+    costs = [d.usd.value for d in plan.deployments]
+    kinds = [(d.cloud, d.instance, d.price_kind) for d in plan.deployments]
+    assert costs == sorted(costs)
+    assert len(kinds) == len(set(kinds))
+
+
+def cost(**changes: object) -> float:
+    plan = ask(**changes)
+    return plan.answer.usd.value if plan.is_feasible else float("inf")
+
+
+def test_a_longer_deadline_never_costs_more() -> None:
+    costs = [cost(deadline_s=h * HOUR) for h in (0.2, 0.3, 0.5, 1, 1.5, 2, 3, 5, 8, 13, 24, 100)]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_more_headroom_never_costs_less() -> None:
+    costs = [cost(deadline_s=1.5 * HOUR, headroom=h) for h in (0, 0.1, 0.2, 0.5, 1, 2)]
+    assert costs == sorted(costs)
+
+
+def test_more_requests_never_cost_less() -> None:
+    costs = [cost(requests=n) for n in (1, 10, 1e3, 1e5, 1e6, 1e7, 3e7)]
+    assert costs == sorted(costs)
+
+
+def test_a_cache_never_costs_more() -> None:
+    costs = [cost(prefix_cache=share) for share in (0.0, 0.2, 0.5, 0.9)]
+    assert costs == sorted(costs, reverse=True)
+
+
+def test_a_larger_choice_never_costs_more() -> None:
+    assert cost(pricing=["on_demand", "spot"]) <= cost(pricing=["on_demand"])
+    assert cost() <= cost(gpus=["L40S"])
+
+
+def test_interruptions_cost_time_and_money_on_spot_alone() -> None:
+    for d in ask(rows=100).deployments:
+        assert (d.interruptions > 0) == (d.price_kind == "spot") == (d.repeated_ratio > 0)
+
+
+def test_spot_without_a_known_rate_is_taken_away_more_often_than_with_one() -> None:
+    offers = tuple(replace(o, interruption=None) for o in market().offers if o.price_kind is PriceKind.SPOT)
+    known = {d.instance: d for d in ask(pricing=["spot"], rows=100).deployments}
+    blind = plan_batch(replace(JOB, pricing=["spot"], rows=100), replace(market(), offers=offers)).deployments
+    assert all(d.interruptions > known[d.instance].interruptions for d in blind if d.instance in known)
+
+
+def test_nothing_in_time_says_when_the_soonest_would_be() -> None:
+    plan = ask(deadline_s=11 * 60, most_machines=1, requests=1e8)
+    late = [r for r in plan.rejections if r.reason.startswith("not done by the deadline")]
+    assert not plan.is_feasible
+    assert "min with the headroom" in late[0].best
+
+
+def test_a_budget_leaves_out_what_is_dearer() -> None:
+    cheapest = cost()
+    assert not ask(budget_usd=cheapest * 0.99).is_feasible
+    assert ask(budget_usd=cheapest * 1.01).answer.usd.value == cheapest
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"requests": 0}, "number of requests"),
+        ({"requests": float("nan")}, "number of requests"),
+        ({"deadline_s": 600}, "leaves no time"),
+        ({"deadline_s": float("inf")}, "deadline"),
+        ({"startup_s": -1}, "time to start"),
+        ({"most_machines": 0}, "machines"),
+        ({"budget_usd": 0}, "budget"),
+        ({"prefix_cache": 1.0}, "prefix-cache"),
+        ({"headroom": -1}, "headroom"),
+        ({"input_tokens": 0}, "token"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(changes: dict, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        ask(**changes)
+    assert told in str(caught.value)

@@ -1,0 +1,44 @@
+"""Token counts as they are typed."""
+
+from __future__ import annotations
+
+import pytest
+
+from gpufleet.errors import UsageError
+from gpufleet.inputs.token_counts import parse_token_counts
+
+
+def test_one_number_is_a_number_for_all() -> None:
+    assert parse_token_counts("1,000").is_alike
+    assert parse_token_counts("mean=8k").mean == 8192
+
+
+def test_stated_percentiles_and_mean_are_kept() -> None:
+    counts = parse_token_counts("mean=1200, p50=700, p95=4000")
+    assert counts.mean == 1200
+    assert counts.at("p50") == pytest.approx(700)
+    assert counts.at("p95") == pytest.approx(4000)
+    assert 700 < counts.at("p90") < 4000 < counts.at("p99") == counts.most
+
+
+def test_equal_percentiles_are_requests_that_are_alike() -> None:
+    assert parse_token_counts("p50=700,p95=700").is_alike
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("p50=700,p95=300", "must not fall"),
+        ("p95=300", "one percentile"),
+        ("mean=10,p95=4000", "a mean of at least 200"),
+        ("p59=3,p95=4", "p95"),
+        ("p95=3,p95=4", "twice"),
+        ("p95=", "cannot read"),
+        ("p95=-1,p50=1", "positive"),
+        ("mean=1," * 60, "too long"),
+    ],
+)
+def test_what_cannot_be_is_refused(text: str, told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        parse_token_counts(text)
+    assert told in str(caught.value)

@@ -1,0 +1,114 @@
+"""From what a replica gets done to machines, interruptions and money."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from gpufleet.api.estimates import calibration_of, configured
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.estimate import LoadCurves
+from gpufleet.domain.interruption import Spread
+from gpufleet.domain.workload import Workload
+from gpufleet.optimize.batch import MOST_MACHINES, WorkRates, generation_rates, machine_choices, work_s
+from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.serving import Lengths, full_queue
+from gpufleet.performance.step import StepModel
+from gpufleet.pricing.spot import elapsed_work_s, interruptions_per_hour, paid_work_s
+
+BATCH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
+RATES = WorkRates(BATCH, np.array([[1.0, 1.8, 3.0, 4.0, 4.0], [1.0, 1.5, 0.0, 0.0, 0.0]]))
+FIRST = np.array([0])
+
+
+def time_of(requests: float, longest_ratio: float = 1.0) -> float:
+    return float(work_s(RATES, FIRST, np.array([[requests]]), longest_ratio)[0, 0])
+
+
+def test_the_best_batch_is_the_smallest_that_gets_most_done() -> None:
+    assert RATES.best_batch.tolist() == [8.0, 2.0]
+    assert RATES.best_per_s.tolist() == [4.0, 1.5]
+
+
+def test_full_waves_take_a_wave_each_and_the_rest_its_own_time() -> None:
+    """8 requests at 4/s take 2 s; 4 more at 3/s another 4/3 s."""
+    assert time_of(80) == pytest.approx(20.0)
+    assert time_of(84) == pytest.approx(20.0 + 4 / 3)
+    assert time_of(1) == pytest.approx(1.0)
+
+
+def test_the_last_wave_waits_for_the_longest_answer() -> None:
+    assert time_of(80, longest_ratio=3.0) == pytest.approx(20.0 + 2 * 2.0)
+    assert time_of(4, longest_ratio=3.0) == pytest.approx(3 * 4 / 3)
+
+
+@pytest.mark.parametrize("longest_ratio", [1.0, 2.5])
+def test_more_requests_never_take_less(longest_ratio: float) -> None:
+    times = [time_of(n, longest_ratio) for n in range(1, 60)]
+    assert times == sorted(times)
+
+
+def test_a_batch_that_memory_does_not_hold_gets_nothing_done() -> None:
+    curves = LoadCurves(BATCH, *(np.ones((1, 5)),) * 4, largest_batch=np.array([8.0]))
+    assert generation_rates(curves, 0.0).requests_per_s.tolist() == [[1, 1, 1, 1, 0]]
+    assert generation_rates(curves, 1.0).requests_per_s.tolist() == [[1, 1, 1, 0, 0]]
+
+
+def test_every_number_of_machines_is_tried_or_one_2_percent_above() -> None:
+    tried = machine_choices(MOST_MACHINES)
+    assert tried[0] == 1
+    assert tried[-1] == MOST_MACHINES
+    assert ((np.diff(tried) <= 1) | (tried[1:] / tried[:-1] < 1.025)).all()
+    assert set(machine_choices(300)) <= set(tried)
+
+
+def test_machines_that_are_never_taken_away_start_and_work() -> None:
+    assert paid_work_s(3600.0, 0.0, 600.0, 30.0) == elapsed_work_s(3600.0, 0.0, 600.0, 30.0, 1e9) == 4200.0
+
+
+def test_a_wait_delays_and_is_not_paid() -> None:
+    paid, done = (paid_work_s(3600.0, 1 / 3600, 600.0, 30.0), elapsed_work_s(3600.0, 1 / 3600, 600.0, 30.0, 900.0))
+    assert done - paid == pytest.approx(900.0)
+
+
+def test_the_bands_of_the_advisor_follow_each_other_and_the_unknown_is_worse() -> None:
+    table = load_interruptions()
+    bands = [table.per_hour(band) for band in ("<5%", "5-10%", "10-15%", "15-20%", ">20%")]
+    assert [b.expected for b in bands] == sorted(b.expected for b in bands)
+    assert all(lower.high == pytest.approx(upper.low) for lower, upper in pairwise(bands))
+    assert table.per_hour(None).expected > bands[-1].expected
+    assert table.per_hour("a band of tomorrow") == table.per_hour(None)
+
+
+def test_a_fifth_of_the_machines_a_month_is_one_interruption_in_4_5_months() -> None:
+    assert 1 / (interruptions_per_hour(0.2) * 730) == pytest.approx(4.48, abs=0.01)
+
+
+def test_a_spread_out_of_order_is_refused_at_birth() -> None:
+    with pytest.raises(ValueError, match="out of order"):
+        Spread(0.2, 0.1, 0.3)
+
+
+@pytest.mark.parametrize("requests", [30, 100, 777, 5000])
+def test_a_queue_that_ends_takes_what_the_serving_equations_say(requests: int) -> None:
+    """The same replica by `performance.serving.full_queue`, which knows the last wave too."""
+    arch = shipped_architecture("llama-3.1-8b")
+    model = one_replica(arch)
+    asked, calibration = Workload(1000.0, 200.0), calibration_of(load_catalog())
+    curves = load_curves(arch, model.candidates, calibration, asked, np.array([150.0]))
+    rates = generation_rates(curves, 0.0)
+    took = float(work_s(rates, FIRST, np.array([[float(requests)]]), 1.0)[0, 0])
+    queue = full_queue(model, rates.best_batch, Lengths(1000.0, 200.0), float(requests))
+    assert took == pytest.approx(requests / float(queue.requests_per_s[0]), rel=0.03)
+
+
+def one_replica(arch: Architecture) -> StepModel:
+    """Llama 3.1 8B in bf16 on one H100 with vLLM."""
+    read = load_catalog(), arch, "H100", load_engine("vllm"), (1, None, 1, None, 1), None, None, None
+    return StepModel.build(arch, configured(*read).candidates, calibration_of(load_catalog()))
