@@ -57,6 +57,7 @@ class BatchRequest:
     budget_usd: float | None = None
     rows: int = 10
     from_file: Collection[str] = ()
+    from_config: Collection[str] = ()
     notes: Sequence[str] = ()
 
 
@@ -104,6 +105,7 @@ def as_service(request: BatchRequest) -> ServeRequest:
         prefix_cache=request.prefix_cache,
         rows=request.rows,
         from_file=request.from_file,
+        from_config=request.from_config,
     )
 
 

@@ -26,11 +26,15 @@ class BatchFlags:
     rows: int
 
 
-def batch_answer(typed: WorkloadFile, workload: str | None, flags: BatchFlags) -> BatchPlan:
-    """The plan for what was typed over what the file says."""
+def batch_answer(
+    typed: WorkloadFile, workload: str | None, flags: BatchFlags, preferred: WorkloadFile | None = None
+) -> BatchPlan:
+    """The plan for what was typed, over what the file says, over what is preferred."""
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, OF_SERVICES, "plan batch")
-    asked = laid_over(typed, written)
+    liked = preferred or WorkloadFile()
+    said = laid_over(typed, written)
+    asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'")
     requests = parse_count(needed(asked.requests, "--requests", "how many, such as '10M'"))
     deadline_s = parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
@@ -57,6 +61,7 @@ def batch_answer(typed: WorkloadFile, workload: str | None, flags: BatchFlags) -
             budget_usd=None if asked.budget is None else parse_usd(asked.budget),
             rows=flags.rows,
             from_file=from_file(typed, written),
+            from_config=from_file(said, liked),
             notes=notes,
         )
     )

@@ -13,6 +13,7 @@ from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
+    from gpufleet.inputs.workload import WorkloadFile
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
@@ -220,19 +221,24 @@ def serve(
 ) -> int:
     """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
     from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
-    from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
-    typed = WorkloadFile(
+    given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
-    )  # fmt: skip
-
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot)  # fmt: skip
     draws = pareto or draws_front(picture, output, out_file)
     further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
-    plan = serve_answer(typed, workload, flags, further, names_preferred(context))
+    plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
+
+
+def typed_and_preferred(given: WorkloadFile, context: typer.Context) -> tuple[WorkloadFile, WorkloadFile]:
+    """What was typed, and what the user's configuration prefers where nothing is said."""
+    from gpufleet.cli.plan_answers import without
+    from gpufleet.cli.preferred import names_preferred
+
+    return without(given, names_preferred(context))
 
 
 def draws_front(picture: str | None, output: OutputFormat | None, out_file: str | None) -> bool:
@@ -263,6 +269,7 @@ def show_plan(
 
 @app.command("batch")
 def batch(
+    context: typer.Context,
     model: ModelArgument = None,
     requests: RequestsOption = None,
     input_tokens: InOption = None,
@@ -294,12 +301,14 @@ def batch(
     from gpufleet.cli.plan_pages import job_page
     from gpufleet.inputs.workload import WorkloadFile
 
-    typed = WorkloadFile(
+    given = WorkloadFile(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
         deadline=deadline, startup=startup,
     )  # fmt: skip
-    plan = batch_answer(typed, workload, BatchFlags(allow_lower_precision, kv_precision, max_machines, rows))
+    typed, preferred = typed_and_preferred(given, context)
+    flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows)
+    plan = batch_answer(typed, workload, flags, preferred)
     page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code

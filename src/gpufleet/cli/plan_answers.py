@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING
@@ -68,26 +69,24 @@ NOTHING_FURTHER = FurtherFlags()
 
 
 def serve_answer(
-    given: WorkloadFile,
+    typed: WorkloadFile,
+    preferred: WorkloadFile,
     workload: str | None,
     flags: ServeFlags,
     further: FurtherFlags = NOTHING_FURTHER,
-    preferred: frozenset[str] = frozenset(),
 ) -> ServePlan | FleetPlan:
-    """The plan for what was typed, over what the file says, over what is `preferred`; and what else was asked about it.
+    """The plan for what was typed, over what the file says, over what is preferred; and what else was asked about it.
 
     Several models are planned together where the file has them.
     """
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, JOB_FIELDS, "plan serve")
+    liked = likings(preferred, written)
     if written.models is not None:
         if replace(further, front=False) != NOTHING_FURTHER:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
-        return fleet_answer(given, written, flags)
-    typed = replace(given, **{f.name: None for f in fields(WorkloadFile) if f.name in preferred})
-    asked, in_file = laid_over(laid_over(typed, written), given), from_file(typed, written)
-    request = replace(serve_request(asked, flags, in_file), from_config=preferred - in_file)
-    plan = planned(request, flags)
+        return fleet_answer(typed, written, liked, flags)
+    plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
     from gpufleet.api.inquiries import asked_further
@@ -114,37 +113,44 @@ def compared(typed: WorkloadFile, workload: str | None, first: str, second: str)
     from gpufleet.api.comparisons import compare
 
     written = WorkloadFile() if workload is None else read_workload(workload)
-    flags = ServeFlags(None, False, 1)
-    return compare(serve_request(laid_over(typed, written), flags, from_file(typed, written)), first, second)
+    request = serve_request(typed, written, WorkloadFile(), ServeFlags(None, False, 1))
+    return compare(request, first, second)
 
 
-def fleet_answer(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) -> FleetPlan:
+def likings(preferred: WorkloadFile | None, written: WorkloadFile) -> WorkloadFile:
+    """What is preferred where nothing is said; objectives of a whole service do not stand beside classes."""
+    liked = preferred or WorkloadFile()
+    has_classes = written.classes or any(model.classes for model in written.models or ())
+    return replace(liked, slo=None) if has_classes else liked
+
+
+def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> FleetPlan:
     """Several models: what each says over what stands beside them, and flags over both; one budget."""
     from gpufleet.api.fleets import plan_fleet
 
     budget = typed.budget or written.budget
-    requests = fleet_requests(typed, written, flags)
+    requests = fleet_requests(typed, written, liked, flags)
     tables = load_catalog(flags.catalog_dir, as_of=requests[0].today if requests else None)
     return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), tables)
 
 
-def fleet_requests(typed: WorkloadFile, written: WorkloadFile, flags: ServeFlags) -> list[ServeRequest]:
+def fleet_requests(
+    typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags
+) -> list[ServeRequest]:
     """The question of each model, without the budget that all share."""
     if typed.model is not None or written.model is not None:
         raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
     if flags.seed_config is not None:
         raise UsageError("several models on a seed config", expected="one model with --seed-config")
-    of_all = replace(written, models=None, budget=None)
-    requests = []
-    for entry in written.models or ():
-        own = laid_over(entry, of_all)
-        asked = replace(laid_over(replace(typed, budget=None), own), budget=None)
-        requests.append(serve_request(asked, flags, from_file(replace(typed, budget=None), own)))
-    return requests
+    of_all, of_one = replace(written, models=None, budget=None), replace(typed, budget=None)
+    entries = [replace(laid_over(entry, of_all), budget=None) for entry in written.models or ()]
+    return [serve_request(of_one, entry, liked, flags) for entry in entries]
 
 
-def serve_request(asked: WorkloadFile, flags: ServeFlags, stated_in_file: frozenset[str]) -> ServeRequest:
+def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> ServeRequest:
     """The question that words ask; from a trace come the lengths and, where none is said, the rate."""
+    said = laid_over(typed, written)
+    asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
     kinds, notes = request_kinds(asked)
     first = kinds[0]
@@ -165,7 +171,8 @@ def serve_request(asked: WorkloadFile, flags: ServeFlags, stated_in_file: frozen
         headroom=ratio(asked.headroom),
         min_replicas=whole(asked.min_replicas, "the number of replicas"),
         rows=flags.rows,
-        from_file=stated_in_file,
+        from_file=from_file(typed, written),
+        from_config=from_file(said, liked),
         classes=kinds if asked.classes else (),
         prefix_cache=first.prefix_cache,
         prefix_kv=first.prefix_kv,
@@ -294,6 +301,13 @@ def laid_over(typed: WorkloadFile, written: WorkloadFile) -> WorkloadFile:
     """Every field as it was typed, else as it was written."""
     pairs = {f.name: (getattr(typed, f.name), getattr(written, f.name)) for f in fields(WorkloadFile)}
     return replace(written, **{name: file if flag is None else flag for name, (flag, file) in pairs.items()})
+
+
+def without(given: WorkloadFile, names: Collection[str]) -> tuple[WorkloadFile, WorkloadFile]:
+    """What was given, parted in two: without the fields of these names, and these alone."""
+    empty = {f.name: None for f in fields(WorkloadFile)}
+    kept = {name: None for name in empty if name in names}
+    return replace(given, **kept), replace(given, **{name: None for name in empty if name not in names})
 
 
 def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:

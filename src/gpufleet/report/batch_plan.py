@@ -25,6 +25,7 @@ from gpufleet.report.plan import (
     UNVARIED,
     dated_sources,
     plural,
+    preferred_line,
     rejection_table,
 )
 from gpufleet.report.plan_explained import inputs_table
@@ -271,7 +272,8 @@ def notes(plan: BatchPlan, today: date | None) -> list[str]:
         f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
     )
     read = [f"{note.rstrip('.')}." for note in plan.notes]
-    return [*read, *assumed_line(plan), *dated_sources(plan.price_sources, today), searched]
+    sources = dated_sources(plan.price_sources, today)
+    return [*read, *preferred_line(plan.inputs), *assumed_line(plan), *sources, searched]
 
 
 def assumed_line(plan: BatchPlan) -> list[str]:

@@ -26,6 +26,7 @@ from gpufleet.report.plan_explained import explained_tables
 from gpufleet.report.plan_further import further_tables, machines_of
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
+from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, ServePlan
 from gpufleet.units import PERCENT
 
@@ -438,16 +439,16 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
     return [
         *read,
         *free,
-        *preferred_line(plan),
+        *preferred_line(plan.inputs),
         *assumed_line(plan),
         *dated_sources(plan.price_sources, today),
         searched,
     ]
 
 
-def preferred_line(plan: ServePlan) -> list[str]:
+def preferred_line(inputs: Sequence[Input]) -> list[str]:
     """Inputs that the user's configuration gave."""
-    parts = [f"{i.name} {i.value}" for i in plan.inputs if i.origin == "config"]
+    parts = [f"{i.name} {i.value}" for i in inputs if i.origin == "config"]
     return [f"By your configuration: {'; '.join(parts)}."] if parts else []
 
 
