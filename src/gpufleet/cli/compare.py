@@ -43,6 +43,7 @@ PrecisionOption = Annotated[
 
 @app.command()
 def compare(
+    context: typer.Context,
     first: FirstArgument,
     second: SecondArgument,
     model: ModelOption = None,
@@ -61,18 +62,20 @@ def compare(
     out_file: OutFileOption = None,
 ) -> int:
     """Two setups for a model and load: cost, latency, throughput, memory slack, and who is cheaper at which rate."""
-    from gpufleet.cli.plan_answers import compared
+    from gpufleet.cli.plan_answers import compared, without
+    from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
     if is_plan(first) and is_plan(second):
         return finish(compared_plans(first, second), output, out_file)
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
-    typed = WorkloadFile(
+    given = WorkloadFile(
         model=model, rate=rate, input=input_tokens, output=output_tokens, slo=slo, engine=engine, headroom=headroom,
         clouds=listed(clouds), regions=listed(regions), pricing=listed(pricing), precision=listed(precision),
     )  # fmt: skip
-    return finish(compared(typed, workload, first, second), output, out_file)
+    typed, preferred = without(given, names_preferred(context))
+    return finish(compared(typed, preferred, workload, first, second), output, out_file)
 
 
 def is_plan(text: str) -> bool:

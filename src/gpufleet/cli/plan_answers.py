@@ -108,12 +108,12 @@ def planned(request: ServeRequest, flags: ServeFlags) -> ServeAnswer:
     return plan_serve(request, load_catalog(flags.catalog_dir, as_of=request.today))
 
 
-def compared(typed: WorkloadFile, workload: str | None, first: str, second: str) -> Comparison:
-    """Two setups under what was typed over what the file says."""
+def compared(typed: WorkloadFile, preferred: WorkloadFile, workload: str | None, first: str, second: str) -> Comparison:
+    """Two setups under what was typed, over what the file says, over what is preferred."""
     from gpufleet.api.comparisons import compare
 
     written = WorkloadFile() if workload is None else read_workload(workload)
-    request = serve_request(typed, written, WorkloadFile(), ServeFlags(None, False, 1))
+    request = serve_request(typed, written, likings(preferred, written), ServeFlags(None, False, 1))
     return compare(request, first, second)
 
 

@@ -192,8 +192,8 @@ def load_line(d: Deployment) -> str:
     """How full a replica is, in time and in memory, with the slack of both limits."""
     load, room = (f" ({percent(d.slack_ratio[name])} slack)" if name in d.slack_ratio else "" for name in (LOAD, ROOM))
     return (
-        f"Load factor {d.load_ratio:.2f} of what a replica sustains{load}; {significant(d.batch, 2)} sequences decode "
-        f"at a time, {count(d.largest_batch)} fit{room}."
+        f"Load factor {significant(d.load_ratio, 2)} of what a replica sustains{load}; {significant(d.batch, 2)} "
+        f"sequences decode at a time, {count(d.largest_batch)} fit{room}."
     )
 
 
@@ -436,14 +436,8 @@ def notes(plan: ServePlan, today: date | None) -> list[str]:
     )
     said = quality_line(plan) if plan.deployments else []
     read = [f"{note.rstrip('.')}." for note in plan.notes if f"Quality: {note}." not in said]
-    return [
-        *read,
-        *free,
-        *preferred_line(plan.inputs),
-        *assumed_line(plan),
-        *dated_sources(plan.price_sources, today),
-        searched,
-    ]
+    sources = dated_sources(plan.price_sources, today)
+    return [*read, *free, *preferred_line(plan.inputs), *assumed_line(plan), *sources, searched]
 
 
 def preferred_line(inputs: Sequence[Input]) -> list[str]:
