@@ -215,3 +215,22 @@ def test_completion_is_installed_for_the_shell_that_is_used(run_gpufleet: Run, t
     )
     assert done.returncode == 0
     assert "gpufleet" in (tmp_path / ".bashrc").read_text(encoding="utf-8")
+
+
+def test_preferences_lie_under_jobs_and_under_services_with_classes(run_gpufleet: Run, tmp_path: Path) -> None:
+    (tmp_path / "gpufleet.toml").write_text('clouds = "gcp"\nslo = "ttft<1s"\nheadroom = "50%"', encoding="utf-8")
+    job = run_gpufleet(
+        "plan",
+        "batch",
+        "llama-3.1-8b",
+        *["--requests", "1M", "--in", "100", "--out", "100", "--deadline", "24h", "-o", "json"],
+    )
+    told = inputs_of(job)
+    assert (told["clouds"], told["headroom"][1]) == (("gcp", "config"), "default")
+    (tmp_path / "kinds.yaml").write_text(
+        "model: llama-3.1-8b\nrate: 2/s\nclasses:\n  chat: {share: 50%, in: 500, out: 100, slo: ttft<2s}\n"
+        "  long: {share: 50%, in: 4000, out: 100}",
+        encoding="utf-8",
+    )
+    kinds = run_gpufleet("plan", "serve", "--workload", "kinds.yaml", "-o", "json")
+    assert inputs_of(kinds)["clouds"] == ("gcp", "config")

@@ -28,7 +28,7 @@ PATIENCE_S = 5
 VERSION_LENGTH = 12
 NARROW = 80
 NO_GPU = "none seen; no answer needs one"
-OLD_PRICES = "Prices are never live. Newer ones come with a newer release, or in tables of your own: --catalog DIR."
+OLD_PRICES = "Prices are never live: 'gpufleet catalog update' fetches newer ones, or give your own with --catalog DIR."
 
 
 def diagnose(environment: Mapping[str, str], project: Path, today: date, width: int, is_terminal: bool) -> Diagnosis:
