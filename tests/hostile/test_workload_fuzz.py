@@ -119,5 +119,5 @@ def requests_of(written: WorkloadFile, flags: ServeFlags) -> list:
     if written.trace is not None or any(c.trace for c in written.classes or ()):
         return []
     if written.models is not None:
-        return fleet_requests(WorkloadFile(), written, flags)
-    return [serve_request(written, flags, frozenset())]
+        return fleet_requests(WorkloadFile(), written, WorkloadFile(), flags)
+    return [serve_request(WorkloadFile(), written, WorkloadFile(), flags)]

@@ -32,8 +32,8 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     """Two setups ('H100:4', 'L40S', 'aws:p5.48xlarge') for one model and load, and who wins at which rate.
 
     >>> c = compare(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms"), "L40S", "H100")
-    >>> c.first.deployment.usd_per_hour < c.second.deployment.usd_per_hour
-    True
+    >>> c.first.deployment.gpu, c.second.deployment.gpu
+    ('L40S', 'H100-SXM')
     """
     tables = load_catalog() if catalog is None else catalog
     one, other = solved_side(request, tables, first), solved_side(request, tables, second)

@@ -46,5 +46,5 @@ def test_the_flag_of_plan_serve_takes_a_folder(tmp_path: Path, capsys: pytest.Ca
     assert main([*words, str(tmp_path)]) == 0
     shown = capsys.readouterr().out
     assert "1x seed-config P5 (8x H100-SXM)" in shown
-    assert "~$4.00/h" in shown
+    assert "~$4.0/h" in shown
     assert main([*words, "nowhere"]) == 5
