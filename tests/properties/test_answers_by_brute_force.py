@@ -346,4 +346,5 @@ class Derived:
         rate = carried_requests_per_s(model, batch, service, tpot_s(model, at, batch, lengths), lengths)
         load = rate / model.candidates.attention_dp * service
         wait = load / (1 - load) / 2 * service if quantile is None else wait_percentile_s(quantile, load, service)
-        return float((idle_ttft_s(model, at, lone_ttft_s(model, lengths)) + wait)[0])
+        others = batch / model.candidates.attention_dp
+        return float((idle_ttft_s(model, at, lone_ttft_s(model, lengths), others) + wait)[0])

@@ -208,7 +208,7 @@ def bracket(
 def _open_loop_at(model: StepModel, batch: FloatArray, rate: FloatArray, lengths: Lengths) -> Serving:
     at: Phases = phases(model, batch, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
-    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths))
+    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / groups)
     carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / prompt_service_s(model, at))
     ttft = ttft_percentile_s(idle_s, prompt_service_s(model, at), carried, groups, None)
     return Serving(batch, tpot_s(model, at, batch, lengths), ttft, rate)

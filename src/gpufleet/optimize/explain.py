@@ -7,6 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.candidates import Candidates
+from gpufleet.memory.overhead import batch_limits
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
@@ -16,6 +18,7 @@ from gpufleet.performance.serving import (
     held_back_steps,
     idle_ttft_s,
     lone_ttft_s,
+    longest_gap_s,
     phases,
     prompts_load,
 )
@@ -34,12 +37,16 @@ class TimePart:
 
 @dataclass(frozen=True)
 class TimeAccount:
-    """One engine step and the parts that make a latency of it; the parts sum to `total_s`."""
+    """One engine step and the parts that make a latency of it; the parts sum to `total_s`.
+
+    `longest` is the step that a prompt of another request stretches most.
+    """
 
     load: StepLoad
     kernels_s: float
     total_s: float
     parts: tuple[TimePart, ...]
+    longest: TimePart | None = None
 
 
 def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
@@ -57,7 +64,29 @@ def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> Time
         *_engine_parts(model, float(kernels[0]), step_s, serving.batch),
         *_neighbour_parts(q, model, serving.batch, total_s - step_s),
     ]
-    return TimeAccount(load, float(kernels[0]), total_s, _that_count(parts, total_s))
+    return TimeAccount(load, float(kernels[0]), total_s, _that_count(parts, total_s), _longest_gap(q, model, serving))
+
+
+def _longest_gap(question: EstimateQuestion, model: StepModel, serving: Serving) -> TimePart | None:
+    """A decode step that carries as many tokens of a prompt as the engine puts in one step."""
+    if question.load.scenario == "static_batch" or serving.batch[0] <= 1:
+        return None
+    tokens, at = float(question.lengths.input_tokens), phases(model, serving.batch, question.lengths)
+    most = longest_step_tokens(model.candidates)
+    decode_ms, extra_ms = float(at.decode_step_s[0]) / MILLISECOND, float(at.prompt_extra_s[0]) / MILLISECOND
+    return TimePart(
+        "longest gap between tokens",
+        float(longest_gap_s(at, tokens, most)[0]),
+        f"{decode_ms:.3g} ms + {extra_ms:.3g} ms x {min(most, tokens):,.0f} of {tokens:,.0f} tokens of a prompt",
+    )
+
+
+def longest_step_tokens(candidates: Candidates) -> float:
+    """Tokens of a prompt that the first candidate's engine takes in one step: all, where it does not cut prompts."""
+    engine = candidates.palette.engines[candidates.engine[0]]
+    accelerator = candidates.palette.accelerators[candidates.accelerator[0]]
+    takes_whole = engine.figure("whole_prompt", 0.0) > 0
+    return np.inf if takes_whole else float(batch_limits(engine, accelerator)[1])
 
 
 def served(solution: EstimateSolution) -> Serving:
@@ -147,13 +176,19 @@ def _prefill_parts(question: EstimateQuestion, model: StepModel, kernels_s: floa
     ]
 
 
+def _others(question: EstimateQuestion, batch: FloatArray, model: StepModel) -> FloatArray:
+    """Sequences that a request finds running in its group: clients do not meet themselves, arrivals meet the mean."""
+    in_group = batch / model.candidates.attention_dp
+    return np.maximum(in_group - 1.0, 0.0) if question.load.scenario == "closed_loop" else in_group
+
+
 def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_s: float) -> list[TimePart]:
     """Steps that run already, a place in the batch, steps for which the engine holds a prompt back."""
     q, model, serving = question, solution.model, served(solution)
     if q.load.scenario not in ("closed_loop", "open_loop"):
         return []
     at = phases(model, serving.batch, q.lengths)
-    idle_s = float(idle_ttft_s(model, at, np.array([lone_s]))[0])
+    idle_s = float(idle_ttft_s(model, at, np.array([lone_s]), _others(question, serving.batch, model))[0])
     step_s = float(at.decode_step_s[0])
     running = (idle_s - lone_s) / step_s
     parts = [

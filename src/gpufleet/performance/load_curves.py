@@ -49,7 +49,7 @@ def load_curves(
     rate = carried_requests_per_s(model, batch, service_s, per_token, lengths)
     return LoadCurves(
         batch=grid,
-        idle_ttft_s=by_candidate(idle_ttft_s(model, at, lone_ttft_s(model, lengths))),
+        idle_ttft_s=by_candidate(idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / candidates.attention_dp)),
         prompt_service_s=by_candidate(service_s),
         tpot_s=np.maximum.accumulate(by_candidate(per_token), axis=1),
         requests_per_s=by_candidate(rate),

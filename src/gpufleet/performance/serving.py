@@ -146,6 +146,16 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
 
 
+def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:
+    """Time between two tokens of a sequence when a neighbour's prompt joins the step, as much of it as a step takes.
+
+    t_decode(B) + t_prompt min(step_tokens / input_tokens, 1)   [s]
+    A prompt longer than `step_tokens` (--max-num-batched-tokens, chunked prefill) stretches several steps in a row.
+    """
+    chunk = np.minimum(np.asarray(step_tokens) / np.asarray(input_tokens), 1.0)
+    return np.asarray(at.decode_step_s + at.prompt_extra_s * chunk)
+
+
 def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """A decode step of `batch` sequences at their mean context, as the engine runs it   [s]."""
     kernels_s = model.seconds(decode_load(batch, lengths))
@@ -240,8 +250,8 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + n steps + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
-    n: steps between arrival, prefill and answer. Clients in step (s) send together: prompt i waits for i - 1 others.
+    lone request + steps that run + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
+    Steps that run: `idle_ttft_s`. Clients in step (s) send together: prompt i waits for i - 1 others.
     Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
     last term, which lengths that differ do away with.
     """
@@ -253,14 +263,19 @@ def loaded_ttft_s(
     wait_s = np.minimum(mean_wait_s(prefill_load, service_s), everyone_first_s)
     met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
     queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s + met_s
-    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths))
+    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), others)
     held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
     return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)
 
 
-def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray) -> FloatArray:
-    """TTFT of a request that finds sequences decoding and no other prompt: a lone request and n running steps   [s]."""
-    return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * at.decode_step_s)
+def idle_ttft_s(model: StepModel, at: Phases, lone_s: FloatArray, others: Floats) -> FloatArray:
+    """TTFT of a request that meets no other prompt in a group where `others` sequences decode on average.
+
+    lone request + n others / (others + 1) t_decode   [s]
+    n: steps between arrival, prefill and answer; a request that finds nothing running waits for none.
+    """
+    running = np.asarray(others) / (np.asarray(others) + 1.0)
+    return np.asarray(lone_s + model.candidates.engine_constant("first_token_steps") * running * at.decode_step_s)
 
 
 def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, client: Client) -> FloatArray:

@@ -192,7 +192,14 @@ def account_table(step: ExplainedStep) -> Table:
         for part in step.parts
     ]
     rows.append({"name": step.total, "time": significant(step.total_s / scale), "share": "100%", "formula": ""})
-    return Table(columns, rows)
+    return Table(columns, rows, notes=longest_gap(step))
+
+
+def longest_gap(step: ExplainedStep) -> list[str]:
+    """How far a prompt of another request stretches a step."""
+    if step.longest is None:
+        return []
+    return [f"Longest gap between tokens: {significant(step.longest.value / MILLISECOND)} ms = {step.longest.formula}."]
 
 
 def changes_table(explanation: Explanation) -> Table:

@@ -11,7 +11,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import Calibration, CollectiveCurves, Curves
 from gpufleet.layout.support import precisions_of
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
-from gpufleet.optimize.explain import TimeAccount, tpot_account, ttft_account
+from gpufleet.optimize.explain import TimeAccount, TimePart, tpot_account, ttft_account
 from gpufleet.optimize.faster import SolvedAlternative, fastest, goal_of, tried_alternatives
 from gpufleet.performance.operations import NOTHING, Operation
 from gpufleet.performance.step import StepModel
@@ -77,8 +77,13 @@ def _step(total: str, account: TimeAccount, model: StepModel, owners: _Owners) -
         kernels_s=account.kernels_s,
         total=total,
         total_s=account.total_s,
-        parts=[ExplainedTerm(name=p.name, value=p.seconds, unit="s", formula=p.formula) for p in account.parts],
+        parts=[_term(part) for part in account.parts],
+        longest=_term(account.longest) if account.longest is not None else None,
     )
+
+
+def _term(part: TimePart) -> ExplainedTerm:
+    return ExplainedTerm(name=part.name, value=part.seconds, unit="s", formula=part.formula)
 
 
 def _first(value: object) -> float:

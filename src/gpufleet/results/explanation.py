@@ -46,7 +46,8 @@ class ExplainedOperation(Result):
 class ExplainedStep(Result):
     """One engine step on one GPU by operation, largest first, and the parts that make `total` (TPOT or TTFT) of it.
 
-    The operations sum to `kernels_s`, which is the first part; the parts sum to `total_s`.
+    The operations sum to `kernels_s`, which is the first part; the parts sum to `total_s`. `longest` is the gap between
+    two tokens where a prompt of another request joins the step.
     """
 
     decoding: float
@@ -58,6 +59,7 @@ class ExplainedStep(Result):
     total: str
     total_s: float
     parts: list[ExplainedTerm]
+    longest: ExplainedTerm | None = None
 
 
 class Ceiling(Result):

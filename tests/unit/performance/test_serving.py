@@ -27,6 +27,7 @@ from gpufleet.performance.serving import (
     idle_ttft_s,
     loaded_ttft_s,
     lone_ttft_s,
+    longest_gap_s,
     phases,
     prompt_service_s,
     static_batch,
@@ -121,7 +122,7 @@ def test_a_lone_user_waits_for_nobody() -> None:
     np.testing.assert_allclose(alone.tpot_s, at.decode_step_s)
     expected = loaded_ttft_s(ideal, at, batch(1), alone.requests_per_s, LENGTHS, USERS)
     np.testing.assert_allclose(alone.ttft_s, expected)
-    np.testing.assert_allclose(expected, idle_ttft_s(ideal, at, lone_ttft_s(ideal, LENGTHS)), rtol=1e-6)
+    np.testing.assert_allclose(expected, lone_ttft_s(ideal, LENGTHS), rtol=1e-6)
 
 
 def test_clients_and_slots_balance() -> None:
@@ -266,18 +267,26 @@ def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
 def test_later_percentiles_of_the_first_token_come_later() -> None:
     ideal = model()
     at = phases(ideal, batch(32), LENGTHS)
-    idle, service = idle_ttft_s(ideal, at, lone_ttft_s(ideal, LENGTHS)), prompt_service_s(ideal, at)
+    idle, service = idle_ttft_s(ideal, at, lone_ttft_s(ideal, LENGTHS), 32.0), prompt_service_s(ideal, at)
     times = [ttft_percentile_s(idle, service, 0.6 / service, 1.0, q)[0] for q in (0.5, 0.9, 0.95, 0.99)]
     assert times == sorted(times)
     assert idle[0] < ttft_percentile_s(idle, service, 0.6 / service, 1.0, None)[0] < times[-1]
 
 
-def test_a_first_token_at_no_load_waits_for_running_steps_alone() -> None:
+def test_a_first_token_among_many_waits_for_running_steps_and_a_lone_one_for_none() -> None:
     halfway = model(first_token_steps=0.5)
-    at = phases(halfway, batch(1), LENGTHS)
-    idle = idle_ttft_s(halfway, at, lone_ttft_s(halfway, LENGTHS))
-    assert idle[0] == pytest.approx(lone_ttft_s(halfway, LENGTHS)[0] + 0.5 * at.decode_step_s[0])
+    at, lone = phases(halfway, batch(1), LENGTHS), lone_ttft_s(halfway, LENGTHS)
+    assert idle_ttft_s(halfway, at, lone, 0.0)[0] == lone[0]
+    idle = idle_ttft_s(halfway, at, lone, 1e9)
+    assert idle[0] == pytest.approx(lone[0] + 0.5 * at.decode_step_s[0])
     assert ttft_percentile_s(idle, prompt_service_s(halfway, at), np.zeros(1), 1.0, 0.95)[0] == idle[0]
+
+
+def test_a_chunk_of_a_prompt_stretches_a_step_less_than_the_whole_prompt() -> None:
+    at = phases(model(), batch(8), LENGTHS)
+    whole, half = (longest_gap_s(at, LENGTHS.input_tokens, n * LENGTHS.input_tokens)[0] for n in (2.0, 0.5))
+    assert whole == pytest.approx(at.decode_step_s[0] + at.prompt_extra_s[0])
+    assert half == pytest.approx(at.decode_step_s[0] + at.prompt_extra_s[0] / 2)
 
 
 def test_groups_of_attention_dp_may_hold_a_prompt_back_until_all_have_one_or_patience_ends() -> None:
