@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
@@ -21,9 +20,9 @@ Key: TypeAlias = tuple[str, str]
 
 TAIL = 0.1
 NARROWEST = 0.05
-MODEL_POWER = 0.25
-FAMILY_PULL, SLOPE_PULL = 3e-4, 5e-5
-ERA_PULL = {"tpot": 1e-2, "ttft": 1e-3}
+FAMILY_PULL = {"tpot": 3e-4, "ttft": 1e-2}
+ERA_PULL = {"tpot": 1e-2, "ttft": 1e-1}
+SLOPE_PULL = 5e-5
 ROUNDS = 4
 SOFTNESS = 0.02
 WIDEST_LOG = 5.0
@@ -74,17 +73,17 @@ def fit_widths(quantity: str, residuals: Sequence[Residual]) -> Widths:
 
     score = width + misses / 0.1: the quantile loss of both ends. Families are drawn towards all engines, eras towards
     their family; the slopes of a first token's regime are never negative. Rows that no device could have run as stated
-    teach nothing, and a model counts by a root of its rows.
+    teach nothing, every other row counts the same.
     """
     rows = [r for r in residuals if r.is_possible and range_of(r) == quantity]
     families = sorted({r.era.family_key for r in rows})
     eras = sorted({r.era.key for r in rows if r.era.parent})
     slopes = SLOPES if quantity == "ttft" else ()
     design = np.array([_design_row(r, families, eras, bool(slopes)) for r in rows])
-    pulls = np.repeat([FAMILY_PULL, ERA_PULL[quantity], SLOPE_PULL], [len(families), len(eras), len(slopes)])
+    pulls = np.repeat([FAMILY_PULL[quantity], ERA_PULL[quantity], SLOPE_PULL], [len(families), len(eras), len(slopes)])
     bounds = [(None, None)] * (2 + len(families) + len(eras)) + [(0.0, None)] * len(slopes)
     log_ratios = np.array([time_log_ratio(r) for r in rows])
-    low, high, *effects = _least_score(design, log_ratios, model_weights(rows), pulls, bounds)
+    low, high, *effects = _least_score(design, log_ratios, pulls, bounds)
     own, later = effects[: len(families)], effects[len(families) : len(families) + len(eras)]
     per_crowding, dp = effects[-2:] if slopes else (0.0, 0.0)
     return Widths(
@@ -98,22 +97,13 @@ def _design_row(residual: Residual, families: Sequence[Key], eras: Sequence[Key]
     return own + ([float(crowding(residual.sequences)), float(layout.attention_dp > 1)] if has_regime else [])
 
 
-def model_weights(residuals: Sequence[Residual]) -> FloatArray:
-    """What each residual counts: its model, under its engine, by a root of its rows."""
-    models = [(r.era.engine, r.point.model_id) for r in residuals]
-    counts = Counter(models)
-    return np.array([counts[model] ** -MODEL_POWER for model in models])
-
-
 Bound: TypeAlias = tuple[float | None, float | None]
 
 
-def _least_score(
-    design: FloatArray, log_ratios: FloatArray, weights: FloatArray, pulls: FloatArray, bounds: Sequence[Bound]
-) -> list[float]:
+def _least_score(design: FloatArray, log_ratios: FloatArray, pulls: FloatArray, bounds: Sequence[Bound]) -> list[float]:
     found = np.concatenate([[TYPICAL_LOG, TYPICAL_LOG], np.zeros(design.shape[1])])
     for _ in range(ROUNDS):
-        relative = weights / np.exp(_effects_log(design, found))
+        relative = 1.0 / np.exp(_effects_log(design, found))
         shares = relative / relative.sum()
         found = minimize(_score, found, (design, log_ratios, shares, pulls), "L-BFGS-B", jac=True, bounds=bounds).x
     return [float(value) for value in found]
