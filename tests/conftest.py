@@ -13,6 +13,7 @@ import pytest
 from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+TRIES = 3
 RunGpufleet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 os.environ["GPUFLEET_PRICES"] = os.devnull  # whatever the machine has refreshed, prices are the shipped ones
@@ -56,3 +57,22 @@ def run_gpufleet(tmp_path: Path) -> RunGpufleet:
         )
 
     return run
+
+
+@pytest.fixture
+def processor_s(run_gpufleet: RunGpufleet) -> Callable[..., float]:
+    """Processor time of `gpufleet WORDS...`, the best of a few runs: what else the machine does only ever adds."""
+
+    def used_by_children_s() -> float:
+        used = os.times()
+        return used.children_user + used.children_system
+
+    def best(*words: str) -> float:
+        times = []
+        for _ in range(TRIES):
+            before_s = used_by_children_s()
+            assert run_gpufleet(*words).returncode == 0
+            times.append(used_by_children_s() - before_s)
+        return min(times)
+
+    return best

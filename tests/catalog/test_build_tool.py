@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 import pytest
-from tools.build_catalog import (
-    Row,
-    accelerator_table,
+from tools.build_catalog.accelerators import accelerator_table, build_accelerators, workstation_blackwell_peaks
+from tools.build_catalog.instances import link_of
+from tools.build_catalog.offers import (
     describable,
     gcp_offers,
     karpenter_offers,
-    link_of,
     offer_row,
     refuse_unusual,
     spot_estimates,
-    workstation_blackwell_peaks,
 )
+from tools.build_catalog.tables import Row, tables_in
 
 
 def listed(region: str, instance: str, price: float, **other: str) -> Row:
@@ -98,6 +98,13 @@ def spec(**figures: str) -> Row:
 @pytest.mark.parametrize(("name", "one_way"), [("H100-SXM", 450), ("Gaudi2", 900)])
 def test_a_published_sum_of_both_directions_is_halved_but_one_way_figures_are_not(name: str, one_way: int) -> None:
     assert accelerator_table(spec(name=name, nvlink_gb_s="900"))["link_gb_per_s_per_direction"] == one_way
+
+
+def test_a_gpu_that_was_added_by_hand_outlives_a_rebuild(tmp_path: Path) -> None:
+    build_accelerators([spec(name="A"), spec(name="B")], tmp_path)
+    build_accelerators([spec(name="A", tdp_w="700")], tmp_path)
+    present = tables_in(tmp_path / "accelerators" / "nvidia.toml")
+    assert {name: table.get("board_power_watts") for name, table in present.items()} == {"A": 700, "B": None}
 
 
 def machine_link(**cells: str) -> Row:

@@ -13,7 +13,7 @@ from datetime import date
 from pathlib import Path
 
 import pytest
-from tools.build_catalog import describable, gcp_offers, karpenter_offers
+from tools.build_catalog.offers import describable, gcp_offers, karpenter_offers
 
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.catalog.checks import check_catalog

@@ -120,6 +120,7 @@ def test_what_a_quota_does_not_hold_is_not_planned_and_is_said(tmp_path: Path) -
     free = plan_serve(many(), SHIPPED)
     assert free.answer.instance_count > 2
     held = plan_serve(many(), load_catalog(write(tmp_path, "quotas.csv", QUOTA_COLUMNS, QUOTA), TODAY))
+    assert len(held.deployments) < len(free.deployments)
     assert all(d.instance_count <= 2 for d in held.deployments)
     [reason] = [r for r in held.rejections if "quota" in r.reason]
     assert reason.count > 0
@@ -137,7 +138,9 @@ def test_the_smallest_of_several_quotas_counts(tmp_path: Path) -> None:
     catalog = load_catalog(write(tmp_path, "quotas.csv", QUOTA_COLUMNS, *rows), TODAY)
     found = prices(catalog, cloud="gcp", region="us-central1", instance="g2-standard-4")
     assert {o.price_kind: o.max_instances for o in found} == {PriceKind.ON_DEMAND: 2, PriceKind.SPOT: 1}
-    assert all(o.max_instances is None for o in prices(catalog, cloud="aws"))
+    elsewhere = prices(catalog, cloud="aws")
+    assert len(elsewhere) > 100
+    assert all(o.max_instances is None for o in elsewhere)
 
 
 def test_a_quota_for_what_nobody_sells_is_refused(tmp_path: Path) -> None:
@@ -179,6 +182,7 @@ def test_own_machines_are_planned_beside_rented_ones_without_a_word(tmp_path: Pa
 
 def test_of_three_machines_four_cannot_be_planned(tmp_path: Path) -> None:
     plan = plan_serve(replace(ASKED, min_replicas=7), load_catalog(rack(tmp_path), TODAY))
+    assert plan.deployments
     assert all(d.cloud != "own" for d in plan.deployments)
     assert any("3" not in r.best and "own workstation" in r.best for r in plan.rejections if "rack" in r.reason)
 

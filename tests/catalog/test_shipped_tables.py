@@ -7,7 +7,9 @@ from datetime import date
 
 import pytest
 
+from gpufleet.catalog.benchmark_scripts import load_benchmark_scripts
 from gpufleet.catalog.checks import check_catalog
+from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
@@ -24,6 +26,12 @@ def offer(cloud: str, region: str, instance: str, kind: PriceKind = PriceKind.ON
 
 def test_no_rule_of_the_tables_is_broken() -> None:
     assert check_catalog(CATALOG, date(2026, 11, 21)) == []
+
+
+def test_figures_beside_the_catalog_name_sources_that_are_described() -> None:
+    named = {*load_benchmark_scripts().sources, *load_interruptions().sources}
+    assert len(named) >= 5
+    assert named <= CATALOG.sources.keys()
 
 
 def test_all_gathered_rows_are_there() -> None:

@@ -7,7 +7,6 @@ import os
 import shlex
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from datetime import date
 from pathlib import Path
@@ -29,10 +28,11 @@ def inputs_of(plan: subprocess.CompletedProcess[str]) -> dict[str, tuple[str, st
     return {row["name"]: (row["value"], row["origin"]) for row in json.loads(plan.stdout)["inputs"]}
 
 
-def test_the_demo_answers_within_seconds_and_fits_the_screen(run_gpufleet: Run) -> None:
-    start = time.perf_counter()
+def test_the_demo_answers_within_seconds_and_fits_the_screen(
+    run_gpufleet: Run, processor_s: Callable[..., float]
+) -> None:
+    assert processor_s("demo") < DEMO_BUDGET_S
     done = run_gpufleet("demo")
-    assert time.perf_counter() - start < DEMO_BUDGET_S
     assert (done.returncode, done.stderr) == (0, "")
     assert max(map(len, done.stdout.splitlines())) <= 80
     assert done.stdout.count("\n  $ gpufleet ") == len(STEPS)

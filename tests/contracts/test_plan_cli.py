@@ -7,9 +7,6 @@ import io
 import json
 import math
 import re
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -26,7 +23,6 @@ IMPOSSIBLE = ("--slo", "ttft.p95<50ms,tpot.p95<4ms")
 ESTIMATE = ("estimate", "llama-3.3-70b", "--gpus", "H100:8", "--in", "1000", "--out", "1000")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "llama-3.3-70b-chat.yaml"
 ANSWER_BUDGET_S = 1.5
-TRIES = 3
 
 
 @pytest.fixture
@@ -82,6 +78,7 @@ def test_one_row_is_marked_without_colour(ask: Ask) -> None:
 
 def test_money_adds_up(ask: Ask) -> None:
     plan = as_json(ask, *QUESTION, *SLO)
+    assert plan["deployments"]
     for d in plan["deployments"]:
         assert d["usd_per_hour"] == pytest.approx(d["instance_count"] * d["price_per_instance_usd_per_hour"])
         assert d["usd_per_month"] == pytest.approx(d["usd_per_hour"] * 730)
@@ -210,13 +207,8 @@ def test_lower_precision_says_what_it_costs_in_quality(ask: Ask) -> None:
     assert "arXiv:2411.02355" in ask(*QUESTION, *SLO, "--allow-lower-precision")[1]
 
 
-def test_the_answer_is_there_within_its_budget() -> None:
-    times = []
-    for _ in range(TRIES):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-m", "gpufleet", *QUESTION, *SLO], capture_output=True, check=True)
-        times.append(time.perf_counter() - start)
-    assert min(times) < ANSWER_BUDGET_S
+def test_the_answer_is_there_within_its_budget(processor_s: Callable[..., float]) -> None:
+    assert processor_s(*QUESTION, *SLO) < ANSWER_BUDGET_S
 
 
 @pytest.mark.parametrize("load", [("--concurrency", "64"), ("--rate", "2/s"), ("--batch", "32"), ("--full-queue",)])

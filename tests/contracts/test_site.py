@@ -36,6 +36,15 @@ def test_the_menu_leads_to_every_page_once() -> None:
     assert sorted(leaves(SITE["nav"])) == sorted(place for place in PLACES if not place.startswith("decisions/0"))
 
 
+def test_the_menu_and_the_index_name_pages_in_the_same_order() -> None:
+    """The menu has pages beside those of the index: its home, each example, what is generated."""
+    index = (REPOSITORY / "docs" / "index.md").read_text(encoding="utf-8")
+    linked = [link[3] for link in LINK.finditer(with_links_of_the_site(index, "index.md"))]
+    named = [f"{target}index.md" if target.endswith("/") else target for target in linked]
+    assert len(named) > 20
+    assert [place for place in leaves(SITE["nav"]) if place in named] == named
+
+
 def test_the_site_loads_nothing_from_elsewhere() -> None:
     assert SITE["theme"]["font"] is False
 

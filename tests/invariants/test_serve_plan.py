@@ -37,6 +37,12 @@ PLANS = {name: plan_serve(request) for name, request in REQUESTS.items()}
 every_plan = pytest.mark.parametrize(("request_", "plan"), [(REQUESTS[n], PLANS[n]) for n in REQUESTS], ids=REQUESTS)
 
 
+def test_only_the_impossible_has_no_answer() -> None:
+    """What the other tests say of every row would hold of no rows too."""
+    unanswered = {name for name, plan in PLANS.items() if not plan.deployments}
+    assert unanswered == {"the impossible", "a model too large"}
+
+
 @every_plan
 def test_gpus_that_are_paid_for_run_replicas_or_idle(request_: ServeRequest, plan: ServePlan) -> None:
     for d in plan.deployments:

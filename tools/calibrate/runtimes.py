@@ -23,9 +23,9 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import IMAGES_PER_S, QUANTITIES, RELATIVE_SPEED, SEQUENCES_PER_S, Asked, not_scored
 from gpufleet.api.encoders import asked_tower, pass_size, runnable
 from gpufleet.api.estimates import calibration_of
-from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.load import SHIPPED, load_catalog
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.catalog.runtimes import SHIPPED, find_runtime
+from gpufleet.catalog.runtimes import find_runtime
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.encoder import EncoderQuestion, curves_of, passes_of
@@ -200,7 +200,7 @@ def write(fit: Fit) -> None:
     launch = {"value": fit.launch_s, "low": min(fit.single_s), "high": max(fit.single_s), "points": rows}
     why = "least mean |ln(measured / predicted)|; low and high are fits to one GPU each"
     residual = "judgement: too few rows" if fit.is_judged else "ln(measured / predicted) on GPUs left out of the fit"
-    path = SHIPPED / f"{fit.name}.toml"
+    path = SHIPPED / "runtimes" / f"{fit.name}.toml"
     text = path.read_text(encoding="utf-8")
     text = with_table(text, "launch_s", launch, f"measurements/other_models.csv: {rows} rows on {gpus}; {why}")
     for key, value in zip(("log_low", "log_high"), fit.log_range, strict=True):

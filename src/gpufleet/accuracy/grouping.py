@@ -10,7 +10,7 @@ from gpufleet.accuracy.statistics import group_scores
 from gpufleet.results.accuracy import GroupScores, ScoredFigure
 
 Key = Callable[[ScoredFigure], str | None]
-EVERYTHING, ALL_QUANTITIES = "all", "all quantities"
+EVERYTHING = "all"
 OWN_TARGETS = ("tensorrt-llm", "trtllm", "vllm", "gpt-fast")
 
 

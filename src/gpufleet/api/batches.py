@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from os import PathLike
 
 from gpufleet.api.demands import demand_notes
-from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
+from gpufleet.api.remarks import beyond_context, timed_by_formula
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture

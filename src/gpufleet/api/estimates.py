@@ -10,9 +10,9 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.api.remarks import beyond_one_machine, remarks_on, widened_weights
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.architecture.vision import image_tokens
 from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import find_engine
@@ -26,25 +26,21 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import BF16, FP8, FP16, Precision, WeightFormat
+from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
-from gpufleet.layout.feasible import refusal, stage_beyond_one_machine
-from gpufleet.layout.support import arithmetic_of, kv_refusal, precisions_of, weight_refusal
+from gpufleet.layout.feasible import refusal
+from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
-from gpufleet.performance.recurrence import is_timed_by_formula
 from gpufleet.performance.serving import Client, Lengths
-from gpufleet.performance.vision import vision_s
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
-from gpufleet.units import MILLISECOND
 
-IMAGE_PIXELS = 1024
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
 
@@ -103,9 +99,8 @@ def estimate(
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    said = [newer_than_known(engine, engine_version), *beyond_context(arch, input_tokens + output_tokens)]
-    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *timed_by_formula(arch)]
-    notes += [*arch.notes, *images_cost(arch, replica.candidates)]
+    version = newer_than_known(engine, engine_version)
+    notes = [*replica.notes, *([version] if version else []), *remarks_on(question, solution)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     if not explain:
         return answer
@@ -190,17 +185,6 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
     return formats[reasons.index(None)]
 
 
-def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat) -> str | None:
-    """A warning where a device multiplies 8-bit formats in 16 bits: nobody measured it."""
-    formats = [p for p in precisions_of(weights) if p.arithmetic == FP8.arithmetic]
-    if all(arithmetic_of(engine, gpu, precision) == FP8.arithmetic for precision in formats):
-        return None
-    return (
-        f"{gpu.name} has no fp8 arithmetic: {engine.title} widens fp8 weights to 16 bits in each product; taken from "
-        "kernels of 8-bit integer weights."
-    )
-
-
 def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
     """The asked KV format, or the one that the engine chooses for this checkpoint on this device."""
     if kv_precision is None:
@@ -246,60 +230,6 @@ def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
         if not 0 < tokens <= MOST_TOKENS:
             raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
     return Lengths(float(input_tokens), float(output_tokens))
-
-
-def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
-    """A warning where a request is longer than the model was made for."""
-    if context_tokens <= arch.max_context_tokens:
-        return []
-    return [
-        f"The context of {context_tokens:,.0f} tokens is above the {arch.max_context_tokens:,} that {arch.name} was "
-        "made for: engines refuse it unless rope scaling is configured."
-    ]
-
-
-def timed_by_formula(arch: Architecture) -> list[str]:
-    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
-    if not is_timed_by_formula(arch):
-        return []
-    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
-
-
-def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
-    """What an image adds to a prompt, where the model reads images; the figures above are of text."""
-    peaks = candidates.palette.accelerators[int(candidates.accelerator[0])].peak_flop_per_s
-    peak = peaks.get("bf16") or peaks.get("fp16")
-    if arch.vision is None or peak is None:
-        return []
-    tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
-    seconds = float(vision_s(arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
-    return [
-        f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
-        f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token."
-    ]
-
-
-def smaller_batch(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
-    """What to set where a full queue is served best by fewer sequences at a time than the engine would take."""
-    if question.load.scenario != "full_queue" or math.isfinite(question.load.amount) or solution.serving is None:
-        return []
-    batch = float(solution.serving.batch[0])
-    if batch >= solution.largest_batch:
-        return []
-    return [
-        f"Most requests are served at a batch of {batch:,.0f}, smaller than the {solution.largest_batch:,.0f} that the "
-        "engine takes: cap it there (vLLM: --max-num-seqs)."
-    ]
-
-
-def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
-    """What a figure leaves out where a replica spans machines."""
-    spans = stage_beyond_one_machine(layout, gpus_per_machine)
-    if spans:
-        return f"{spans}: no network is modelled, the exchange in every layer is taken over PCIe."
-    if layout.num_devices > gpus_per_machine:
-        return "Stages on several machines: what they hand to each other is not counted; nothing so large was measured."
-    return None
 
 
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:

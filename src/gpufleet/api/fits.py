@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 
-from gpufleet.api.estimates import beyond_context
+from gpufleet.api.remarks import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era

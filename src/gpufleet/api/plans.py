@@ -19,8 +19,9 @@ from gpufleet.api.demands import (
     input_origin,
     purse_of,
 )
-from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.estimates import calibration_of
 from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.api.remarks import beyond_context, timed_by_formula
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras

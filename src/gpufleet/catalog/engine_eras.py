@@ -7,20 +7,14 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
 from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import SHIPPED, toml_of
 from gpufleet.domain.engine import EngineProfile, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-SHIPPED = Path(__file__).parent.parent / "data" / "calibration" / "engines.toml"
 RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"
 BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
 VERSION = re.compile(f"{RELEASE}|{BUILD}")
@@ -55,7 +49,7 @@ def version_key(version: str) -> tuple[int, ...]:
 def load_eras() -> Mapping[str, tuple[EngineEra, ...]]:
     """Eras of every engine, oldest first."""
     eras: dict[str, list[EngineEra]] = {}
-    for row in tomllib.loads(SHIPPED.read_text(encoding="utf-8"))["era"]:
+    for row in toml_of(SHIPPED / "calibration" / "engines.toml")["era"]:
         eras.setdefault(row["engine"], []).append(_era(row))
     return {name: tuple(sorted(rows, key=_age)) for name, rows in eras.items()}
 

@@ -4,25 +4,18 @@ from __future__ import annotations
 
 import math
 import os
-import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
+from gpufleet.catalog.load import OVERLAY_VARIABLE
+from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.domain.engine import CardLimits, EngineProfile, FormatSupport, MemoryEra
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.errors import UnknownName
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
 
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-SHIPPED = Path(__file__).parent.parent / "data" / "engines"
-OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
 DEFAULT_ENGINE = "vllm"
 
 
@@ -33,9 +26,7 @@ def load_engines() -> Mapping[str, EngineProfile]:
 
 @lru_cache(maxsize=4)
 def _engines_in(overlay: str | None) -> Mapping[str, EngineProfile]:
-    folders = [SHIPPED, *([Path(overlay) / "engines"] if overlay else [])]
-    files = [file for folder in folders for file in sorted(folder.glob("*.toml"))]
-    return {file.name.removesuffix(".toml"): _read(file) for file in files}
+    return profiles_in("engines", overlay, "engine", engine_from)
 
 
 def find_engine(name: str) -> EngineProfile:
@@ -52,17 +43,6 @@ def find_engine(name: str) -> EngineProfile:
 def _names_in(overlay: str | None) -> Mapping[str, EngineProfile]:
     """Names and aliases as they are compared."""
     return {alias.casefold(): e for name, e in _engines_in(overlay).items() for alias in (name, *e.aliases)}
-
-
-def _read(file: Path) -> EngineProfile:
-    try:
-        return engine_from(file.name.removesuffix(".toml"), tomllib.loads(file.read_text(encoding="utf-8")))
-    except KeyError as error:
-        hint = "See the shipped engine files for what each table holds."
-        raise UsageError(f"the engine profile {file} lacks {error.args[0]!r}", hint=hint) from error
-    except (tomllib.TOMLDecodeError, AttributeError, TypeError, ValueError, OSError) as error:
-        hint = "Every figure needs value, unit and source; see the shipped engine files."
-        raise UsageError(f"cannot read the engine profile {file.name}", found=str(error), hint=hint) from error
 
 
 def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
@@ -120,9 +100,8 @@ def _memory_era(row: Mapping[str, Any]) -> MemoryEra:
 
 def _figure(table: Mapping[str, Any], key: str) -> Sourced:
     figure = table[key]
-    low, high, points = (figure.get(bound) for bound in ("low", "high", "points"))
     with _inside(key):
-        return Sourced(float(figure["value"]), figure["unit"], figure["source"], low, high, points)
+        return sourced(figure)
 
 
 @contextmanager

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from functools import lru_cache
-from pathlib import Path
 from typing import Any
 
+from gpufleet.catalog.load import SHIPPED, toml_of
 from gpufleet.domain.interruption import Interruptions, Spread
 from gpufleet.pricing.spot import interruptions_per_hour
 from gpufleet.units import HOUR
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
-
-SHIPPED = Path(__file__).parent.parent / "data" / "spot_interruptions.toml"
 
 
 @lru_cache(maxsize=1)
@@ -27,7 +19,7 @@ def load_interruptions() -> Interruptions:
     >>> round(load_interruptions().per_hour("5-10%").expected, 6)
     0.000107
     """
-    table = tomllib.loads(SHIPPED.read_text(encoding="utf-8"))
+    table = toml_of(SHIPPED / "spot_interruptions.toml")
     bands = {band: band_spread(row) for band, row in table["band"].items()}
     waits = Spread(*(hours * HOUR for hours in table["wait"]["hours"]))
     rows = [*table["band"].values(), table["unknown"], table["wait"]]

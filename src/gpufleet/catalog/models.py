@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
 from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import TEXT_PART_ONLY, parse_architecture
+from gpufleet.catalog.load import toml_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
 
@@ -114,7 +109,7 @@ def _names_by_folded() -> dict[str, ModelName]:
 @lru_cache(maxsize=1)
 def _listed_aliases() -> tuple[tuple[str, ModelName], ...]:
     """Aliases of the table; the last part of a hub id is one too."""
-    tables = tomllib.loads((_FOLDER / "aliases.toml").read_text(encoding="utf-8"))
+    tables = toml_of(_FOLDER / "aliases.toml")
     return tuple(
         (name, ModelName(model, is_text_part=table == "text_model_only"))
         for table, models in tables.items()

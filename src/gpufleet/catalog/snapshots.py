@@ -16,7 +16,7 @@ import re
 import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
-from datetime import date, datetime, timedelta, timezone
+from datetime import date, datetime, timedelta
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -49,11 +49,6 @@ class Snapshot:
     folder: Path
     of: Coverage
     checksum: str
-
-    @property
-    def taken_at(self) -> datetime:
-        """When it was taken."""
-        return datetime.strptime(self.folder.name, STAMP).replace(tzinfo=timezone.utc)
 
     def covers(self, offer: Offer) -> bool:
         """Whether an older price of this kind gives way to the snapshot, also where it no longer holds one."""

@@ -6,8 +6,8 @@ from typing import Annotated, Optional
 
 import typer
 
-from gpufleet.cli.emit import emit, format_of
-from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group
+from gpufleet.cli.emit import emit, is_page
+from gpufleet.cli.options import OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
 
 app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
@@ -165,7 +165,6 @@ def prices(
     """Prices per instance and per GPU, cheapest per GPU first, each with its date."""
     from gpufleet.cli.catalog_answers import price_answer
 
-    is_page = (output or format_of(out_file)) is not OutputFormat.CSV
     emit(
         *price_answer(
             gpu=gpu,
@@ -178,7 +177,7 @@ def prices(
             sort=sort,
             limit=limit,
             catalog_dir=catalog_dir,
-            is_page=is_page,
+            is_page=is_page(output, out_file),
         ),
         output,
         out_file,
@@ -200,7 +199,6 @@ def regions(
     """Regions and zones where types are sold, price known or not."""
     from gpufleet.cli.catalog_answers import region_answer
 
-    is_page = (output or format_of(out_file)) is not OutputFormat.CSV
     emit(
         *region_answer(
             gpu=gpu,
@@ -210,7 +208,7 @@ def regions(
             restricted=restricted,
             limit=limit,
             catalog_dir=catalog_dir,
-            is_page=is_page,
+            is_page=is_page(output, out_file),
         ),
         output,
         out_file,

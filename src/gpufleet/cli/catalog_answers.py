@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
@@ -150,17 +151,9 @@ def price_answer(
 ) -> tuple[PriceListing, Page]:
     """Prices per instance and per GPU, cheapest per GPU first, each with its date."""
     catalog = load_catalog(catalog_dir)
-    names, notes = resolve_gpus(catalog, gpu)
-    clouds = clouds_of(catalog, cloud)
-    wanted = OfferFilter(
-        clouds=clouds,
-        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
-        accelerators=names,
-        instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
-        price_kinds={price_kind(name) for name in words(kind)} if kind else None,
-        include_restricted=restricted,
-    )
-    listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
+    wanted, notes = asked_places(catalog, gpu, instance, cloud, region, restricted)
+    kinds = {price_kind(name) for name in words(kind)} if kind else None
+    listing = arranged(list_prices(catalog, replace(wanted, price_kinds=kinds), notes), sort, PRICE_ORDERS, limit)
     rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
     return listing, price_page(listing, rows_on_page, unpriced)
 
@@ -178,15 +171,7 @@ def region_answer(
 ) -> tuple[PlaceListing, Page]:
     """Regions and zones where types are sold, price known or not."""
     catalog = load_catalog(catalog_dir)
-    names, notes = resolve_gpus(catalog, gpu)
-    clouds = clouds_of(catalog, cloud)
-    wanted = OfferFilter(
-        clouds=clouds,
-        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
-        accelerators=names,
-        instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
-        include_restricted=restricted,
-    )
+    wanted, notes = asked_places(catalog, gpu, instance, cloud, region, restricted)
     listing = list_places(catalog, wanted, notes, limit)
     return listing, place_page(listing, ROWS_ON_A_PAGE if is_page and limit is None else None)
 
@@ -233,6 +218,22 @@ def resolve_gpus(catalog: Catalog, names: Names) -> tuple[set[str] | None, list[
         return None, []
     resolved = [resolve_gpu(catalog, word) for word in words(names)]
     return {gpu.accelerator.name for gpu in resolved}, [f"{gpu.note}." for gpu in resolved if gpu.note]
+
+
+def asked_places(
+    catalog: Catalog, gpu: Names, instance: Names, cloud: Names, region: Names, restricted: bool
+) -> tuple[OfferFilter, list[str]]:
+    """Where is looked and for what, of any price kind, and how incomplete names of GPUs were read."""
+    names, notes = resolve_gpus(catalog, gpu)
+    clouds = clouds_of(catalog, cloud)
+    wanted = OfferFilter(
+        clouds=clouds,
+        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
+        accelerators=names,
+        instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
+        include_restricted=restricted,
+    )
+    return wanted, notes
 
 
 def clouds_of(catalog: Catalog, names: Names) -> list[str] | None:

@@ -84,6 +84,11 @@ def html_of(page: Page) -> str:
     return page_as_html(page)
 
 
+def is_page(output: OutputFormat | None, out_file: str | None) -> bool:
+    """Whether people read the answer: not as CSV, which holds every row."""
+    return (output or format_of(out_file)) is not OutputFormat.CSV
+
+
 def format_of(out_file: str | None) -> OutputFormat:
     """The format that a file's suffix names; no suffix is a table, and one that names nothing is refused."""
     suffix = Path(out_file).suffix.lower() if out_file else ""

@@ -54,11 +54,6 @@ class Grids:
         if self.values.shape[1:] != expected:
             raise ValueError(f"grids: tables of shape {self.values.shape[1:]} on axes of {expected} knots")
 
-    @property
-    def cells_per_table(self) -> int:
-        """Knots of one table."""
-        return int(np.prod([axis.count for axis in self.axes]))
-
 
 @dataclass(frozen=True, eq=False)
 class Curves:

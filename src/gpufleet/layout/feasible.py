@@ -114,13 +114,6 @@ def refusal(arch: Architecture, layout: Layout, weights: WeightFormat | None = N
     return next((reason for rule in RULES if (reason := rule(arch, layout, checkpoint))), None)
 
 
-def beyond_one_instance(layout: Layout, gpus_per_instance: float) -> str | None:
-    """Tensor parallelism, and in this model a whole replica, stays within one machine."""
-    if layout.num_devices > gpus_per_instance:
-        return f"a replica of {layout.num_devices} GPUs does not fit an instance of {gpus_per_instance:g}"
-    return None
-
-
 def stage_beyond_one_machine(layout: Layout, gpus_per_machine: int | None) -> str | None:
     """The ranks of a pipeline stage exchange data in every layer: they share a machine. None: no machine is known.
 

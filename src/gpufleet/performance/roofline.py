@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
+from gpufleet.domain.arrays import FloatArray, Floats
 
 
 def roofline_s(flop: Floats, peak_flop_per_s: Floats, size_bytes: Floats, bandwidth_bytes_per_s: Floats) -> FloatArray:
@@ -20,23 +20,3 @@ def roofline_s(flop: Floats, peak_flop_per_s: Floats, size_bytes: Floats, bandwi
     compute_s = np.asarray(flop / np.asarray(peak_flop_per_s), dtype=np.float64)
     memory_s = np.asarray(size_bytes / np.asarray(bandwidth_bytes_per_s), dtype=np.float64)
     return np.asarray(np.maximum(compute_s, memory_s))
-
-
-def is_compute_bound(
-    flop: Floats, peak_flop_per_s: Floats, size_bytes: Floats, bandwidth_bytes_per_s: Floats
-) -> BoolArray:
-    """Whether arithmetic, not memory traffic, sets the roofline.
-
-    >>> bool(is_compute_bound(1.4e11, 989.4e12, 70e9, 3.35e12))
-    False
-    """
-    return np.asarray(flop / np.asarray(peak_flop_per_s) > size_bytes / np.asarray(bandwidth_bytes_per_s))
-
-
-def bound_name(compute_bound: bool) -> str:
-    """The word that users read: 'compute' or 'memory bandwidth'.
-
-    >>> bound_name(False)
-    'memory bandwidth'
-    """
-    return "compute" if compute_bound else "memory bandwidth"

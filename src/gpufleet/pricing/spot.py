@@ -19,6 +19,17 @@ def interruptions_per_hour(reclaimed_per_month_ratio: float) -> float:
     return -math.log1p(-reclaimed_per_month_ratio) / HOURS_PER_MONTH
 
 
+def reclaimed_per_month_ratio(per_hour: float) -> float:
+    """Share of machines that is reclaimed within a month, at a steady rate of interruptions per machine-hour.
+
+    share = 1 - e^(-730 h r)   The inverse of `interruptions_per_hour`.
+
+    >>> round(reclaimed_per_month_ratio(interruptions_per_hour(0.3)), 3)
+    0.3
+    """
+    return -math.expm1(-per_hour * HOURS_PER_MONTH)
+
+
 def paid_work_s(work_s: Floats, per_s: Floats, startup_s: float, lost_s: Floats) -> Floats:
     """Time that a machine is paid for when interrupted work is repeated.
 

@@ -32,6 +32,7 @@ from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.text import cut
 from gpufleet.results.base import Figure
 from gpufleet.results.batch import BatchPlan, JobDeployment
+from gpufleet.units import PERCENT
 
 BINDING = {
     "the deadline": "The deadline binds: fewer machines would be late.",
@@ -131,14 +132,21 @@ def spot_lines(plan: BatchPlan, d: JobDeployment) -> list[str]:
     """Interruptions that are expected and what they cost; else what steady machines cost more."""
     if d.price_kind != "spot":
         return []
-    band = f" (the cloud's band: {d.interruption})" if d.interruption else " (no rate is published for it)"
-    lines = [f"{significant(d.interruptions, 2)} interruptions expected{band}; {percent(d.repeated_ratio)} of the "
-             "machine time repeats what they lose."]  # fmt: skip
+    lines = [f"{significant(d.interruptions, 2)} interruptions expected ({taken_away(d)}); "
+             f"{percent(d.repeated_ratio)} of the machine time repeats what they lose."]  # fmt: skip
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
     machines = f"{steady.instance_count}x {steady.cloud} {steady.instance}"
     return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines})."]
+
+
+def taken_away(d: JobDeployment) -> str:
+    """Which figure stands for how often: bands of clouds are spans, and what is taken of one is a judgement."""
+    if not d.interruption:
+        return "no rate is published for it: the median of old traces"
+    taken = significant(d.reclaimed_per_month_ratio * PERCENT, 2)
+    return f"the cloud's band: {d.interruption} a month; {taken}% taken, a judgement"
 
 
 def tight_line(plan: BatchPlan) -> list[str]:
@@ -228,9 +236,9 @@ FIGURES = (
 )  # fmt: skip
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
-    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "interruption", "interruptions",
-    "repeated_ratio", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
-    "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
+    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "interruption",
+    "reclaimed_per_month_ratio", "interruptions", "repeated_ratio", "engine", "weight_format", "kv_precision", "layout",
+    "gpus_per_replica", "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
 )  # fmt: skip
 
 

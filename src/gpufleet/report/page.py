@@ -8,8 +8,6 @@ from typing import Any, Literal
 
 Row = Mapping[str, object]
 
-EVERYWHERE, TEXT_ONLY, DATA_ONLY = "everywhere", "text", "data"
-
 
 def plain(value: object) -> str:
     """A value as people read it: unknown is said, never blank and never zero."""

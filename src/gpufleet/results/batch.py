@@ -12,8 +12,9 @@ class JobDeployment(Result):
     """One way to get the job done: machines, layout, when it is done and what it costs.
 
     `finish_s` runs from the start of the machines, `paid_s` is what each is paid for; figures are ranges over the
-    speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
-    and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost.
+    speed and, on spot, over how often machines are taken away: `reclaimed_per_month_ratio` of them is taken within a
+    month. `interruptions` are expected of all machines together, and `repeated_ratio` of the paid time goes into
+    starting anew and repeating what was lost.
     """
 
     cloud: str
@@ -49,6 +50,7 @@ class JobDeployment(Result):
     usd_per_million_tokens: Figure
     usd_per_million_output_tokens: Figure
     usd_per_thousand_requests: Figure
+    reclaimed_per_month_ratio: float
     interruptions: float
     repeated_ratio: float
     binding_limit: str

@@ -10,6 +10,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement, machine_choices
 from gpufleet.optimize.size import effective_price
 from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
+from gpufleet.pricing.spot import reclaimed_per_month_ratio
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
@@ -113,6 +114,7 @@ def job_deployment(context: JobContext, p: JobPlacement) -> JobDeployment:
         usd_per_million_tokens=in_usd(p, paid, tokens / MEGA),
         usd_per_million_output_tokens=in_usd(p, paid, answers / MEGA),
         usd_per_thousand_requests=in_usd(p, paid, job.requests / KILO),
+        reclaimed_per_month_ratio=reclaimed_per_month_ratio(p.per_hour.expected),
         interruptions=p.machines * p.per_hour.expected * p.work_s / HOUR,
         repeated_ratio=1 - (job.startup_s + p.work_s) / paid.value,
         binding_limit=what_binds(context, p),

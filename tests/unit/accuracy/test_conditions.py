@@ -6,7 +6,6 @@ import pytest
 
 from gpufleet.accuracy.benchmark_clients import (
     ClientConditions,
-    StepLimits,
     conditions_of,
     queued_requests,
     step_limits,
@@ -18,6 +17,7 @@ from gpufleet.accuracy.conditions import (
     layout_of,
     memory_version_of,
 )
+from gpufleet.catalog.benchmark_scripts import StepLimits
 from gpufleet.catalog.engine_eras import remembering, version_key, with_memory_era
 from gpufleet.catalog.engines import find_engine
 from gpufleet.errors import UsageError

@@ -299,3 +299,20 @@ def test_a_question_asked_again_finds_its_replica_ready(monkeypatch) -> None:
     ask(input_tokens=1000, engine="sglang")
     monkeypatch.setattr("gpufleet.optimize.estimate.StepModel.build", None)
     assert ask(input_tokens=1001, engine="sglang").tpot_s.value > 0
+
+
+@pytest.mark.parametrize(
+    ("model", "version", "is_judged"),
+    [("llama-2-70b", "0.6.1", True), ("llama-2-70b", "0.8", False), ("llama-2-7b", "0.6.1", False)],
+)
+def test_attention_without_a_kernel_for_its_groups_says_that_it_rests_on_a_judgement(
+    model: str, version: str, is_judged: bool
+) -> None:
+    """TensorRT-LLM shares keys and values of groups of eight from 0.7 on; llama-2-7b has no groups."""
+    found = ask(model, "A100-80GB:4", engine="tensorrt-llm", engine_version=version, batch=8)
+    assert any("30 GB/s for each multiprocessor" in note for note in found.notes) is is_judged
+
+
+def test_the_time_of_a_vision_tower_says_that_it_is_a_judgement() -> None:
+    [note] = [note for note in ask("qwen3.5-35b-a3b").notes if "An image" in note]
+    assert "a judgement: 40% of the peak" in note

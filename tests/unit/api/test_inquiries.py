@@ -103,7 +103,9 @@ def test_nothing_on_the_front_is_beaten_and_no_row_beats_the_front() -> None:
 
 def test_every_point_of_the_front_keeps_the_objectives() -> None:
     plan = asked("busy")
-    for d in plan.pareto("ttft.p95").points:
+    points = plan.pareto("ttft.p95").points
+    assert len(points) > 1
+    for d in points:
         assert all(d.latency[label].value <= limit_s for label, limit_s in plan.objectives.items())
 
 
@@ -188,15 +190,15 @@ def both(comparison: Comparison) -> tuple[Deployment, Deployment]:
 
 
 def test_who_is_cheaper_at_a_rate_is_who_planning_finds_cheaper() -> None:
-    found = compare(BUSY, "L40S", "H100")
-    assert found.ranges
+    found = compare(BUSY, "A100", "H100")
+    assert {stretch.cheaper for stretch in found.ranges} == {"A100", "H100"}
     for stretch in (*found.ranges[:3], *found.ranges[-3:]):
         rate = (stretch.from_requests_per_s * stretch.to_requests_per_s) ** 0.5
-        one, other = both(compare(replace(BUSY, rate=rate), "L40S", "H100"))
+        one, other = both(compare(replace(BUSY, rate=rate), "A100", "H100"))
         cheaper = (
             None
             if one.usd_per_hour == other.usd_per_hour
-            else "L40S"
+            else "A100"
             if one.usd_per_hour < other.usd_per_hour
             else "H100"
         )
@@ -204,7 +206,8 @@ def test_who_is_cheaper_at_a_rate_is_who_planning_finds_cheaper() -> None:
 
 
 def test_ranges_join_without_gap_and_change_hands_at_every_border() -> None:
-    ranges = compare(BUSY, "L40S", "H100").ranges
+    ranges = compare(BUSY, "A100", "H100").ranges
+    assert len(ranges) > 1
     for before, after in pairwise(ranges):
         assert before.to_requests_per_s == after.from_requests_per_s
         assert before.cheaper != after.cheaper

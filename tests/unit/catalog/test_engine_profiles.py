@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog.engines import SHIPPED, find_engine
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.load import SHIPPED
 from gpufleet.errors import UnknownName, UsageError
 
 
@@ -15,7 +16,7 @@ def own_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An overlay with a copy of vLLM's profile under another name."""
     (tmp_path / "engines").mkdir()
     file = tmp_path / "engines" / "mine.toml"
-    file.write_text((SHIPPED / "vllm.toml").read_text(encoding="utf-8"), encoding="utf-8")
+    file.write_text((SHIPPED / "engines" / "vllm.toml").read_text(encoding="utf-8"), encoding="utf-8")
     monkeypatch.setenv("GPUFLEET_CATALOG", str(tmp_path))
     return file
 

@@ -9,7 +9,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8
 from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
-from gpufleet.layout.feasible import beyond_one_instance, refusal
+from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import arithmetic_of, engine_refusal, kv_refusal, weight_refusal
 
 
@@ -37,11 +37,6 @@ def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str)
     assert len(offered) + len(refused) == len(conceivable_layouts(arch, 8))
     assert {offered.row(i).num_devices for i in range(len(offered))} == {8}
     assert len({offered.row(i) for i in range(len(offered))}) == len(offered)
-
-
-def test_a_replica_stays_within_its_machine() -> None:
-    assert beyond_one_instance(Layout(tp=8, pp=2), 8) == "a replica of 16 GPUs does not fit an instance of 8"
-    assert beyond_one_instance(Layout(tp=8), 8) is None
 
 
 @pytest.mark.parametrize(

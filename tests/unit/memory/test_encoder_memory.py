@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpufleet.architecture.encoder_parse import parse_encoder
 from gpufleet.catalog.runtimes import find_runtime
 from gpufleet.domain.precision import FP16, FP32, WeightFormat
-from gpufleet.memory.encoder import EncoderMemory, PassSize, decoder_cache_bytes, encoder_memory, largest_convolution
+from gpufleet.memory.encoder import (
+    EncoderMemory,
+    PassSize,
+    activation_bytes,
+    decoder_cache_bytes,
+    encoder_memory,
+    largest_convolution,
+)
 from gpufleet.units import GB, GIB
 
 BERT = parse_encoder({"model_type": "bert"}, "bert-base")
@@ -44,6 +53,20 @@ def test_a_model_larger_than_the_card_has_room_for_nothing() -> None:
 def test_samples_of_audio_take_more_than_the_layers_do() -> None:
     tower = parse_encoder({"model_type": "wav2vec2"}, "m").towers[0]
     assert largest_convolution(tower, 160_000) == 31_999 * 512
+
+
+def test_the_first_convolution_of_wav2vec_takes_more_than_a_layer() -> None:
+    """31,999 positions of 512 channels, read and written in 16 bits: 65.5 MB for ten seconds of sound."""
+    tower = parse_encoder({"model_type": "wav2vec2"}, "m").towers[0]
+    held = activation_bytes(tower, find_runtime("transformers"), PassSize(499, positions=160_000), 2.0)
+    assert held.low == held.expected == 2 * 31_999 * 512 * 2
+
+
+def test_the_mlp_of_a_layer_is_held_in_two_copies() -> None:
+    stack, engine = BERT.towers[0].stack, find_runtime("transformers")
+    wide = replace(BERT.towers[0], stack=replace(stack, mlp_width=2 * stack.mlp_width))
+    held = [float(activation_bytes(tower, engine, PassSize(128), 2.0).expected) for tower in (BERT.towers[0], wide)]
+    assert held[1] - held[0] == 2 * 128 * 3072 * 2
 
 
 def test_an_encoder_keeps_nothing_between_steps() -> None:

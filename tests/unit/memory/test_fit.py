@@ -10,8 +10,12 @@ from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.memory.fit import Demand, memory_budget
-from gpufleet.memory.overhead import EngineMemory, batch_limits
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import BF16
+from gpufleet.memory.band import Band
+from gpufleet.memory.fit import Demand, kv_pool_bytes, memory_budget, memory_terms
+from gpufleet.memory.overhead import EngineMemory, batch_limits, driver_variation_bytes
+from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
 
 
@@ -164,3 +168,52 @@ def test_an_engine_left_at_its_default_is_not_raised() -> None:
     arch, engine = shipped_architecture("gpt-oss-120b"), engine_on("vllm", "H100-SXM").at_its_default()
     budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 131072.0))
     assert float(budget.memory_fraction) == pytest.approx(0.9)
+
+
+def test_a_replica_has_the_product_of_its_parts() -> None:
+    assert Demand(2.0, 8192, tp=2, pp=3, ep=6, attention_dp=5).num_devices == 30
+
+
+def test_what_is_spare_is_the_pool_beyond_the_need_or_the_rest_of_the_card() -> None:
+    arch, engine = shipped_architecture("llama-3.1-8b"), engine_on("vllm", "H100-SXM")
+    budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192.0, batch=16))
+    pool, spare, total = budget.kv_pool_bytes, budget.spare_bytes, budget.total_bytes
+    ends = [(spare.low, pool.low, total.high), (spare.expected, pool.expected, total.expected)]
+    for left, end, used in [*ends, (spare.high, pool.high, total.low)]:
+        assert left == min(end - budget.needed_kv_bytes, engine.device_bytes - used)
+    assert spare.low < spare.expected < spare.high
+
+
+def test_sglang_sets_aside_more_for_each_further_device() -> None:
+    """Its rule takes bytes off the static fraction for every device of a replica."""
+    engine = engine_on("sglang", "H100-SXM")
+    taken = Band.exact(20 * GIB)
+    one, eight = (kv_pool_bytes(engine, taken, 0.0, number).expected for number in (1, 8))
+    assert engine.fraction_per_device > 0
+    assert one - eight == pytest.approx(engine.free_fraction * 7 * engine.fraction_per_device * engine.device_bytes)
+
+
+def test_what_the_driver_keeps_varies_around_what_is_taken_off() -> None:
+    engine = engine_on("vllm", "H100-SXM")
+    driver, variation = engine.driver_bytes, driver_variation_bytes(engine)
+    assert driver.low < driver.expected < driver.high
+    assert (variation.low, variation.expected, variation.high) == (
+        driver.low - driver.expected,
+        0.0,
+        driver.high - driver.expected,
+    )
+
+
+def test_a_judgement_keeps_the_range_of_its_source_and_a_bare_figure_has_none() -> None:
+    assert Band.of(Sourced(2.0, "GiB", "measured", 1.5, 3.0)) == Band(1.5, 2.0, 3.0)
+    assert Band.of(Sourced(2.0, "GiB", "stated")) == Band(2.0, 2.0, 2.0)
+
+
+def test_the_term_of_the_pool_says_how_large_the_card_is() -> None:
+    """81,559 MiB less what the driver keeps."""
+    arch, profile = shipped_architecture("llama-3.1-8b"), find_engine("vllm")
+    engine, demand = engine_on("vllm", "H100-SXM"), Demand(2.0, 8192.0)
+    terms = memory_terms(arch, arch.weights, BF16, profile, Layout(), memory_budget(arch, arch.weights, engine, demand))
+    [pool] = [term for term in terms if term.name == "KV pool"]
+    assert f"device {engine.device_bytes / GIB:.1f} GiB" in pool.inputs
+    assert 78 < engine.device_bytes / GIB < 80

@@ -6,9 +6,11 @@ import pytest
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Attention
 from gpufleet.domain.layout import Layout
 from gpufleet.memory.weights import (
     ElementBytes,
+    attention_matrix_params,
     padding_bytes_per_device,
     stage_share,
     weights_bytes_per_device,
@@ -87,6 +89,22 @@ def test_a_step_of_one_token_reads_only_the_active_experts() -> None:
     many = weights_read_bytes_per_device(arch, arch.weights, Layout(), 1000)
     experts = 32 * 8 * 3 * 4096 * 14336 * 2.0
     assert many - one == pytest.approx(experts * 6 / 8, rel=1e-6)
+
+
+@pytest.mark.parametrize("name", ["llama-3.3-70b", "opt-6.7b"])
+def test_a_step_of_a_dense_model_reads_all_but_the_embedding(name: str) -> None:
+    """Where head and embedding are tied, the head is read all the same."""
+    arch = shipped_architecture(name)
+    embedding = 0.0 if arch.tied_embeddings else arch.vocab_size * arch.hidden_size * 2.0
+    read = weights_read_bytes_per_device(arch, arch.weights, Layout())
+    assert read == pytest.approx(weights_bytes(arch, arch.weights) - embedding, rel=2e-3)
+
+
+def test_one_projection_serves_keys_and_values_where_they_are_the_same() -> None:
+    """Gemma 4: Q and O of 16 heads of 512, and K of one head."""
+    apart, same = (Attention(16, 1, 512, keys_are_values=shared) for shared in (False, True))
+    assert attention_matrix_params(apart, 2816, 1) == 2 * 2816 * 512 * (16 + 1)
+    assert attention_matrix_params(same, 2816, 1) == 2 * 2816 * 512 * 16 + 2816 * 512
 
 
 def test_a_model_of_absurd_size_is_counted_and_not_wrapped_around() -> None:

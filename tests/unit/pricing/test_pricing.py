@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.pricing.effective_price import effective_usd_per_hour, usd_per_month
+from gpufleet.pricing.owned import owned_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
 
 prices = st.floats(0.01, 1e4)
@@ -23,6 +24,12 @@ def test_a_shorter_month_can_be_asked_for() -> None:
 def test_an_upfront_payment_is_spread_over_its_year() -> None:
     """All upfront: 100,000 USD for 8,760 hours are 11.42 USD/h."""
     assert effective_usd_per_hour(0.0, 100_000, 8760) == pytest.approx(11.4155, abs=1e-4)
+
+
+def test_what_else_a_year_costs_is_spread_over_its_hours() -> None:
+    """8,760 USD a year for the rack are 1 USD an hour, beside 0.2413 for purchase and power."""
+    bare, racked = (owned_usd_per_hour(2400, 3, 500, 0.30, other_usd_per_year=usd) for usd in (0.0, 8760.0))
+    assert racked - bare == pytest.approx(1.0)
 
 
 def test_nothing_upfront_leaves_the_hourly_price() -> None:

@@ -11,7 +11,7 @@ from gpufleet.compat.classic.names import Goal, WorkloadType
 from gpufleet.compat.classic.options import Option, Question, Remedy, options, ranked, remedies
 from gpufleet.compat.classic.troubles import BY_KEY, Trouble
 
-OVER_PROVISIONED, WORTH_MOVING = 0.5, 1.1
+OVER_PROVISIONED = 0.5
 TIPS = {
     WorkloadType.TRAINING: "Training: use P-series instances with NVSwitch for large models.",
     WorkloadType.INFERENCE: "Inference: G-series often provides better cost efficiency.",

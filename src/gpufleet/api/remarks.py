@@ -1,0 +1,122 @@
+"""What is said beside the figures of an answer: what they leave out, rest on or would gain from."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from gpufleet.architecture.vision import image_tokens
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture, Attention
+from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import FP8, WeightFormat
+from gpufleet.layout.feasible import stage_beyond_one_machine
+from gpufleet.layout.support import arithmetic_of, precisions_of
+from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.performance.attention_groups import Heads
+from gpufleet.performance.layer_operators import CACHE_BYTES_PER_S_PER_CORE, cache_bytes_per_s_of
+from gpufleet.performance.recurrence import is_timed_by_formula
+from gpufleet.performance.vision import VISION_FLOP_RATIO, vision_s
+from gpufleet.units import GB, MILLISECOND
+
+IMAGE_PIXELS = 1024
+
+
+def remarks_on(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
+    """All that is to be said about the model and its load."""
+    arch, lengths = question.arch, question.lengths
+    return [
+        *beyond_context(arch, float(lengths.input_tokens + lengths.output_tokens)),
+        *smaller_batch(question, solution),
+        *timed_by_formula(arch),
+        *read_for_each_query_head(arch, question.candidates),
+        *arch.notes,
+        *images_cost(arch, question.candidates),
+    ]
+
+
+def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
+    """A warning where a request is longer than the model was made for."""
+    if context_tokens <= arch.max_context_tokens:
+        return []
+    return [
+        f"The context of {context_tokens:,.0f} tokens is above the {arch.max_context_tokens:,} that {arch.name} was "
+        "made for: engines refuse it unless rope scaling is configured."
+    ]
+
+
+def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
+    """What a figure leaves out where a replica spans machines."""
+    spans = stage_beyond_one_machine(layout, gpus_per_machine)
+    if spans:
+        return f"{spans}: no network is modelled, the exchange in every layer is taken over PCIe."
+    if layout.num_devices > gpus_per_machine:
+        return "Stages on several machines: what they hand to each other is not counted; nothing so large was measured."
+    return None
+
+
+def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat) -> str | None:
+    """A warning where a device multiplies 8-bit formats in 16 bits: nobody measured it."""
+    formats = [p for p in precisions_of(weights) if p.arithmetic == FP8.arithmetic]
+    if all(arithmetic_of(engine, gpu, precision) == FP8.arithmetic for precision in formats):
+        return None
+    return (
+        f"{gpu.name} has no fp8 arithmetic: {engine.title} widens fp8 weights to 16 bits in each product; taken from "
+        "kernels of 8-bit integer weights."
+    )
+
+
+def timed_by_formula(arch: Architecture) -> list[str]:
+    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
+    if not is_timed_by_formula(arch):
+        return []
+    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
+
+
+def read_for_each_query_head(arch: Architecture, candidates: Candidates) -> list[str]:
+    """The judgement that attention rests on where an engine's version does not share keys and values in a group."""
+    mixers = [block.mixer for block in arch.blocks if isinstance(block.mixer, Attention)]
+    heads = Heads(
+        num_heads=np.array([[m.num_heads] for m in mixers]),
+        num_kv_heads=np.array([[m.num_kv_heads] for m in mixers]),
+        head_dim=np.array([[m.head_dim] for m in mixers]),
+        window_tokens=np.array([[m.window_tokens] for m in mixers]),
+    )
+    if not np.isfinite(cache_bytes_per_s_of(candidates, heads)).any():
+        return []
+    rate = CACHE_BYTES_PER_S_PER_CORE / GB
+    return [
+        f"This version reads keys and values anew for each query head, at {rate:g} GB/s for each multiprocessor: a "
+        "judgement fitted to published runs of TensorRT-LLM 0.5 to 0.9, no measured kernel."
+    ]
+
+
+def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
+    """What an image adds to a prompt, where the model reads images; the figures above are of text."""
+    peaks = candidates.palette.accelerators[int(candidates.accelerator[0])].peak_flop_per_s
+    peak = peaks.get("bf16") or peaks.get("fp16")
+    if arch.vision is None or peak is None:
+        return []
+    tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
+    seconds = float(vision_s(arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    return [
+        f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
+        f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token (a "
+        f"judgement: {VISION_FLOP_RATIO:.0%} of the peak; no tower was measured)."
+    ]
+
+
+def smaller_batch(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
+    """What to set where a full queue is served best by fewer sequences at a time than the engine would take."""
+    if question.load.scenario != "full_queue" or math.isfinite(question.load.amount) or solution.serving is None:
+        return []
+    batch = float(solution.serving.batch[0])
+    if batch >= solution.largest_batch:
+        return []
+    return [
+        f"Most requests are served at a batch of {batch:,.0f}, smaller than the {solution.largest_batch:,.0f} that the "
+        "engine takes: cap it there (vLLM: --max-num-seqs)."
+    ]

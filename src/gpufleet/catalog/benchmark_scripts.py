@@ -1,0 +1,127 @@
+"""How published benchmarks loaded an engine and what they built it for, from `data/benchmarks`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from gpufleet.catalog.load import SHIPPED, table_in, tables_of
+from gpufleet.catalog.schema import Place, required_number, text, whole
+
+FOLDER = SHIPPED / "benchmarks"
+QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")
+LIMIT_COLUMNS = ("published_in", "model_id", "tp", "total_tokens", "max_batch", "max_step_tokens", "source_id")
+USUAL_WAVES = 10
+"""Prompts per client where nobody says: a benchmark of few waves would be mostly its start burst."""
+
+
+@dataclass(frozen=True)
+class Polling:
+    """Decode steps between two looks for new requests on GPUs of one generation: others from `crowd` clients on."""
+
+    generation: str
+    few_steps: float
+    crowd: int
+    crowd_steps: float
+
+
+@dataclass(frozen=True)
+class BenchmarkClient:
+    """What one client does with every engine, and what it asks of some, by the engine's name."""
+
+    waves: int = USUAL_WAVES
+    polling: Mapping[str, Polling] = field(default_factory=dict)
+    gather_steps: Mapping[str, float] = field(default_factory=dict)
+    source: str = ""
+
+
+class StepLimits(NamedTuple):
+    """Sequences and tokens of a step that an engine was started or built for; None: its default."""
+
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
+
+
+class Queue(NamedTuple):
+    """Requests that a benchmark queued at once, by their lengths."""
+
+    published_in: str
+    input_tokens: float
+    output_tokens: float
+    requests: int
+    source: str
+
+
+class Build(NamedTuple):
+    """What a benchmark built a model for on `tp` GPUs; where it makes a difference, for `total_tokens` of a request."""
+
+    published_in: str
+    model: str
+    tp: int
+    total_tokens: float | None
+    limits: StepLimits
+    source: str
+
+
+class BenchmarkScripts(NamedTuple):
+    """All that is known of published benchmarks."""
+
+    clients: Mapping[str, BenchmarkClient]
+    queues: tuple[Queue, ...]
+    builds: tuple[Build, ...]
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        """Ids in sources.toml of every row."""
+        rows = [*(client.source for client in self.clients.values()), *(queue.source for queue in self.queues)]
+        rows += [build.source for build in self.builds]
+        return tuple(dict.fromkeys(rows))
+
+
+@lru_cache(maxsize=1)
+def load_benchmark_scripts() -> BenchmarkScripts:
+    """The shipped tables.
+
+    >>> load_benchmark_scripts().clients["inferencex"].waves
+    10
+    """
+    return BenchmarkScripts(
+        clients={name: client_from(table) for name, table in tables_of(FOLDER / "clients.toml")},
+        queues=tuple(table_in(FOLDER, "queued_requests.csv", QUEUE_COLUMNS, queue_from)),
+        builds=tuple(table_in(FOLDER, "step_limits.csv", LIMIT_COLUMNS, build_from)),
+    )
+
+
+def client_from(table: Mapping[str, Any]) -> BenchmarkClient:
+    """A table of clients.toml."""
+    return BenchmarkClient(
+        waves=table["waves"],
+        polling={engine: Polling(**figures) for engine, figures in table.get("polling", {}).items()},
+        gather_steps=table.get("gather_steps", {}),
+        source=table["source_id"],
+    )
+
+
+def queue_from(place: Place, row: Mapping[str, str]) -> Queue:
+    """A row of queued_requests.csv."""
+    return Queue(
+        published_in=text(place, "published_in", row["published_in"]),
+        input_tokens=required_number(place, "input_tokens", row["input_tokens"]),
+        output_tokens=required_number(place, "output_tokens", row["output_tokens"]),
+        requests=int(required_number(place, "requests", row["requests"])),
+        source=text(place, "source_id", row["source_id"]),
+    )
+
+
+def build_from(place: Place, row: Mapping[str, str]) -> Build:
+    """A row of step_limits.csv."""
+    return Build(
+        published_in=text(place, "published_in", row["published_in"]),
+        model=text(place, "model_id", row["model_id"]),
+        tp=int(required_number(place, "tp", row["tp"])),
+        total_tokens=whole(place, "total_tokens", row["total_tokens"]),
+        limits=StepLimits(*(whole(place, name, row[name]) for name in ("max_batch", "max_step_tokens"))),
+        source=text(place, "source_id", row["source_id"]),
+    )

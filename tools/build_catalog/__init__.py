@@ -1,0 +1,1 @@
+"""Builds the tables of `src/gpufleet/data` from a directory of gathered facts; development only."""

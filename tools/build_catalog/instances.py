@@ -1,0 +1,100 @@
+"""instances/<cloud>.csv: machine types, and the link between their GPUs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tools.build_catalog.accelerators import one_way_gb_per_s
+from tools.build_catalog.tables import Row, figure, plain_evidence, write_csv
+
+from gpufleet.catalog.schema import INSTANCE_COLUMNS
+
+INSTANCE_SOURCE_PREFIXES = {
+    "getmoto/moto c6bd43f": "aws-instance-types",
+    "getmoto/moto instance types": "aws-instance-types",
+    "aws/karpenter-provider-aws": "aws-price-list",
+    "AWS P6e-GB200": "aws-p6e-announcement",
+    "Cyclenerd/": "gcp-machine-types",
+    "Azure/": "azure-size-lists",
+    "skypilot-org/skypilot-catalog v8 verda": "verda-price-list",
+    "skypilot-org/skypilot-catalog v8 lambda": "lambda-price-list",
+    "skypilot-org/skypilot-catalog v8 nebius": "nebius-price-list",
+    "skypilot-org/skypilot-catalog v8 runpod": "runpod-price-list",
+    "spheron.network": "runpod-h100-post",
+}
+PCIE_LANES_BY_GPU = {"L4": 8, "L40S": 8, "T4": 8, "RTX-PRO-6000-Server": 16}
+PCIE_LANE_GB_PER_S = {3: 1.0, 4: 2.0, 5: 63 / 16}
+CAUTIOUS_LANES = 8
+BRIDGED_PAIRS = {"Standard_NC96ads_A100_v4"}
+
+
+def instance_source(detail: str) -> str:
+    return next(source for prefix, source in INSTANCE_SOURCE_PREFIXES.items() if detail.startswith(prefix))
+
+
+def is_retired(row: Row) -> bool:
+    return "ABSENT" in row["evidence"] or "retired" in row["evidence"]
+
+
+def assumed_pcie(row: Row, generation: int | None) -> dict[str, str]:
+    """A PCIe link whose width is not published: the width seen elsewhere for that GPU, else eight lanes."""
+    known = row["gpu"] in PCIE_LANES_BY_GPU
+    lanes = PCIE_LANES_BY_GPU.get(row["gpu"], CAUTIOUS_LANES)
+    why = f"as measured for {row['gpu']} on AWS" if known else "the cautious case"
+    if generation is None:
+        return {"link_kind": "pcie", "link_gb_per_s_per_direction": "", "link_evidence": "unknown"}
+    return {
+        "link_kind": "pcie",
+        "link_gb_per_s_per_direction": f"{lanes * PCIE_LANE_GB_PER_S[generation]:g}",
+        "link_evidence": f"assumed: width not published, x{lanes} taken, {why}",
+    }
+
+
+def link_of(row: Row, spec: Row) -> dict[str, str]:
+    """Kind, rate and evidence of the links between the GPUs of an instance."""
+    description = row["intra_node_link"] or "not published"
+    count = figure(row["gpu_count"]) or 0
+    if count <= 1:
+        return {
+            "link_kind": "none",
+            "link_gb_per_s_per_direction": "",
+            "link_evidence": "",
+            "link_description": description,
+        }
+    published = row["link_gb_s_per_direction"]
+    if row["instance_type"] in BRIDGED_PAIRS or (row["link_kind"] in ("pcie", "none") and not published):
+        generation = row["host_pcie_gen"] or spec["pcie_gen"]
+        return {**assumed_pcie(row, int(generation) if generation else None), "link_description": description}
+    of_gpu = one_way_gb_per_s(spec)
+    return {
+        "link_kind": row["link_kind"],
+        "link_gb_per_s_per_direction": published or ("" if of_gpu is None else f"{of_gpu:g}"),
+        "link_evidence": row["link_evidence"] or "published link of the GPU",
+        "link_description": description,
+    }
+
+
+def instance_row(row: Row, spec: Row) -> Row:
+    link = link_of(row, spec)
+    return {
+        "cloud": row["cloud"],
+        "name": row["instance_type"],
+        "accelerator": row["gpu"],
+        "gpu_count": row["gpu_count"],
+        "vcpus": row["vcpus"],
+        "memory_gib": row["memory_gib"],
+        **link,
+        "network_gbit_per_s": row["network_gbps"],
+        "local_ssd_gb": row["local_ssd_gb"],
+        "status": "retired" if is_retired(row) else "current",
+        "source_id": instance_source(row["source"]),
+        "evidence": plain_evidence(row["evidence"]),
+    }
+
+
+def build_instances(rows: list[Row], specs: list[Row], out: Path) -> list[Row]:
+    by_name = {spec["name"]: spec for spec in specs}
+    built = [instance_row(row, by_name[row["gpu"]]) for row in rows]
+    for cloud in sorted({row["cloud"] for row in built}):
+        write_csv(out / "instances" / f"{cloud}.csv", INSTANCE_COLUMNS, [r for r in built if r["cloud"] == cloud])
+    return built
