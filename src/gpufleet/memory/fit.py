@@ -17,6 +17,7 @@ from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
+from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
 from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.units import GIB
@@ -163,12 +164,11 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
     """The budget of a replica of which what it holds is known: for a demand of the same layout and batch."""
     d, loaded, overhead = demand, held.loaded_bytes, held.overhead_bytes
     activations = activations_of(arch, engine, d) if held.activations is None else held.activations
-    per_sequence = kv_bytes_per_sequence_per_device(
-        arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
-    )
+    per_sequence = pool_bytes_per_sequence(arch, engine, d)
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
     profiled = activations.scaled(engine.profiled_share)
-    taken = profiled.beside(overhead).beside(loaded).beside(driver_variation_bytes(engine))
+    seen = overhead.scaled(engine.seen_overhead).plus(engine.graph_bytes.scaled(engine.graphs_in_fraction))
+    taken = profiled.beside(seen).beside(loaded).beside(driver_variation_bytes(engine))
     pool = kv_pool_bytes(engine, taken, needed, d.num_devices)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
@@ -183,6 +183,22 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
         needed_kv_bytes=needed,
         attention_dp=d.attention_dp,
     )
+
+
+def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: Demand) -> Floats:
+    """What one sequence of the demand's context takes of the KV pool of the fullest device.
+
+    Layer by layer, or in whole pages where the engine lets layers of several kinds share a pool.   [bytes]
+    """
+    d = demand
+    apart = kv_bytes_per_sequence_per_device(
+        arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
+    )
+    if not shares_pages(arch):
+        return apart
+    pages = pages_of(arch, d.kv_bytes_per_element, d.tp, d.pp, engine.kv_block_tokens)
+    paged = paged_bytes_per_sequence(pages, d.context_tokens, engine.states_per_sequence)
+    return cast(Floats, np.where(np.asarray(engine.shared_pages) > 0, paged, apart)[()])
 
 
 def loaded_weights_bytes(

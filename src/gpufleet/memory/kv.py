@@ -6,7 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from gpufleet.architecture.kv_cache import held_tokens, index_bytes_per_layer, kv_elements_per_token
+from gpufleet.architecture.kv_cache import (
+    held_tokens,
+    index_bytes_per_layer,
+    kept_beside_fp8_bytes,
+    kv_elements_per_token,
+)
 from gpufleet.architecture.recurrent import CONVOLUTION_BYTES_PER_ELEMENT, Recurrent
 from gpufleet.architecture.sparse_attention import index_of
 from gpufleet.domain.architecture import Architecture, Attention, Mixer
@@ -39,6 +44,17 @@ def cached_elements_per_token(mixer: Mixer, tp: Ints) -> Floats:
     return cast(Floats, kv_elements_per_token(mixer) + 0.0 * tp)
 
 
+def cached_bytes_per_token(mixer: Mixer, kv_bytes_per_element: Floats, tp: Ints) -> Floats:
+    """Bytes that one layer caches per token, or per compressed entry, on one rank.
+
+    >>> from gpufleet.domain.architecture import LatentAttention
+    >>> float(cached_bytes_per_token(LatentAttention(128, 1536, 512, 128, 64, 128, kept_tokens=2048), 1.0, 8))
+    656.0
+    """
+    elements = cached_elements_per_token(mixer, tp) * kv_bytes_per_element
+    return elements + kept_beside_fp8_bytes(mixer, kv_bytes_per_element)
+
+
 def state_bytes_per_device(mixer: Recurrent, tp: Ints) -> Floats:
     """Recurrent state and convolution taps that one sequence holds in one layer on one rank: heads are dealt out.
 
@@ -57,7 +73,7 @@ def layer_bytes_per_device(
     if isinstance(mixer, (GatedDeltaNet, StateSpace)):
         return state_bytes_per_device(mixer, tp)
     held = round_to_blocks(held_tokens(mixer, context_tokens), block_tokens)
-    cache = cached_elements_per_token(mixer, tp) * kv_bytes_per_element * held
+    cache = cached_bytes_per_token(mixer, kv_bytes_per_element, tp) * held
     return cache + index_bytes_per_layer(mixer, context_tokens) if index_of(mixer) else cache
 
 

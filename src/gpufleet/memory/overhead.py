@@ -28,7 +28,12 @@ class EngineMemory:
     is 1 where a batch of prompts is prefilled at once and not in chunks, `logits_of_prompt` where the logits of
     every prompt position are kept (both: engines with static batches). `whole_context` is 1 where the profiled step
     is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `peaks_add` where the forward
-    pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
+    pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower). `shared_pages` is
+    1 where layers of all kinds take equal pages of one pool, `states_per_sequence` the states that a sequence then
+    keeps. `graphs_in_fraction` is 1 where captured graphs come out of the fraction (vLLM from 0.21), `held_reductions`
+    the share of a step's all-reduced tensors that are not freed before the profile is read (vLLM 0.2.5), and
+    `seen_overhead` the share of the overhead that the profile sees (none before vLLM 0.2.5). `vision_hidden_copies` is
+    0 where the vision tower is not profiled.
     """
 
     device_bytes: Floats
@@ -44,6 +49,10 @@ class EngineMemory:
     chunk_above_tokens: Floats
     peaks_add: Floats
     mxfp4_alignment: Floats
+    shared_pages: Floats
+    states_per_sequence: Floats
+    graphs_in_fraction: Floats
+    seen_overhead: Floats
     max_batch: Floats
     prefill_budget_tokens: Floats
     kv_block_tokens: Floats
@@ -56,6 +65,8 @@ class EngineMemory:
     mlp_copies: Band
     sampler_hidden_copies: Band
     moe_workspace_copies: Band
+    vision_hidden_copies: Band
+    held_reductions: Band
     loaded_ratio: Band
 
     @classmethod
@@ -84,6 +95,10 @@ class EngineMemory:
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
             peaks_add=_optional(engine, "peaks_add"),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
+            shared_pages=_optional(engine, "shared_pages"),
+            states_per_sequence=_optional(engine, "states_per_sequence", 1.0),
+            graphs_in_fraction=_optional(engine, "graphs_in_fraction"),
+            seen_overhead=_optional(engine, "seen_overhead", 1.0),
             driver_bytes=driver,
             communication_bytes=communication_bytes(engine, accelerator),
             logit_bytes=Band.of(engine.constants["logit_bytes"]),
@@ -91,6 +106,8 @@ class EngineMemory:
             mlp_copies=Band.of(engine.constants["mlp_copies"]),
             sampler_hidden_copies=_optional_band(engine, "sampler_hidden_copies"),
             moe_workspace_copies=_optional_band(engine, "moe_workspace_copies"),
+            vision_hidden_copies=_optional_band(engine, "vision_hidden_copies"),
+            held_reductions=_optional_band(engine, "held_reductions"),
             loaded_ratio=_optional_band(engine, "loaded_ratio", 1.0),
         )
 
