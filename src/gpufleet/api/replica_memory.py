@@ -99,8 +99,8 @@ def logged_bytes_per_token(model: Architecture, engine: EngineProfile, rules: En
     """Pool bytes of one token as an engine counts tokens when it logs the size of its pool.
 
     What a token of a fresh block takes in all layers, windows or not; whole sequences of the longest context where
-    layers keep a state. vLLM with pages for all kinds of layers: blocks dealt out to the groups, from 0.21 on whole
-    sequences, which keep a prefill chunk beside a window.
+    layers keep a state, or caches alone where states have a pool of their own. vLLM with pages for all kinds of
+    layers: blocks dealt out to the groups, from 0.21 on whole sequences, which keep a prefill chunk beside a window.
     """
     d = demand
     if rules.shared_pages and shares_pages(model):

@@ -15,7 +15,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
-from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
+from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
@@ -191,14 +191,32 @@ def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: De
     Layer by layer, or in whole pages where the engine lets layers of several kinds share a pool.   [bytes]
     """
     d = demand
-    apart = kv_bytes_per_sequence_per_device(
+    plain = kv_bytes_per_sequence_per_device(
         arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
     )
     if not shares_pages(arch):
-        return apart
+        return plain
+    caches = plain - state_bytes_per_sequence_per_device(arch, d.tp, d.pp)
+    states = state_bytes_per_sequence_per_device(arch, d.tp, d.pp, engine.least_state_bytes)
+    apart = beside_states(caches, states, engine)
     pages = pages_of(arch, d.kv_bytes_per_element, d.tp, d.pp, engine.kv_block_tokens)
     paged = paged_bytes_per_sequence(pages, d.context_tokens, engine.states_per_sequence)
     return cast(Floats, np.where(np.asarray(engine.shared_pages) > 0, paged, apart)[()])
+
+
+def beside_states(cache_bytes: Floats, state_bytes: Floats, engine: EngineMemory) -> Floats:
+    """What a sequence takes of a pool that the engine splits once between caches and states: the scarcer part counts.
+
+    max(caches (1 + r), states_per_sequence x state (1 + r) / r), r = state_pool_ratio; unsplit, their sum   [bytes]
+    SGLang gives states 0.9 / 1.9 of the pool and a sequence three of them (--mamba-full-memory-ratio; pull/11679,
+    issues/25993: Qwen3.5-122B on four H100 has 15.9 GB and about 435 states).
+    """
+    ratio = np.asarray(engine.state_pool_ratio)
+    splits = (ratio > 0) & (np.asarray(state_bytes) > 0)
+    share = np.where(splits, ratio, 1.0)
+    of_states = engine.states_per_sequence * state_bytes * (1.0 + share) / share
+    scarcer = np.maximum(cache_bytes * (1.0 + share), of_states)
+    return cast(Floats, np.where(splits, scarcer, cache_bytes + state_bytes)[()])
 
 
 def loaded_weights_bytes(

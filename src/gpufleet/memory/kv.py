@@ -55,14 +55,16 @@ def cached_bytes_per_token(mixer: Mixer, kv_bytes_per_element: Floats, tp: Ints)
     return elements + kept_beside_fp8_bytes(mixer, kv_bytes_per_element)
 
 
-def state_bytes_per_device(mixer: Recurrent, tp: Ints) -> Floats:
+def state_bytes_per_device(mixer: Recurrent, tp: Ints, least_bytes_per_element: Floats = 0.0) -> Floats:
     """Recurrent state and convolution taps that one sequence holds in one layer on one rank: heads are dealt out.
+
+    `least_bytes_per_element`: of an engine that keeps states in a wider format than the model asks for.
 
     >>> float(state_bytes_per_device(GatedDeltaNet(16, 32, 128, 128, 4), 8)) / 2**20
     0.255859375
     """
     taps = CONVOLUTION_BYTES_PER_ELEMENT * (mixer.conv_width - 1)
-    state = shard(mixer.state_elements, tp) * mixer.state_bytes_per_element
+    state = shard(mixer.state_elements, tp) * np.maximum(mixer.state_bytes_per_element, least_bytes_per_element)
     return state + taps * shard(mixer.convolved_width, tp)
 
 
@@ -101,4 +103,25 @@ def kv_bytes_per_sequence_per_device(
         layer_bytes_per_device(block.mixer, kv_bytes_per_element, context_tokens, tp, block_tokens)
         for block in arch.blocks
     ]
+    return stage_share(arch, per_layer, pp)
+
+
+def state_bytes_per_sequence_per_device(
+    arch: Architecture, tp: Ints = 1, pp: Ints = 1, least_bytes_per_element: Floats = 0.0
+) -> Floats:
+    """State that one sequence holds on the fullest device of its replica, whatever its length; 0 without such layers.
+
+    >>> from gpufleet.domain.architecture import Block, DenseMlp
+    >>> blocks = (Block(36, GatedDeltaNet(16, 64, 128, 128, 4), DenseMlp(1024, True)),
+    ...           Block(12, Attention(32, 2, 256), DenseMlp(1024, True)))
+    >>> arch = Architecture("qwen3.5-122b-a10b", "qwen3_5_moe", 3072, 248320, blocks, False, 262144)
+    >>> float(state_bytes_per_sequence_per_device(arch, 4)) / 1e6
+    38.412288
+    """
+    per_layer: list[Floats] = []
+    for block in arch.blocks:
+        if isinstance(block.mixer, (GatedDeltaNet, StateSpace)):
+            per_layer.append(state_bytes_per_device(block.mixer, tp, least_bytes_per_element))
+        else:
+            per_layer.append(0.0)
     return stage_share(arch, per_layer, pp)

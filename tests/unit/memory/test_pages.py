@@ -9,7 +9,7 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.memory.fit import Demand, pool_bytes_per_sequence
-from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
+from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.pages import Pages, group_size, paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.units import GIB
@@ -55,6 +55,8 @@ def test_before_0_21_tokens_were_counted_as_if_blocks_were_dealt_out_evenly() ->
         ("qwen3.5-27b", 1.0, 1, 1568),  # club-3090 issues/1047: "Setting attention block size to 1568 tokens"
         ("qwen3.5-27b", 1.0, 2, 1568),  # talos-argocd-proxmox pull/1995
         ("qwen3.5-27b", 2.0, 1, 784),  # vllm issues/40691
+        ("qwen3-next-80b-a3b", 2.0, 1, 544),  # logs of vLLM 0.11: "Setting attention block size to 544 tokens"
+        ("qwen3-next-80b-a3b", 2.0, 2, 544),
     ],
 )
 def test_attention_blocks_are_enlarged_until_a_state_fits(
@@ -69,6 +71,16 @@ def test_padding_a_state_to_its_page_costs_what_vllm_says() -> None:
     arch = shipped_architecture("qwen3.5-27b")
     state = 48 * 128 * 128 * 4 + 3 * 10_240 * 2
     assert float(pages_of(arch, 1.0).page_bytes) / state - 1 == pytest.approx(0.0013, abs=0.00005)
+
+
+def test_a_state_of_qwen3_next_has_sixteen_bits_in_vllm_and_thirty_two_in_sglang() -> None:
+    """vLLM 0.11 logs "Padding mamba page size by 1.49%" for it; SGLang's default is float32 (sglang pull/15337)."""
+    arch = shipped_architecture("qwen3-next-80b-a3b")
+    state = 32 * 128 * 128 * 2 + 3 * 8192 * 2
+    assert float(pages_of(arch, 2.0).page_bytes) / state - 1 == pytest.approx(0.0149, abs=0.00005)
+    engine = EngineMemory.of(load_engine("sglang"), load_catalog().accelerators["H100-SXM"])
+    wide = state_bytes_per_sequence_per_device(arch, least_bytes_per_element=engine.least_state_bytes)
+    assert float(wide) == 36 * (32 * 128 * 128 * 4 + 3 * 8192 * 2)
 
 
 def test_kinds_are_dealt_into_groups_of_the_rarest() -> None:
@@ -106,5 +118,24 @@ def test_engines_with_pools_of_their_own_are_gathered_beside_those_with_shared_p
     arch, gpu = shipped_architecture("qwen3.5-35b-a3b"), load_catalog().accelerators["H100-SXM"]
     both = EngineMemory.gather([load_engine("vllm"), load_engine("sglang")], [gpu], np.array([0, 1]), np.array([0, 0]))
     shared, apart = np.asarray(pool_bytes_per_sequence(arch, both, Demand(2.0, 4096.0)))
-    assert shared > apart
-    assert apart == kv_bytes_per_sequence_per_device(arch, 2.0, 4096.0)
+    assert shared == paged_bytes_per_sequence(pages_of(arch, 2.0), 4096.0)
+    assert apart == pytest.approx(3 * 30 * (32 * 128 * 128 * 4 + 3 * 8192 * 2) * 1.9 / 0.9)
+
+
+def test_sglang_splits_its_pool_between_caches_and_states() -> None:
+    """sgl-project/sglang issues/25993: Qwen3.5-122B, TP4: 47 % of the rest, 15.9 GB, hold about 435 states; 3 %."""
+    arch, gpu = shipped_architecture("qwen3.5-122b-a10b"), load_catalog().accelerators["H100-SXM"]
+    engine = EngineMemory.of(load_engine("sglang"), gpu)
+    rest = 15.9 * GIB / (0.9 / 1.9)
+    short = float(pool_bytes_per_sequence(arch, engine, Demand(2.0, 1024.0, tp=4)))
+    assert 3 * rest / short == pytest.approx(435, rel=0.03)
+    longer = [float(pool_bytes_per_sequence(arch, engine, Demand(2.0, c, tp=4))) for c in (1024.0, 8192.0, 262144.0)]
+    assert longer[0] == longer[1] < longer[2]
+
+
+def test_models_without_states_keep_their_whole_pool_in_sglang() -> None:
+    arch, gpu = shipped_architecture("gpt-oss-20b"), load_catalog().accelerators["H100-SXM"]
+    engine = EngineMemory.of(load_engine("sglang"), gpu)
+    assert float(pool_bytes_per_sequence(arch, engine, Demand(2.0, 4096.0))) == pytest.approx(
+        float(kv_bytes_per_sequence_per_device(arch, 2.0, 4096.0))
+    )
