@@ -105,7 +105,7 @@ def logged_bytes_per_token(model: Architecture, engine: EngineProfile, rules: En
     d = demand
     if rules.shared_pages and shares_pages(model):
         pages = pages_of(model, d.kv_bytes_per_element, d.tp, d.pp, rules.kv_block_tokens)
-        if not engine.constant("logs_whole_contexts"):
+        if "logs_whole_contexts" not in engine.constants or not engine.constant("logs_whole_contexts"):
             return float(pages.bytes_per_logged_token)
         chunk = min(float(rules.prefill_budget_tokens), float(d.context_tokens))
         whole = paged_bytes_per_sequence(pages, d.context_tokens, rules.states_per_sequence, chunk)

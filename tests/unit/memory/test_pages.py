@@ -8,7 +8,9 @@ import pytest
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.memory.fit import Demand, pool_bytes_per_sequence
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import FP8
+from gpufleet.memory.fit import Demand, memory_budget, memory_terms, pool_bytes_per_sequence
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.pages import Pages, group_size, paged_bytes_per_sequence, pages_of, shares_pages
@@ -139,3 +141,21 @@ def test_models_without_states_keep_their_whole_pool_in_sglang() -> None:
     assert float(pool_bytes_per_sequence(arch, engine, Demand(2.0, 4096.0))) == pytest.approx(
         float(kv_bytes_per_sequence_per_device(arch, 2.0, 4096.0))
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "engine", "words"),
+    [
+        ("qwen3.6-35b-a3b-nvfp4", "vllm", "blocks of 20.5 MiB: 3 x a state, 1 x 2096 tokens"),
+        ("qwen3.5-35b-a3b", "sglang", "max(caches (1 + r), states x state (1 + r) / r)"),
+        ("llama-3.1-8b", "vllm", "min(context, window) in blocks"),
+    ],
+)
+def test_a_budget_says_how_a_sequence_takes_its_pool(model: str, engine: str, words: str) -> None:
+    arch, profile = shipped_architecture(model), load_engine(engine)
+    rules = EngineMemory.of(profile, load_catalog().accelerators["H100-SXM"])
+    budget = memory_budget(arch, arch.weights, rules, Demand(1.0, 131_072.0))
+    terms = {term.name: term for term in memory_terms(arch, arch.weights, FP8, profile, Layout(), budget)}
+    assert words in f"{terms['KV of one sequence'].formula}; {terms['KV of one sequence'].inputs}"
+    assert ("graphs" in terms["KV pool"].formula) == (engine == "vllm")
+    assert ("image" in terms["activations"].formula) == (engine == "vllm" and arch.vision is not None)
