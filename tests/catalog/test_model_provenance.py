@@ -28,6 +28,7 @@ NAMED_BILLIONS = {
     "phi-3-medium-4k": 14,  # arXiv:2404.14219
     "phi-3.5-moe": 42,  # arXiv:2404.14219
     "phi-4-mini": 3.8,  # arXiv:2503.01743
+    "qwen2-57b-a14b": 57,  # arXiv:2407.10671, table 1
     "qwen-7b": 7.72,  # a public table of its checkpoint
 }
 
