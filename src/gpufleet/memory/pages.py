@@ -115,7 +115,7 @@ def pages_of(
 
     Attention blocks are enlarged until a page holds a state: ceil(state / (a x bytes per token)) x a tokens, with
     a = 16, or 128 for a latent cache; the largest page counts, smaller tokens get more to a page.
-    Source: Platform._align_hybrid_block_size and v1/core/kv_cache_utils.py of vLLM 0.11 to 0.28.
+    Source: Platform._align_hybrid_block_size and v1/core/kv_cache_utils.py of vLLM 0.11 to 0.27.
 
     >>> from gpufleet.domain.architecture import Block, DenseMlp
     >>> blocks = (Block(30, GatedDeltaNet(16, 32, 128, 128, 4), DenseMlp(512, True)),
