@@ -131,10 +131,11 @@ def memory_era_of(profile: EngineProfile, version: str) -> MemoryEra | None:
 def with_memory_era(profile: EngineProfile, era: MemoryEra) -> EngineProfile:
     """A profile with the figures of an older memory era put in."""
     figures = dict(era.figures)
-    reserve = figures.pop("reserve_bytes", profile.reserve_bytes)
     return replace(
         profile,
-        reserve_bytes=reserve,
+        memory_fraction=figures.pop("memory_fraction", profile.memory_fraction),
+        graph_bytes=figures.pop("graph_bytes", profile.graph_bytes),
+        reserve_bytes=figures.pop("reserve_bytes", profile.reserve_bytes),
         constants={**profile.constants, **figures},
         max_batch=profile.max_batch if era.max_batch is None else era.max_batch,
     )

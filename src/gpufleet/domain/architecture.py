@@ -159,6 +159,8 @@ class VisionTower:
 
     `params` counts everything of it, projector included; its matrices that every patch passes are
     `params_per_patch`, those that every image token passes `params_per_token`. `patches_per_token` are merged.
+    `width` is that of its MLPs, `patch_elements` the pixel values of a patch over its frames and colours,
+    `largest_image_tokens` what its processor makes of the largest image by default; 0 where that is not known.
     """
 
     num_layers: int
@@ -168,6 +170,9 @@ class VisionTower:
     params: int
     params_per_patch: int
     params_per_token: int
+    width: int = 0
+    patch_elements: int = 0
+    largest_image_tokens: int = 0
 
     def __post_init__(self) -> None:
         require_positive(
