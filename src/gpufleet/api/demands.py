@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.api.estimates import checked_lengths
 from gpufleet.domain.slo import Slo
@@ -15,6 +15,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.serve import Purse
 from gpufleet.optimize.size import Demand, QuietHours
+from gpufleet.results.base import Input
 from gpufleet.units import DAY, HOUR
 
 if TYPE_CHECKING:
@@ -46,10 +47,16 @@ def demand_of(request: ServeRequest) -> Demand:
     spare, zones = request.spare_machines or 0, 1 if request.zones is None else request.zones
     refuse_outside("the number of spare machines", spare, 0, MOST_SPARE)
     refuse_outside("the number of zones", zones, 1, MOST_ZONES)
-    headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
+    headroom = checked_headroom(request.headroom)
+    return Demand(workload_of(request), headroom, replicas, spare, zones, quiet_hours(request))
+
+
+def checked_headroom(asked: float | None) -> float:
+    """The headroom that is wanted: 20 % unless said."""
+    headroom = DEFAULT_HEADROOM if asked is None else asked
     if not 0 <= headroom <= 10:
         raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
-    return Demand(workload_of(request), headroom, replicas, spare, zones, quiet_hours(request))
+    return headroom
 
 
 def refuse_outside(what: str, found: float, least: float, most: float) -> None:
@@ -190,7 +197,24 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     return notes
 
 
-def input_origin(request: ServeRequest, field: str, stated: object) -> str:
+class Said(Protocol):
+    """Which fields of a request a file gave, and which were preferred."""
+
+    @property
+    def from_file(self) -> Collection[str]:
+        """Fields that a workload file gave."""
+
+    @property
+    def from_config(self) -> Collection[str]:
+        """Fields that the user's configuration gave."""
+
+
+def inputs_of(request: Said, rows: Iterable[tuple[str, str, str, object]]) -> list[Input]:
+    """Inputs from (name, field, value, whether it was stated)."""
+    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+
+
+def input_origin(request: Said, field: str, stated: object) -> str:
     """Where an input came from: the file, the command line, what the user prefers, the checkpoint or a default."""
     if field in request.from_file:
         return "file"

@@ -115,3 +115,13 @@ def kind_words(wishes: Wishes, offers: Sequence[Offer]) -> str:
     sold = {offer.price_kind.value for offer in offers}
     asked = [kind for kind in kinds_asked(wishes) if wishes.pricing or kind != PriceKind.OWNED.value or kind in sold]
     return ", ".join(asked).replace("-", "_")
+
+
+def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str, str, object]]:
+    """(name, field, value, whether it was stated) of what may be rented."""
+    return [
+        ("clouds", "clouds", ", ".join(wishes.clouds or ["all"]), wishes.clouds),
+        ("regions", "regions", ", ".join(wishes.regions or ["all"]), wishes.regions),
+        ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
+        ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
+    ]

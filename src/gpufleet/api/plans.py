@@ -16,11 +16,11 @@ from gpufleet.api.demands import (
     demand_notes,
     demand_of,
     further_inputs,
-    input_origin,
+    inputs_of,
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
-from gpufleet.api.market import kind_words, market_of, offer_filter
+from gpufleet.api.market import market_of, market_rows, offer_filter
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -241,7 +241,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     demand, palette, r = question.demand, question.choices.palette, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    kinds, mean = kind_words(r, question.offers), demand.workload
+    mean = demand.workload
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
         ("rate", "rate", f"{demand.workload.rate_requests_per_s:g}/s", True),
@@ -251,15 +251,12 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("engine", "engine", engines, r.engine),
         ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
         ("KV cache", "kv_precision", _names(palette.kv_precisions), r.kv_precision),
-        ("clouds", "clouds", ", ".join(r.clouds or ["all"]), r.clouds),
-        ("regions", "regions", ", ".join(r.regions or ["all"]), r.regions),
-        ("GPUs", "gpus", ", ".join(r.gpus or ["all"]), r.gpus),
-        ("price kinds", "pricing", kinds, r.pricing),
+        *market_rows(r, question.offers),
         ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
         *further_inputs(r, demand),
     ]
-    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+    return inputs_of(request, rows)
 
 
 def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:

@@ -13,7 +13,7 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.replicas import Choices, Rejections, Room, describe, keep_fitting, replicas, room
+from gpufleet.optimize.replicas import NO_CURVE, Choices, Rejections, Room, describe, keep_fitting, replicas, room
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -149,7 +149,7 @@ def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) ->
     """Candidates whose kernels are known; of those that fit, the others are counted."""
     supported = model.is_supported
     for row in np.flatnonzero(fits & ~supported):
-        rejections.add("no kernel curve for this format on this device", describe(model.candidates, int(row)))
+        rejections.add(NO_CURVE, describe(model.candidates, int(row)))
     return supported
 
 
