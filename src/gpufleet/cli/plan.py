@@ -14,6 +14,7 @@ from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
     from gpufleet.inputs.workload import WorkloadFile
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
@@ -80,7 +81,11 @@ KvOption = Annotated[
 ]
 EngineOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--engine", metavar="NAME", help="vllm (default), sglang, tensorrt-llm, or all of them."),
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="vllm (default), sglang, tensorrt-llm, or all of them; transformers, ... of encoders.",
+    ),
 ]
 HeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -210,6 +215,8 @@ def serve(
     trace: TraceOption = None,
     budget: BudgetOption = None,
     max_spot: MaxSpotOption = None,
+    audio: AudioOption = None,
+    beams: BeamsOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     fractions: FractionsOption = False,
@@ -227,15 +234,20 @@ def serve(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
+    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot)  # fmt: skip
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot, audio=audio, beams=beams,
+    )  # fmt: skip
     draws = pareto or draws_front(picture, output, out_file)
-    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
+    asks_front = pareto or picture is not None
+    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid, asks_front)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
@@ -256,7 +268,7 @@ def draws_front(picture: str | None, output: OutputFormat | None, out_file: str 
 
 
 def show_plan(
-    plan: ServePlan | FleetPlan,
+    plan: ServePlan | EncoderServePlan | FleetPlan,
     output: OutputFormat | None,
     out_file: str | None,
     picture: str | None,
@@ -306,7 +318,10 @@ def batch(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does."""
+    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.batch_answers import BatchFlags, batch_answer
     from gpufleet.cli.plan_pages import job_page
     from gpufleet.inputs.workload import WorkloadFile
@@ -333,7 +348,7 @@ def refuse_picture(picture: str | None, out_file: str | None) -> None:
     refuse_targets([picture, None if out_file == "-" else out_file], [])
 
 
-def write_picture(plan: ServePlan | FleetPlan, picture: str | None) -> None:
+def write_picture(plan: ServePlan | EncoderServePlan | FleetPlan, picture: str | None) -> None:
     """The front as a file of its own; plans of several models have none."""
     from gpufleet.results.plan import ServePlan
 

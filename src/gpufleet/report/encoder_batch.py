@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.report.encoder import PLURALS
+from gpufleet.report.encoder import PLURALS, input_text
 from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
     BINDING,
@@ -19,15 +19,15 @@ from gpufleet.report.job_plan import (
     spot_lines,
     tight_line,
 )
-from gpufleet.report.numbers import amount, count, duration, usd
+from gpufleet.report.numbers import count, duration, usd
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan import NARROW_PAGE, rejection_table
+from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 
 FORMULAS = (
-    ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per copy, a pass takes t(B)"),
+    ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per replica, a pass takes t(B)"),
     ("t(B)", "max(sum of kernels, kernels x host time per kernel); 'gpufleet encode --explain' shows them"),
     ("batch", "the smallest power of two that gives 97 % of the best throughput of all that have room"),
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a pass)): lost work is done again"),
@@ -51,7 +51,7 @@ def encoder_batch_page(
     tables = [why_table(plan), cost_table(plan), ranking_table(plan, own, width)] if plan.deployments else []
     tables.append(rejection_table(plan.rejections, all_rejections))
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
-    return Page(headline(plan), tables, notes(plan, today))
+    return Page(headline(plan), tables, notes(plan, today, "GPUs and formats"))
 
 
 def encoder_batch_rows_page(plan: EncoderBatchPlan) -> Page:
@@ -70,14 +70,9 @@ def headline(plan: EncoderBatchPlan) -> str:
 
 def requests_text(plan: EncoderBatchPlan) -> str:
     """How many of what."""
-    number = count(plan.requests)
-    written = "" if plan.output_tokens is None else f", {amount(plan.output_tokens)} tokens written for each"
-    if plan.audio_s is not None:
-        windows = f" ({count(plan.inputs_per_request)} windows each)" if plan.inputs_per_request > 1 else ""
-        each = f"{written} window" if written and windows else written
-        return f"{number} recordings of {duration(plan.audio_s)}{windows}{each}"
-    sized = f" of {amount(plan.input_tokens)} tokens" if plan.unit == "sequence" else ""
-    return f"{number} {plan.unit if plan.requests == 1 else PLURALS[plan.unit]}{sized}{written}"
+    singular = "recording" if plan.audio_s is not None else plan.unit
+    noun = singular if plan.requests == 1 else PLURALS.get(singular, "recordings")
+    return f"{count(plan.requests)} {noun}{input_text(plan.unit, plan.input_tokens, plan.output_tokens, plan.audio_s)}"
 
 
 def unit_cost(plan: EncoderBatchPlan, d: EncoderJobDeployment) -> tuple[str, Figure]:
@@ -90,13 +85,12 @@ def unit_cost(plan: EncoderBatchPlan, d: EncoderJobDeployment) -> tuple[str, Fig
 def why_table(plan: EncoderBatchPlan) -> Table:
     """The reasons for the answer, a line each."""
     d = plan.answer
-    copies = "1 copy" if d.replicas == 1 else f"{count(d.replicas)} copies"
     units = PLURALS[plan.unit]
     rate = f"{ranged_figure(d.inputs_per_s, f'{units}/s')}"
     if d.audio_s_per_s is not None:
         rate = ranged_figure(d.audio_s_per_s, "s of audio/s")
     lines = [
-        f"{copies} in {d.weight_format} with {d.engine}, one on each GPU.",
+        f"{plural(d.replicas, 'replica')} in {d.weight_format} with {d.engine}, one on each GPU.",
         f"Each takes {count(d.batch)} {units} a pass, {count(d.largest_batch)} fit; a full pass takes "
         f"{duration(d.wave_s)}.",
         BINDING[d.binding_limit],
@@ -138,6 +132,5 @@ def own_columns(plan: EncoderBatchPlan) -> OwnColumns:
         ),
         replicas=[f"{count(d.replicas)}x {d.gpu}" for d in plan.deployments],
         per_million=[usd(unit_cost(plan, d)[1].value) for d in plan.deployments],
-        replicas_header="copies",
         million_header=f"$ {name}",
     )  # fmt: skip

@@ -53,7 +53,6 @@ class OwnColumns:
     figures: tuple[str, ...]
     replicas: Sequence[str]
     per_million: Sequence[str]
-    replicas_header: str = "replicas"
     million_header: str = "$/1M"
 
 
@@ -165,7 +164,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("place", "region", priority=4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
-        Column("shape", own.replicas_header, where="text"),
+        Column("shape", "replicas", where="text"),
         *(
             Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
             for name, values in ones.items()
@@ -212,10 +211,10 @@ def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
     return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
 
 
-def notes(plan: JobPlan, today: date | None) -> list[str]:
+def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str]:
     """How names were read, what was assumed, prices with dates, the extent of the search."""
     searched = (
-        f"Searched {count(plan.num_layouts)} layouts, {count(plan.num_configurations)} configurations, "
+        f"Searched {count(plan.num_layouts)} {tried}, {count(plan.num_configurations)} configurations, "
         f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
     )
     read = [f"{note.rstrip('.')}." for note in plan.notes]
