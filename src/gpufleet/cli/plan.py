@@ -243,7 +243,8 @@ def serve(
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot, audio=audio, beams=beams,
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
+        audio=audio, beams=beams,
     )  # fmt: skip
     draws = pareto or draws_front(picture, output, out_file)
     asks_front = pareto or picture is not None
