@@ -262,7 +262,7 @@ def test_each_machine_type_asked_alone_answers_as_in_the_ranking() -> None:
 
 @pytest.mark.parametrize("rate", [300.0, 3e3, 4e4])
 def test_a_simulated_replica_keeps_the_limit(rate: float) -> None:
-    """Poisson arrivals at the rate of one replica, each pass over all that wait, its seconds from `estimate_encoder`."""
+    """Poisson arrivals at a replica's rate, each pass over all that wait, its seconds from `estimate_encoder`."""
     d = service(rate=rate).answer
     sizes = [float(2**i) for i in range(int(math.log2(d.full_batch)) + 1)]
     asked = [estimate_encoder("bge-base-en-v1.5", (d.gpu, 1), input_tokens=128, batch=b) for b in sizes]
