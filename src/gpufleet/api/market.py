@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpufleet.catalog.load import Catalog
@@ -19,6 +19,7 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
 
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 MOST_NAMED = 8
@@ -125,3 +126,12 @@ def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str,
         ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
         ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
     ]
+
+
+def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
+    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
+    if wishes.pricing or wishes.max_spot is not None or not ranked:
+        return None
+    wanted = replace(offer_filter(wishes, tables, None), price_kinds=[PriceKind.SPOT])
+    placements = {p.placement.instance: p.placement for p in ranked}.values()
+    return next(iter(best_of_each_type(rank(placements, matching_offers(tables, wanted)))), None)

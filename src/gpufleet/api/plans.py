@@ -20,14 +20,13 @@ from gpufleet.api.demands import (
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
-from gpufleet.api.market import market_of, market_rows, offer_filter
+from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import matching_offers
 from gpufleet.catalog.slices import SLICE_NOTE, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
@@ -42,7 +41,6 @@ from gpufleet.optimize.contest import is_contest
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.plan import Deployment, ServePlan
@@ -142,8 +140,9 @@ def answered(
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     if not plan.deployments:
         return ServeAnswer.of(plan, request, tables)
+    spot = best_on_spot(request, solution.ranked, tables)
     alternatives = {
-        "spot_alternative": spot_alternative(request, question, solution, tables),
+        "spot_alternative": spot and deployment(Context.of(question, solution), spot),
         "flips": flips_of(price_flips(Standing.of(question, solution))) if is_contest(question) else [],
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
@@ -209,18 +208,6 @@ def refuse_rows(rows: int) -> None:
     """Refuse a number of rows that no page holds."""
     if not 1 <= rows <= MOST_ROWS:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
-
-
-def spot_alternative(
-    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
-) -> Deployment | None:
-    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or request.max_spot is not None or not solution.ranked:
-        return None
-    wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
-    placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
-    return deployment(Context.of(question, solution), found[0]) if found else None
 
 
 def lower_precision_alternative(

@@ -8,20 +8,20 @@ from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
     BINDING,
     OwnColumns,
+    cost_table,
     formulas_table,
     headline_of,
     notes,
     ranged_figure,
-    ranged_time,
-    ranged_usd,
     ranking_table,
     spot_lines,
     tight_line,
 )
 from gpufleet.report.numbers import amount, count, duration, usd
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Page, Table
 from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.results.base import Figure
 from gpufleet.results.batch import BatchPlan
 
 FORMULAS = (
@@ -45,10 +45,10 @@ def batch_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
-    tables = (
-        [why_table(plan), cost_table(plan), ranking_table(plan, own_columns(plan), width)] if plan.deployments else []
-    )
-    tables.append(rejection_table(plan.rejections, all_rejections))
+    tables = [rejection_table(plan.rejections, all_rejections)]
+    if plan.deployments:
+        costs = cost_table(plan.answer, requests_text(plan), unit_costs(plan))
+        tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
     return Page(headline(plan), tables, notes(plan, today))
 
@@ -92,17 +92,17 @@ def why_table(plan: BatchPlan) -> Table:
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
 
-def cost_table(plan: BatchPlan) -> Table:
-    """Finish and cost of the answer, with their ranges."""
-    d = plan.answer
-    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
-    rows: list[Row] = [
-        {"name": "finish", "value": ranged_time(d.finish_s)},
-        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
-        {"name": "cost", "value": ranged_usd(d.usd)},
-        {"name": "$/1M tokens", "value": ranged_usd(d.usd_per_million_tokens)},
-        {"name": "$/1M output tokens", "value": ranged_usd(d.usd_per_million_output_tokens)},
-        {"name": "$/1,000 requests", "value": ranged_usd(d.usd_per_thousand_requests)},
-    ]
+def requests_text(plan: BatchPlan) -> str:
+    """How many of what lengths."""
     lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
-    return Table(columns, rows, f"{count(plan.requests)} requests with {lengths}")
+    return f"{count(plan.requests)} requests with {lengths}"
+
+
+def unit_costs(plan: BatchPlan) -> dict[str, Figure | None]:
+    """What tokens and requests cost."""
+    d = plan.answer
+    return {
+        "$/1M tokens": d.usd_per_million_tokens,
+        "$/1M output tokens": d.usd_per_million_output_tokens,
+        "$/1,000 requests": d.usd_per_thousand_requests,
+    }

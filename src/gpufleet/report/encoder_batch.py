@@ -9,18 +9,17 @@ from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
     BINDING,
     OwnColumns,
+    cost_table,
     formulas_table,
     headline_of,
     notes,
     ranged_figure,
-    ranged_time,
-    ranged_usd,
     ranking_table,
     spot_lines,
     tight_line,
 )
 from gpufleet.report.numbers import count, duration, usd
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Page, Table
 from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.base import Figure
@@ -47,9 +46,10 @@ def encoder_batch_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
-    own = own_columns(plan)
-    tables = [why_table(plan), cost_table(plan), ranking_table(plan, own, width)] if plan.deployments else []
-    tables.append(rejection_table(plan.rejections, all_rejections))
+    tables = [rejection_table(plan.rejections, all_rejections)]
+    if plan.deployments:
+        costs = cost_table(plan.answer, requests_text(plan), unit_costs(plan))
+        tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
     return Page(headline(plan), tables, notes(plan, today, "GPUs and formats"))
 
@@ -102,23 +102,15 @@ def why_table(plan: EncoderBatchPlan) -> Table:
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
 
-def cost_table(plan: EncoderBatchPlan) -> Table:
-    """Finish and cost of the answer, with their ranges."""
+def unit_costs(plan: EncoderBatchPlan) -> dict[str, Figure | None]:
+    """What inputs, tokens, hours of audio and recordings cost."""
     d = plan.answer
-    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
-    rows: list[Row] = [
-        {"name": "finish", "value": ranged_time(d.finish_s)},
-        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
-        {"name": "cost", "value": ranged_usd(d.usd)},
-    ]
-    costs = {
+    return {
         f"$/1M {PLURALS[plan.unit]}": d.usd_per_million_inputs,
         "$/1M tokens": d.usd_per_million_tokens,
         "$/h of audio": d.usd_per_hour_of_audio,
         "$/1,000 recordings": None if plan.audio_s is None else d.usd_per_thousand_requests,
     }
-    rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in costs.items() if figure is not None]
-    return Table(columns, rows, requests_text(plan))
 
 
 def own_columns(plan: EncoderBatchPlan) -> OwnColumns:

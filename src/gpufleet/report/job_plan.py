@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from gpufleet.report.numbers import (
-    amount,
     count,
     duration,
     percent,
@@ -19,12 +18,14 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.plan import (
-    EVERYWHERE,
     NARROW_PAGE,
     OVER_BUDGET,
     SHORT_MACHINE,
     UNVARIED,
+    about,
     dated_sources,
+    gpus,
+    place,
     preferred_line,
 )
 from gpufleet.report.text import cut
@@ -74,24 +75,9 @@ def why_nothing(plan: JobPlan) -> str:
     return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
 
 
-def gpus(d: RentedJob) -> str:
-    """All GPUs that are paid for."""
-    return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
-
-
-def place(d: RentedJob) -> str:
-    """The region, or that the price holds in all."""
-    return "any region" if d.region == EVERYWHERE else d.region
-
-
 def kind(d: RentedJob) -> str:
     """The price kind in words."""
     return d.price_kind.replace("_", " ")
-
-
-def about(d: RentedJob) -> str:
-    """The mark of a price that was estimated."""
-    return "~" if d.price_basis == "estimated" else ""
 
 
 def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
@@ -117,6 +103,18 @@ def tight_line(plan: JobPlan) -> list[str]:
         return ["Tight: late at the high end of its range."]
     row, d = steady
     return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
+
+
+def cost_table(d: RentedJob, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
+    """Finish and cost of a deployment, and what its units cost, with their ranges."""
+    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
+    rows: list[Row] = [
+        {"name": "finish", "value": ranged_time(d.finish_s)},
+        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
+        {"name": "cost", "value": ranged_usd(d.usd)},
+    ]
+    rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in unit_costs.items() if figure is not None]
+    return Table(columns, rows, title)
 
 
 def ranged_time(figure: Figure) -> str:

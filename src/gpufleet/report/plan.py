@@ -29,6 +29,7 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
+from gpufleet.results.rented import RentedMachines
 from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
@@ -39,13 +40,14 @@ MOSTLY_IDLE_RATIO = 0.2
 OVER_BUDGET = "over the budget"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
+LEAST_REPLICAS = "the least number of replicas"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
     "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one replica is enough": "One replica is enough: no limit is near.",
     "one machine is enough": "One machine is enough: no limit is near.",
-    "the least number of replicas": "The least number of replicas decides (--min-replicas): no limit is near.",
+    LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
 
@@ -118,12 +120,12 @@ def why_nothing(plan: ServicePlan) -> str:
     return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
 
 
-def gpus(d: RentedService) -> str:
+def gpus(d: RentedMachines) -> str:
     """All GPUs that are paid for."""
     return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
 
 
-def place(d: RentedService) -> str:
+def place(d: RentedMachines) -> str:
     """The region, or that the price holds in all."""
     return "any region" if d.region == EVERYWHERE else d.region
 
@@ -134,7 +136,7 @@ def kind(d: RentedService) -> str:
     return d.price_kind.replace("_", " ") + beside
 
 
-def about(d: RentedService) -> str:
+def about(d: RentedMachines) -> str:
     """The mark of a price that was estimated."""
     return "~" if d.price_basis == "estimated" else ""
 
@@ -232,7 +234,7 @@ def steadier_line(plan: ServicePlan) -> list[str]:
 
 def idle_line(d: RentedService) -> list[str]:
     """Where latency, not work, decides how much is bought."""
-    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1:
+    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1 or d.binding_limit == LEAST_REPLICAS:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 
