@@ -13,6 +13,7 @@ from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
+    from gpufleet.cli.plan_answers import FurtherFlags
     from gpufleet.inputs.workload import WorkloadFile
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
@@ -234,24 +235,33 @@ def serve(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does.
-
-    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
-    """
-    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
+    """The cheapest machines that serve MODEL (it writes, or is an encoder) at a rate; exit code 3 when none does."""
+    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
-    given = WorkloadFile(
-        model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
-        audio=audio, beams=beams,
-    )  # fmt: skip
-    draws = pareto or draws_front(picture, output, out_file)
-    asks_front = pareto or picture is not None
-    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid, asks_front)
+    given = WorkloadFile(model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds),
+                         listed(regions), listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget,
+                         max_spot=max_spot, audio=audio, beams=beams)  # fmt: skip
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
+    further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
+
+
+def further_flags(
+    why_not: list[str] | None,
+    flips: bool,
+    pareto: bool,
+    picture: str | None,
+    has_front: bool,
+    token_price: str | None,
+    grid: float | None,
+) -> FurtherFlags:
+    """What is asked beside the answer; a page of HTML has a front that nobody typed."""
+    from gpufleet.cli.plan_answers import FurtherFlags
+
+    asks_front = pareto or picture is not None
+    return FurtherFlags(listed(why_not) or (), flips, pareto or has_front, token_price, grid, asks_front)
 
 
 def typed_and_preferred(given: WorkloadFile, context: typer.Context) -> tuple[WorkloadFile, WorkloadFile]:
