@@ -12,7 +12,6 @@ from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
-from gpufleet.optimize.contest import is_contest
 from gpufleet.optimize.flips import all_flips
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
@@ -22,8 +21,6 @@ from gpufleet.results.flips import Flip, flips_of
 from gpufleet.results.front import front_of
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.why_not import best_of, price_to_win, refusals
-
-CONTEST = "one kind of request, all alike, without spare machines, zones, quiet hours, budget, spot share or quota"
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
@@ -81,8 +78,6 @@ def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) 
 def what_flips(request: ServeRequest, tables: Catalog) -> list[Flip]:
     """Every flip of an answer: prices, rate, limits, lengths."""
     question, solution = solved(request, tables)
-    if not is_contest(question):
-        raise UsageError("flips are not told of this question", expected=CONTEST)
     return flips_of(all_flips(question, solution, calibration_of(tables)))
 
 

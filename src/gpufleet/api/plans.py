@@ -45,7 +45,6 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.optimize.contest import is_contest
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
@@ -152,7 +151,7 @@ def answered(
         return ServeAnswer.of(plan, request, tables)
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
-        "flips": flips_of(price_flips(Standing.of(question, solution))) if is_contest(question) else [],
+        "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
     told = with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)

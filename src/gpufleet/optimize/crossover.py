@@ -27,7 +27,7 @@ class CostCurve:
     @classmethod
     def of(cls, question: ServeQuestion, solution: ServeSolution) -> CostCurve:
         """The curve of all that the question allows."""
-        contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
+        contest = Contest.of(question, solution)
         return cls(contest, solution.found.requests_per_s, question.demand)
 
     def usd_per_hour(self, rates: FloatArray) -> FloatArray:
@@ -52,12 +52,13 @@ class Stretch:
 
 
 def stretches(first: CostCurve, second: CostCurve) -> list[Stretch]:
-    """Who is cheaper at which rates, from a hundredth of the asked rate to a hundred times it.
+    """Who is cheaper at which rates, from a hundredth of the asked rate (or that of quiet hours) to a hundred times it.
 
     Costs change only where a machine of either is full, so that every change is found.
     """
-    now = first.demand.workload.rate_requests_per_s
-    down, up = ([curve.steps(edge) for curve in (first, second)] for edge in (now / WITHIN_RATIO, now * WITHIN_RATIO))
+    now, quiet = first.demand.workload.rate_requests_per_s, first.demand.quiet
+    least = now / WITHIN_RATIO if quiet is None else max(now / WITHIN_RATIO, quiet.rate_requests_per_s)
+    down, up = ([curve.steps(edge) for curve in (first, second)] for edge in (least, now * WITHIN_RATIO))
     low, high = max(steps.searched_to for steps in down), min(steps.searched_to for steps in up)
     begins = np.unique(np.concatenate([np.array([low]), *(steps.requests_per_s for steps in (*down, *up))]))
     begins = begins[(begins >= low) & (begins < high)]
