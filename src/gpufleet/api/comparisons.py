@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plan_changes import recorded, request_of
+from gpufleet.api.plan_changes import recorded, refuse_mix, request_of
 from gpufleet.api.plans import ServeRequest, architecture_of
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -68,6 +68,8 @@ def compare_plans(
     Where they ask the same, the machine types of both answers are also compared at every rate, with today's prices.
     """
     plans = [read_plan(str(path)) for path in (first, second)]
+    for plan in plans:
+        refuse_mix(plan, "compared")
     one, other = plans
     names = [str(first), str(second)]
     changed = changed_inputs(one, other)

@@ -10,6 +10,7 @@ from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog
+from gpufleet.domain.slo import metric_of
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.flips import all_flips
@@ -69,7 +70,7 @@ def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) 
         not_asked=left_out or None,
         cheapest=cheapest,
         answer=answer,
-        wins_below_usd_per_hour=price_to_win(cheapest, answer),
+        wins_below_usd_per_hour=price_to_win(solution, answer),
         refused=refusals(kept),
         notes=list(setup.notes),
     )
@@ -85,7 +86,7 @@ def pareto(request: ServeRequest, tables: Catalog, figure: str | None = None) ->
     """The front of cost against a latency figure: the asked one, else that of the latency objective, else its p95."""
     question, solution = solved(request, tables)
     known = list(solution.found.objectives_s)
-    usual = next((label for label in known if label.startswith("latency.")), USUAL_FIGURE)
+    usual = next((label for label in known if metric_of(label) == "latency"), USUAL_FIGURE)
     chosen = usual if figure is None else figure
     if chosen not in known:
         raise UnknownName("latency figure", chosen, known)
@@ -96,6 +97,8 @@ def against_tokens(request: ServeRequest, tables: Catalog, price: str | TokenPri
     """The answer beside an API that charges by the token, and from which rate on machines cost no more."""
     paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
     question, solution = solved(request, tables)
+    if question.demand.quiet is not None:
+        raise UsageError("a token API beside quiet hours is not told", expected="one rate, without the hours off peak")
     workload, own = question.demand.workload, solution.ranked[0].usd_per_hour
     api = paid.usd_per_hour(workload.rate_requests_per_s, workload.input_tokens, workload.output_tokens)
     rates = break_even_rates(question, solution, paid)

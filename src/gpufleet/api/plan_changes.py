@@ -51,6 +51,7 @@ def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None 
     """The question of a plan (or of the file of one) asked again today: what is different, and what made it so."""
     tables = load_catalog() if catalog is None else catalog
     old = plan if isinstance(plan, ServePlan) else read_plan(str(plan))
+    refuse_mix(old, "explained")
     basis = recorded(old)
     request = request_of(basis)
     new = plan_serve(request, tables)
@@ -69,6 +70,12 @@ def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None 
         ),
         num_prices=len(basis.prices),
     )
+
+
+def refuse_mix(plan: ServePlan, what: str) -> None:
+    """Two offers together are no row of a ranking that could be found again."""
+    if plan.mix is not None and not plan.deployments:
+        raise UsageError(f"a plan of two offers together is not {what}", hint="Plan again and see what it says now.")
 
 
 def recorded(plan: ServePlan) -> PlanBasis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -46,14 +47,16 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.flips import Standing, price_flips
+from gpufleet.optimize.mix import cheapest_mix, may_mix
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.mix import mixed_deployment
+from gpufleet.results.plan import Deployment, MixedDeployment, ServePlan
 from gpufleet.results.rest_of_bill import with_rest_of_bill
-from gpufleet.results.serve_plan import Context, deployment, serve_plan
+from gpufleet.results.serve_plan import Context, deployment, price_sources, serve_plan
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -61,6 +64,7 @@ QUALITY_COST = {
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
+NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 MOST_ROWS, MOST_NAMED = 1000, 8
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
@@ -147,8 +151,10 @@ def answered(
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
+    plan = with_mix(plan, mix_of(question, solution), tables)
     if not plan.deployments:
-        return ServeAnswer.of(plan, request, tables)
+        lone = [NO_MIX] if BEYOND_QUOTA in solution.rejections.counts and not may_mix(question) else []
+        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *lone]}), request, tables)
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
@@ -263,6 +269,21 @@ def refuse_rows(rows: int) -> None:
     """Refuse a number of rows that no page holds."""
     if not 1 <= rows <= MOST_ROWS:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
+
+
+def mix_of(question: ServeQuestion, solution: ServeSolution) -> MixedDeployment | None:
+    """Two offers together, where they cost less than any that serves alone."""
+    found = cheapest_mix(question, solution)
+    least = min((row.usd_per_hour for row in solution.ranked), default=math.inf)
+    return None if found is None or found.usd_per_hour >= least else mixed_deployment(question, solution, found)
+
+
+def with_mix(plan: ServePlan, mix: MixedDeployment | None, tables: Catalog) -> ServePlan:
+    """The plan with two offers together and the sources of their prices, where there are such."""
+    if mix is None:
+        return plan
+    shown = [*plan.deployments, *(part.deployment for part in mix.parts)]
+    return plan.model_copy(update={"mix": mix, "price_sources": price_sources(shown, tables.sources)})
 
 
 def spot_alternative(

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 
 from gpufleet.report.grades import grade_line
+from gpufleet.report.mixed import mixed_headline, mixed_price, mixed_tables
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -14,6 +16,7 @@ from gpufleet.report.numbers import (
     percent,
     ranged,
     ranged_duration,
+    roughly,
     several,
     significant,
     spare,
@@ -57,7 +60,7 @@ def plan_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
-    tables = answer_tables(plan, width) if plan.deployments else [relaxation_table(plan)]
+    tables = served_tables(plan, width)
     tables += further_tables(plan, all_flips, width)
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
@@ -67,13 +70,27 @@ def plan_page(
 
 def reasons(plan: ServePlan) -> str:
     """Headline and reasons as plain text."""
-    table = why_table(plan) if plan.deployments else relaxation_table(plan)
-    return page_as_text(Page(headline(plan), [table]), NARROW_PAGE)
+    tables = [why_table(plan)] if plan.deployments else mixed_tables(plan)[:1] or [relaxation_table(plan)]
+    return page_as_text(Page(headline(plan), tables), NARROW_PAGE)
 
 
 def plan_rows_page(plan: ServePlan) -> Page:
-    """The ranking alone: what a CSV holds."""
-    return Page(headline(plan), [ranking_table(plan)])
+    """The ranking alone: what a CSV holds; of two offers together, the two."""
+    if plan.mix is None or plan.deployments:
+        return Page(headline(plan), [ranking_table(plan)])
+    parts = plan.model_copy(update={"deployments": [part.deployment for part in plan.mix.parts]})
+    shares = [part.share_ratio for part in plan.mix.parts]
+    table = ranking_table(parts)
+    rows = [{**row, "share_ratio": share} for row, share in zip(table.rows, shares, strict=True)]
+    share = Column("share_ratio", "share", where="data")
+    return Page(headline(plan), [replace(table, columns=[share, *table.columns], rows=rows)])
+
+
+def served_tables(plan: ServePlan, width: int) -> list[Table]:
+    """What serves: one offer, and two where they cost less or none alone has enough; else what would have to change."""
+    if not plan.is_feasible:
+        return [relaxation_table(plan)]
+    return [*(answer_tables(plan, width) if plan.deployments else []), *mixed_tables(plan)]
 
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
@@ -84,6 +101,8 @@ def answer_tables(plan: ServePlan, width: int) -> list[Table]:
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
     asked = f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+    if not plan.deployments and plan.mix is not None:
+        return f"{asked}: {mixed_headline(plan.mix)}."
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
@@ -97,8 +116,7 @@ def total(d: Deployment, show: Callable[[float], str], amount_usd: float) -> str
     """A total in cents; in two digits and marked where it rests on an estimated price or on a GPU nobody measured."""
     if d.price_basis != "estimated" and d.grade != UNMEASURED:
         return show(amount_usd)
-    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
-    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
+    return roughly(show, amount_usd)
 
 
 def why_nothing(plan: ServePlan) -> str:
@@ -158,6 +176,7 @@ def why_table(plan: ServePlan) -> Table:
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan),
+        *mix_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -206,6 +225,11 @@ def flip_line(plan: ServePlan) -> list[str]:
     return [
         f"Flips at {usd_per_hour(flip.value)} per machine (+{more}): then {machines_of(flip.winner)}. More: --flips."
     ]
+
+
+def mix_line(plan: ServePlan) -> list[str]:
+    """That two offers together cost less."""
+    return [] if plan.mix is None else [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
 
 
 def quality_line(plan: ServePlan) -> list[str]:

@@ -77,6 +77,29 @@ class Deployment(Result):
     energy: Energy | None = None
 
 
+class MixPart(Result):
+    """One of two offers that serve together: its share of the requests, and its machines at that rate.
+
+    `can_be_had`: how many machines a quota, a reservation or one's own rack allows, None where nothing bounds them;
+    `needed_alone`: how many would serve without the other part.
+    """
+
+    share_ratio: float
+    requests_per_s: float
+    can_be_had: int | None
+    needed_alone: int
+    deployment: Deployment
+
+
+class MixedDeployment(Result):
+    """The cheapest two offers together, of which at least one has too few machines to serve alone."""
+
+    parts: list[MixPart]
+    usd_per_hour: float
+    usd_per_month: float
+    usd_per_million_output_tokens: float
+
+
 class RejectionCount(Result):
     """Candidates that one rule rejected, and the one that came nearest."""
 
@@ -211,7 +234,11 @@ class PlanBasis(Result):
 
 
 class ServePlan(Result):
-    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
+    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
+
+    `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
+    cheaper than every deployment where there are.
+    """
 
     schema_version: str = SCHEMA_VERSION
     model: str
@@ -224,6 +251,7 @@ class ServePlan(Result):
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: list[Deployment]
+    mix: MixedDeployment | None = None
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
     rest_of_bill: list[BillCost] = []
@@ -243,10 +271,10 @@ class ServePlan(Result):
 
     @property
     def is_feasible(self) -> bool:
-        """Whether any deployment serves the workload within its objectives."""
-        return bool(self.deployments)
+        """Whether any deployment, or two offers together, serve the workload within its objectives."""
+        return bool(self.deployments) or self.mix is not None
 
     @property
     def answer(self) -> Deployment:
-        """The cheapest deployment."""
+        """The cheapest deployment of one offer."""
         return self.deployments[0]
