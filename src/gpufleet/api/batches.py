@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date
 from os import PathLike
 
 from gpufleet.api.demands import demand_notes
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
-from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
+from gpufleet.api.plans import ServeRequest, digest, market_question, understood
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
@@ -34,7 +36,8 @@ class BatchRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     Token counts are one number, or counts that differ from request to request. `deadline_s` runs from the start of the
-    machines, which take `startup_s` before they work. `budget_usd` is for the whole job.
+    machines, which take `startup_s` before they work. `budget_usd` is for the whole job. `fractions` also plans
+    machines that hold a slice of a GPU; prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
     model: str | PathLike[str] | Architecture
@@ -59,6 +62,9 @@ class BatchRequest:
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    fractions: bool = False
+    max_price_age_s: float | None = None
+    today: date | None = None
 
 
 def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPlan:
@@ -73,12 +79,13 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
         str(request.model), shipped_architecture
     )  # fmt: skip
     service = as_service(request)
-    question, notes = serve_question(service, arch, tables)
+    tables, question, notes = market_question(service, arch, tables)
     job = job_of(request, question)
     asked = BatchQuestion(question, job, load_interruptions())
     solution = solve_batch(asked, calibration_of(tables))
     inputs = [*job_inputs(request, job), *(i for i in understood(service, question) if i.name not in NOT_OF_JOBS)]
     demand = question.demand
+    notes += [SLICE_NOTE] if request.fractions else []
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
     notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
@@ -106,6 +113,9 @@ def as_service(request: BatchRequest) -> ServeRequest:
         rows=request.rows,
         from_file=request.from_file,
         from_config=request.from_config,
+        fractions=request.fractions,
+        max_price_age_s=request.max_price_age_s,
+        today=request.today,
     )
 
 

@@ -12,7 +12,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plan_basis import machine_digest
-from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question
+from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts
@@ -54,6 +54,7 @@ def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None 
     refuse_mix(old, "explained")
     basis = recorded(old)
     request = request_of(basis)
+    tables = sold_tables(request, tables)
     new = plan_serve(request, tables)
     market = market_of(request, tables)
     offers = [offer_of(price) for price in basis.prices]

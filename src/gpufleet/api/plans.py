@@ -126,19 +126,36 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     >>> plan.answer.usd_per_hour > 0
     True
     """
-    tables = load_catalog() if catalog is None else catalog
-    tables = with_slices(tables) if request.fractions else tables
+    tables = sold_tables(request, load_catalog() if catalog is None else catalog)
     question, solution, notes = solved(request, tables)
     return answered(request, question, solution, notes, tables)
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
     """The question with its solution, and notes on how it was read."""
-    arch = architecture_of(request)
-    question, notes = serve_question(request, arch, tables)
-    if request.max_price_age_s is not None:
-        refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
+    _, question, notes = market_question(request, architecture_of(request), tables)
     return question, solve_serve(question, calibration_of(tables)), notes
+
+
+def sold_tables(request: ServeRequest, tables: Catalog) -> Catalog:
+    """The tables with slices of GPUs as devices of their own, where they may be rented."""
+    return with_slices(tables) if request.fractions else tables
+
+
+def market_question(
+    request: ServeRequest, arch: Architecture, tables: Catalog
+) -> tuple[Catalog, ServeQuestion, list[str]]:
+    """The tables that a request is asked of, the question and notes on it; prices that are too old end it."""
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, arch, sold)
+    refuse_too_old(request, question.offers)
+    return sold, question, notes
+
+
+def refuse_too_old(request: ServeRequest, offers: Sequence[Offer]) -> None:
+    """Raise when any of these prices is older than the request allows."""
+    if request.max_price_age_s is not None:
+        refuse_old_prices(offers, request.max_price_age_s, request.today or date.today())
 
 
 def answered(

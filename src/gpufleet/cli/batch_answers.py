@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.api.batches import BatchRequest, plan_batch
+from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, request_tokens, seen_in, whole
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
@@ -24,6 +25,7 @@ class BatchFlags:
     kv_precision: str | None
     max_machines: str | None
     rows: int
+    market: MarketFlags = SHIPPED_MARKET
 
 
 def batch_answer(
@@ -63,5 +65,9 @@ def batch_answer(
             from_file=from_file(typed, written),
             from_config=from_file(said, liked),
             notes=notes,
-        )
+            fractions=flags.market.fractions,
+            max_price_age_s=flags.market.max_price_age_s,
+            today=flags.market.today,
+        ),
+        flags.market.tables(),
     )
