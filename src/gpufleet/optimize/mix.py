@@ -98,7 +98,7 @@ def may_mix(question: ServeQuestion) -> bool:
 
 
 def cheapest_mix(question: ServeQuestion, solution: ServeSolution) -> Mix | None:
-    """The cheapest two offers of which one runs out alone; None where none runs out, or no pair serves."""
+    """The cheapest two offers of which one runs out alone, whatever the budget; None where none runs out or serves."""
     if not may_mix(question) or all(offer.max_instances is None for offer in question.offers):
         return None
     contest, found = Contest.of(question, solution), solution.found.requests_per_s
@@ -106,7 +106,7 @@ def cheapest_mix(question: ServeQuestion, solution: ServeSolution) -> Mix | None
     keys = [key_of(contest.offers[e]) for e in pools.entrant]
     pairs = (p for scarce in np.flatnonzero(runs_out(pools)) for p in beside(pools, keys, int(scarce), question.demand))
     usd, counts, (one, other) = min(pairs, default=(math.inf, (0.0, 0.0), (0, 0)))
-    if not usd <= question.purse.most_usd_per_hour or math.isinf(usd):
+    if math.isinf(usd):
         return None
     shares = np.array([counts[0] * pools.requests_per_s[one], counts[1] * pools.requests_per_s[other]])
     parts = [
