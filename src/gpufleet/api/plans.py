@@ -65,6 +65,7 @@ QUALITY_COST = {
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
+NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 MOST_ROWS, MOST_NAMED = 1000, 8
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
@@ -170,7 +171,8 @@ def answered(
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     plan = with_mix(plan, question, solution, tables)
     if not plan.deployments:
-        return ServeAnswer.of(plan, request, tables)
+        unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
+        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
