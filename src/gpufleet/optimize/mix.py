@@ -1,7 +1,7 @@
 """Two offers together, where fewer machines of one can be had than it would take alone: the cheapest pair.
 
-Every offer that runs out is tried with each number of its machines beside every other offer, which gets as many as the
-rest takes. Both carry a part of the requests as large as their part of the capacity, so that both have the same
+Every offer that runs out is tried with each number of its machines (the largest ones, where it has very many) beside
+every other offer, which gets as many as the rest takes. Both carry a part of the requests as large as their part of the capacity, so that both have the same
 headroom; each keeps every objective on its own.
 """
 
@@ -20,7 +20,7 @@ from gpufleet.optimize.contest import Contest, Key, key_of
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Demand, Placement, PricedPlacement
 
-MOST_COUNTS = 1024
+MOST_COUNTS = 64
 JUST_ENOUGH = 1 - 1e-12
 
 
