@@ -1,8 +1,8 @@
 """Two offers together, where fewer machines of one can be had than it would take alone: the cheapest pair.
 
 Every offer that runs out is tried with each number of its machines (the largest ones, where it has very many) beside
-every other offer, which gets as many as the rest takes. Both carry a part of the requests as large as their part of the capacity, so that both have the same
-headroom; each keeps every objective on its own.
+every other offer, which gets as many as the rest takes. Both carry a part of the requests as large as their part of the
+capacity, so that both have the same headroom; each keeps every objective on its own.
 """
 
 from __future__ import annotations
