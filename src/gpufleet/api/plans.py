@@ -17,46 +17,38 @@ from gpufleet.api.demands import (
     demand_notes,
     demand_of,
     further_inputs,
-    input_origin,
+    inputs_of,
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import (
-    OfferFilter,
-    matching_offers,
-    priced_regions,
-    resolve_cloud,
-    resolve_gpu,
-    resolve_region,
-)
-from gpufleet.catalog.slices import SLICE_NOTE, slices_of, with_slices
+from gpufleet.catalog.slices import SLICE_NOTE, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.rest_of_bill import with_rest_of_bill
-from gpufleet.results.serve_plan import Context, deployment, price_sources, serve_plan
+from gpufleet.results.serve_plan import Context, deployment, serve_plan
+from gpufleet.results.service_figures import price_sources
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -66,8 +58,7 @@ QUALITY_COST = {
 }
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
-USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
-MOST_ROWS, MOST_NAMED = 1000, 8
+MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -173,8 +164,9 @@ def answered(
     if not plan.deployments:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
+    spot = best_on_spot(request, solution.ranked, tables)
     alternatives = {
-        "spot_alternative": spot_alternative(request, question, solution, tables),
+        "spot_alternative": spot and deployment(Context.of(question, solution), spot),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
@@ -192,63 +184,16 @@ def architecture_of(request: ServeRequest) -> Architecture:
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     refuse_rows(request.rows)
-    gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
-    notes = [gpu.note for gpu in gpus if gpu.note]
-    wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
-    if not offers:
-        raise no_price(tables, wanted)
+    market = market_of(request, tables)
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     engines = engines_allowed(request.engine)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    choices = Choices(palette, machines(tables, wanted), tuple(tuple(map(distinct.index, row)) for row in kv))
-    return ServeQuestion(arch, choices, offers, demand_of(request), purse_of(request)), notes + quality
-
-
-def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
-    """What is known instead of the prices that were asked for."""
-    regions = priced_regions(tables, wanted.clouds)
-    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
-    return DataMissing(
-        "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
-    )
-
-
-def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
-    """Whole-GPU machine types of the allowed clouds and accelerators, priced or not."""
-    allowed = (
-        i for i in tables.instances.values()
-        if i.gpu_count >= 1 and not i.retired
-        and (wanted.clouds is None or i.cloud in wanted.clouds)
-        and (wanted.accelerators is None or i.accelerator in wanted.accelerators)
-    )  # fmt: skip
-    return tuple(allowed)
-
-
-def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
-    """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
-    regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
-    kinds = [price_kind(name) for name in kinds_asked(request)]
-    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
-
-
-def kinds_asked(request: ServeRequest) -> Sequence[str]:
-    """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
-    spot = () if request.max_spot is None else (PriceKind.SPOT,)
-    return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
-
-
-def price_kind(name: str) -> PriceKind:
-    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
-    folded = name.strip().lower().replace("-", "_")
-    if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind])
-    return PriceKind(folded)
+    choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
+    question = ServeQuestion(arch, choices, market.offers, demand_of(request), purse_of(request))
+    return question, [*market.notes, *quality]
 
 
 def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[WeightFormat], list[str]]:
@@ -311,18 +256,6 @@ def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | 
     return [NO_MIX] if is_short and not may_mix(question) else []
 
 
-def spot_alternative(
-    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
-) -> Deployment | None:
-    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or request.max_spot is not None or not solution.ranked:
-        return None
-    wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
-    placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
-    return deployment(Context.of(question, solution), found[0]) if found else None
-
-
 def lower_precision_alternative(
     request: ServeRequest, arch: Architecture, plan: ServePlan, tables: Catalog
 ) -> Deployment | None:
@@ -341,9 +274,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     demand, palette, r = question.demand, question.choices.palette, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    sold = {offer.price_kind.value for offer in question.offers}
-    asked = [kind for kind in kinds_asked(r) if r.pricing or kind != PriceKind.OWNED.value or kind in sold]
-    kinds, mean = ", ".join(asked).replace("-", "_"), demand.workload
+    mean = demand.workload
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
         ("rate", "rate", f"{demand.workload.rate_requests_per_s:g}/s", True),
@@ -353,15 +284,12 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("engine", "engine", engines, r.engine),
         ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
         ("KV cache", "kv_precision", _names(palette.kv_precisions), r.kv_precision),
-        ("clouds", "clouds", ", ".join(r.clouds or ["all"]), r.clouds),
-        ("regions", "regions", ", ".join(r.regions or ["all"]), r.regions),
-        ("GPUs", "gpus", ", ".join(r.gpus or ["all"]), r.gpus),
-        ("price kinds", "pricing", kinds, r.pricing),
+        *market_rows(r, question.offers),
         ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
         *further_inputs(r, demand),
     ]
-    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+    return inputs_of(request, rows)
 
 
 def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:

@@ -10,8 +10,8 @@ from typer.core import TyperCommand
 REST = "Options"
 HEADINGS = {
     "The load": (
-        "--model", "--rate", "--requests", "--in", "--out", "--slo", "--deadline", "--trace", "--prefix-cache",
-        "--workload",
+        "--model", "--rate", "--requests", "--in", "--out", "--slo", "--audio", "--beams", "--deadline", "--trace",
+        "--prefix-cache", "--workload",
     ),
     "Slack, failures and hours": (
         "--headroom", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours", "--startup",

@@ -16,6 +16,7 @@ from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
     from gpufleet.inputs.workload import WorkloadFile
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
@@ -82,7 +83,11 @@ KvOption = Annotated[
 ]
 EngineOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--engine", metavar="NAME", help="vllm (default), sglang, tensorrt-llm, or all of them."),
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="vllm (default), sglang, tensorrt-llm, or all of them; transformers, ... of encoders.",
+    ),
 ]
 HeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -152,6 +157,14 @@ JobBudgetOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--budget", metavar="USD", help="Spend at most so much on the whole job."),
 ]
+AudioOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--audio", metavar="TIME", help="Length of a recording (Whisper, wav2vec): 30s, 30min."),
+]
+BeamsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper)."),
+]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -205,8 +218,8 @@ def serve(
     prefix_cache: PrefixOption = None,
     spare_machines: SpareOption = None, zones: ZonesOption = None,
     off_peak: OffPeakOption = None, peak_hours: PeakHoursOption = None,
-    budget: BudgetOption = None,
-    max_spot: MaxSpotOption = None,
+    budget: BudgetOption = None, max_spot: MaxSpotOption = None,
+    audio: AudioOption = None, beams: BeamsOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
@@ -214,23 +227,25 @@ def serve(
     show: ShowOption = None,
     why_not: WhyNotOption = None,
     flips: FlipsOption = False,
-    pareto: ParetoOption = False,
-    picture: PictureOption = None,
-    token_price: TokenPriceOption = None,
-    grid: GridOption = None,
+    pareto: ParetoOption = False, picture: PictureOption = None,
+    token_price: TokenPriceOption = None, grid: GridOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None, out_file: OutFileOption = None,
 ) -> int:  # fmt: skip
-    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
+    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot)  # fmt: skip
+        off_peak, peak_hours, budget, max_spot, audio=audio, beams=beams)  # fmt: skip
     draws = pareto or draws_front(picture, output, out_file)
-    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
+    asks_front = pareto or picture is not None
+    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid, asks_front)
     market = MarketFlags(catalog_dir, fractions, max_age, as_of)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
@@ -252,7 +267,7 @@ def draws_front(picture: str | None, output: OutputFormat | None, out_file: str 
 
 
 def show_plan(
-    plan: ServePlan | FleetPlan,
+    plan: ServePlan | EncoderServePlan | FleetPlan,
     output: OutputFormat | None,
     out_file: str | None,
     picture: str | None,
@@ -294,6 +309,8 @@ def batch(
     startup: StartupOption = None,
     max_machines: MachinesOption = None,
     budget: JobBudgetOption = None,
+    audio: AudioOption = None,
+    beams: BeamsOption = None,
     rows: RowsOption = 10,
     fractions: FractionsOption = False,
     max_age: MaxAgeOption = None,
@@ -304,7 +321,10 @@ def batch(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does."""
+    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.batch_answers import BatchFlags, batch_answer
     from gpufleet.cli.plan_pages import job_page
     from gpufleet.inputs.workload import WorkloadFile
@@ -312,7 +332,7 @@ def batch(
     given = WorkloadFile(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
-        deadline=deadline, startup=startup,
+        deadline=deadline, startup=startup, audio=audio, beams=beams,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
     market = MarketFlags(catalog_dir, fractions, max_age, as_of)
@@ -332,7 +352,7 @@ def refuse_picture(picture: str | None, out_file: str | None) -> None:
     refuse_targets([picture, None if out_file == "-" else out_file], [])
 
 
-def write_picture(plan: ServePlan | FleetPlan, picture: str | None) -> None:
+def write_picture(plan: ServePlan | EncoderServePlan | FleetPlan, picture: str | None) -> None:
     """The front as a file of its own; plans of several models have none."""
     from gpufleet.results.plan import ServePlan
 
