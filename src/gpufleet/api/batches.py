@@ -5,16 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date
 from os import PathLike
 from typing import Protocol
 
 from gpufleet.api.demands import Said, demand_notes, inputs_of
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
+from gpufleet.api.plans import ServeRequest, digest, market_question, understood
 from gpufleet.api.remarks import beyond_context, timed_by_formula
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
@@ -36,7 +38,8 @@ class BatchRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     Token counts are one number, or counts that differ from request to request. `deadline_s` runs from the start of the
-    machines, which take `startup_s` before they work. `budget_usd` is for the whole job.
+    machines, which take `startup_s` before they work. `budget_usd` is for the whole job. `fractions` also plans
+    machines that hold a slice of a GPU; prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
     model: str | PathLike[str] | Architecture
@@ -61,6 +64,9 @@ class BatchRequest:
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    fractions: bool = False
+    max_price_age_s: float | None = None
+    today: date | None = None
 
 
 def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPlan:
@@ -75,12 +81,13 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
         str(request.model), shipped_architecture
     )  # fmt: skip
     service = as_service(request)
-    question, notes = serve_question(service, arch, tables)
+    tables, question, notes = market_question(service, arch, tables)
     job = job_of(request, question.demand.headroom_ratio, longest_ratio(question))
     asked = BatchQuestion(question, job, load_interruptions())
     solution = solve_batch(asked, calibration_of(tables))
     inputs = [*job_inputs(request, job), *(i for i in understood(service, question) if i.name not in NOT_OF_JOBS)]
     demand = question.demand
+    notes += [SLICE_NOTE] if request.fractions else []
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
     notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
@@ -108,6 +115,9 @@ def as_service(request: BatchRequest) -> ServeRequest:
         rows=request.rows,
         from_file=request.from_file,
         from_config=request.from_config,
+        fractions=request.fractions,
+        max_price_age_s=request.max_price_age_s,
+        today=request.today,
     )
 
 

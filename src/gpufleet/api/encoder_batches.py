@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from datetime import date
 from os import PathLike
 from typing import ClassVar
 
@@ -13,6 +14,7 @@ from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encode
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.market import market_rows
 from gpufleet.api.plans import digest
+from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.encoder import EncoderModel
@@ -29,7 +31,8 @@ class EncoderBatchRequest:
 
     A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
     said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper). `deadline_s` runs from the start of
-    the machines, which take `startup_s` before they work. `budget_usd` is for the whole job.
+    the machines, which take `startup_s` before they work. `budget_usd` is for the whole job. Prices older than
+    `max_price_age_s` on `today` end it with DataMissing.
     """
 
     model: str | PathLike[str] | EncoderModel
@@ -53,6 +56,8 @@ class EncoderBatchRequest:
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    max_price_age_s: float | None = None
+    today: date | None = None
     max_spot: ClassVar[float] = 1.0
 
 
@@ -66,6 +71,8 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     """
     tables = load_catalog() if catalog is None else catalog
     choices = encoder_choices(request, tables)
+    if request.max_price_age_s is not None:
+        refuse_old_prices(choices.market.offers, request.max_price_age_s, request.today or date.today())
     job = job_of(request, checked_headroom(request.headroom))
     in_inputs = replace(job, requests=job.requests * choices.any_encoder.num_windows)
     market = JobMarket(in_inputs, choices.market.offers, load_interruptions())

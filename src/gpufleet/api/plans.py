@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -38,15 +39,17 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.optimize.contest import is_contest
 from gpufleet.optimize.flips import Standing, price_flips
+from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
+from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
+from gpufleet.results.service_figures import price_sources
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -54,6 +57,8 @@ QUALITY_COST = {
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
+NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
+NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
 MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
@@ -114,19 +119,36 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     >>> plan.answer.usd_per_hour > 0
     True
     """
-    tables = load_catalog() if catalog is None else catalog
-    tables = with_slices(tables) if request.fractions else tables
+    tables = sold_tables(request, load_catalog() if catalog is None else catalog)
     question, solution, notes = solved(request, tables)
     return answered(request, question, solution, notes, tables)
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
     """The question with its solution, and notes on how it was read."""
-    arch = architecture_of(request)
-    question, notes = serve_question(request, arch, tables)
-    if request.max_price_age_s is not None:
-        refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
+    _, question, notes = market_question(request, architecture_of(request), tables)
     return question, solve_serve(question, calibration_of(tables)), notes
+
+
+def sold_tables(request: ServeRequest, tables: Catalog) -> Catalog:
+    """The tables with slices of GPUs as devices of their own, where they may be rented."""
+    return with_slices(tables) if request.fractions else tables
+
+
+def market_question(
+    request: ServeRequest, arch: Architecture, tables: Catalog
+) -> tuple[Catalog, ServeQuestion, list[str]]:
+    """The tables that a request is asked of, the question and notes on it; prices that are too old end it."""
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, arch, sold)
+    refuse_too_old(request, question.offers)
+    return sold, question, notes
+
+
+def refuse_too_old(request: ServeRequest, offers: Sequence[Offer]) -> None:
+    """Raise when any of these prices is older than the request allows."""
+    if request.max_price_age_s is not None:
+        refuse_old_prices(offers, request.max_price_age_s, request.today or date.today())
 
 
 def answered(
@@ -139,12 +161,14 @@ def answered(
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
+    plan = with_mix(plan, question, solution, tables)
     if not plan.deployments:
-        return ServeAnswer.of(plan, request, tables)
+        unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
+        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
     spot = best_on_spot(request, solution.ranked, tables)
     alternatives = {
         "spot_alternative": spot and deployment(Context.of(question, solution), spot),
-        "flips": flips_of(price_flips(Standing.of(question, solution))) if is_contest(question) else [],
+        "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
     told = with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
@@ -209,6 +233,28 @@ def refuse_rows(rows: int) -> None:
     """Refuse a number of rows that no page holds."""
     if not 1 <= rows <= MOST_ROWS:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
+
+
+def with_mix(plan: ServePlan, question: ServeQuestion, solution: ServeSolution, tables: Catalog) -> ServePlan:
+    """The plan with two offers together where they cost less than any alone; where nothing serves, why not two."""
+    found = cheapest_mix(question, solution)
+    least = min((row.usd_per_hour for row in solution.ranked), default=math.inf)
+    if found is None or found.usd_per_hour > question.purse.most_usd_per_hour:
+        told = [] if plan.deployments else no_mix_notes(question, solution, found)
+        return plan.model_copy(update={"notes": [*plan.notes, *told]})
+    if found.usd_per_hour >= least:
+        return plan
+    mix = mixed_deployment(question, solution, found)
+    sources = price_sources([*plan.deployments, *(part.deployment for part in mix.parts)], tables.sources)
+    return plan.model_copy(update={"mix": mix, "price_sources": sources})
+
+
+def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | None) -> list[str]:
+    """Why two offers together do not help where no offer has enough machines."""
+    if found is not None:
+        return [f"Two offers together would cost ${found.usd_per_hour:,.2f}/h, over the budget"]
+    is_short = BEYOND_QUOTA in solution.rejections.counts
+    return [NO_MIX] if is_short and not may_mix(question) else []
 
 
 def lower_precision_alternative(

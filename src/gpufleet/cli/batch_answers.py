@@ -16,6 +16,7 @@ from gpufleet.cli.encoder_answers import (
     without_serving,
     written_tokens,
 )
+from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, request_tokens, seen_in, whole
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
@@ -36,6 +37,7 @@ class BatchFlags:
     kv_precision: str | None
     max_machines: str | None
     rows: int
+    market: MarketFlags = SHIPPED_MARKET
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,11 @@ def deadline_of(asked: WorkloadFile) -> float:
 def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan:
     """The plan of a job of an encoder."""
     said = asked.words
-    beside = {"--kv-precision": flags.kv_precision is not None, "--allow-lower-precision": flags.allow_lower_precision}
+    beside = {
+        "--kv-precision": flags.kv_precision is not None,
+        "--allow-lower-precision": flags.allow_lower_precision,
+        "--fractions": flags.market.fractions,
+    }
     refuse_of_decoders(said, beside)
     return plan_encoder_batch(
         EncoderBatchRequest(
@@ -98,7 +104,10 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,
-        )
+            max_price_age_s=flags.market.max_price_age_s,
+            today=flags.market.today,
+        ),
+        flags.market.tables(),
     )
 
 
@@ -132,5 +141,9 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             from_file=asked.from_file,
             from_config=asked.from_config,
             notes=notes,
-        )
+            fractions=flags.market.fractions,
+            max_price_age_s=flags.market.max_price_age_s,
+            today=flags.market.today,
+        ),
+        flags.market.tables(),
     )

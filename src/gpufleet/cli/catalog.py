@@ -7,15 +7,12 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, is_page
+from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
 
 app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
 
-CatalogOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
-]
 GpuOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--gpu", metavar="NAME,...", help="Only these GPUs, such as H100 or L40S,A100-40GB."),

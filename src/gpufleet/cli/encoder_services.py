@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
-from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.encoder_answers import audio_seconds, num_beams, one_length, refuse_of_decoders, written_tokens
 from gpufleet.cli.plan_answers import (
     FurtherFlags,
     ServeFlags,
-    day_of,
     from_file,
     hours,
     laid_over,
@@ -18,7 +16,7 @@ from gpufleet.cli.plan_answers import (
 )
 from gpufleet.inputs.workload import WorkloadFile
 from gpufleet.results.encoder_service import EncoderServePlan
-from gpufleet.units import parse_duration, parse_rate, parse_usd_per_hour
+from gpufleet.units import parse_rate, parse_usd_per_hour
 
 
 def encoder_service(
@@ -27,7 +25,6 @@ def encoder_service(
     """The plan for what was said, over what is preferred; `written` names the fields that a file gave."""
     asked = laid_over(said, liked)
     refuse_of_decoders(asked, flags_of_decoders(flags, further))
-    day = None if flags.as_of is None else day_of(flags.as_of)
     request = EncoderServeRequest(
         model=needed(asked.model, "MODEL", "a name or a config.json"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '300/s'")),
@@ -50,13 +47,13 @@ def encoder_service(
         peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
         budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
         max_spot=ratio(asked.max_spot),
-        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
-        today=day,
+        max_price_age_s=flags.market.max_price_age_s,
+        today=flags.market.today,
         rows=flags.rows,
         from_file=written,
         from_config=from_file(said, liked),
     )
-    return plan_encoder_serve(request, load_catalog(flags.catalog_dir, as_of=day))
+    return plan_encoder_serve(request, flags.market.tables())
 
 
 def flags_of_decoders(flags: ServeFlags, further: FurtherFlags) -> dict[str, bool]:
@@ -65,7 +62,7 @@ def flags_of_decoders(flags: ServeFlags, further: FurtherFlags) -> dict[str, boo
         "--kv-precision": flags.kv_precision is not None,
         "--allow-lower-precision": flags.allow_lower_precision,
         "--seed-config": flags.seed_config is not None,
-        "--fractions": flags.fractions,
+        "--fractions": flags.market.fractions,
         "--why-not": bool(further.why_not),
         "--flips": further.flips,
         "--pareto, --picture": further.asks_front,

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
+from gpufleet.cli.grouped_help import GroupedCommand
+from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
@@ -128,6 +130,22 @@ PrefixOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--prefix-cache", metavar="SHARE", help="Prompt tokens that all requests share and a cache holds."),
 ]
+SpareOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--spare-machines", metavar="N", help="So many machines may fail, and the headroom stays."),
+]
+ZonesOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--zones", metavar="N", help="Spread over N zones, of which any one may fail."),
+]
+OffPeakOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--off-peak", metavar="N/TIME", help="The rate in quiet hours, beside --peak-hours."),
+]
+PeakHoursOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--peak-hours", metavar="TIME", help="Hours of a day with the full --rate: 10h."),
+]
 StartupOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--startup", metavar="TIME", help="Until a machine works: image, weights; 10min unless said."),
@@ -152,21 +170,6 @@ RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000,
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
-]
-CatalogOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
-]
-FractionsOption = Annotated[
-    bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
-]
-MaxAgeOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
-]
-AsOfOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
 ]
 WhyNotOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -194,13 +197,12 @@ ShowOption = Annotated[
 ]
 
 
-@app.command("serve")
+@app.command("serve", cls=GroupedCommand)
 def serve(
     context: typer.Context,
     model: ModelArgument = None,
     rate: RateOption = None,
-    input_tokens: InOption = None,
-    output_tokens: OutOption = None,
+    input_tokens: InOption = None, output_tokens: OutOption = None,
     slo: SloOption = None,
     workload: WorkloadOption = None,
     clouds: CloudsOption = None,
@@ -214,36 +216,39 @@ def serve(
     headroom: HeadroomOption = None,
     min_replicas: ReplicasOption = None,
     trace: TraceOption = None,
-    budget: BudgetOption = None,
-    max_spot: MaxSpotOption = None,
-    audio: AudioOption = None,
-    beams: BeamsOption = None,
+    prefix_cache: PrefixOption = None,
+    spare_machines: SpareOption = None, zones: ZonesOption = None,
+    off_peak: OffPeakOption = None, peak_hours: PeakHoursOption = None,
+    budget: BudgetOption = None, max_spot: MaxSpotOption = None,
+    audio: AudioOption = None, beams: BeamsOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
-    fractions: FractionsOption = False,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    catalog_dir: CatalogOption = None,
+    fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None, as_of: AsOfOption = None,
     show: ShowOption = None,
     why_not: WhyNotOption = None,
     flips: FlipsOption = False,
-    pareto: ParetoOption = False,
-    picture: PictureOption = None,
-    token_price: TokenPriceOption = None,
-    grid: GridOption = None,
+    pareto: ParetoOption = False, picture: PictureOption = None,
+    token_price: TokenPriceOption = None, grid: GridOption = None,
     explain: ExplainOption = False,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
-) -> int:
-    """The cheapest machines that serve MODEL (it writes, or is an encoder) at a rate; exit code 3 when none does."""
-    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
+    output: OutputOption = None, out_file: OutFileOption = None,
+) -> int:  # fmt: skip
+    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
+    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
-    given = WorkloadFile(model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds),
-                         listed(regions), listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget,
-                         max_spot=max_spot, audio=audio, beams=beams)  # fmt: skip
-    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
-    further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
+    given = WorkloadFile(
+        model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
+        off_peak, peak_hours, budget, max_spot, audio=audio, beams=beams)  # fmt: skip
+    draws = pareto or draws_front(picture, output, out_file)
+    asks_front = pareto or picture is not None
+    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid, asks_front)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
 
@@ -298,7 +303,7 @@ def show_plan(
     return 0 if plan.is_feasible else Infeasible.exit_code
 
 
-@app.command("batch")
+@app.command("batch", cls=GroupedCommand)
 def batch(
     context: typer.Context,
     model: ModelArgument = None,
@@ -324,6 +329,10 @@ def batch(
     audio: AudioOption = None,
     beams: BeamsOption = None,
     rows: RowsOption = 10,
+    fractions: FractionsOption = False,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    catalog_dir: CatalogOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -343,7 +352,8 @@ def batch(
         deadline=deadline, startup=startup, audio=audio, beams=beams,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
-    flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows, market)
     plan = batch_answer(typed, workload, flags, preferred)
     page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
-from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
+from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.options import answer_tokens
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
@@ -50,10 +50,7 @@ class ServeFlags:
     allow_lower_precision: bool
     rows: int
     seed_config: str | None = None
-    max_price_age: str | None = None
-    as_of: str | None = None
-    fractions: bool = False
-    catalog_dir: str | None = None
+    market: MarketFlags = SHIPPED_MARKET
 
 
 @dataclass(frozen=True)
@@ -113,16 +110,22 @@ def planned(request: ServeRequest, flags: ServeFlags) -> ServeAnswer:
     """The plan on the shipped tables, one's own over them, or those of a seed config."""
     if flags.seed_config is not None:
         return plan_on_seed_config(request, flags.seed_config)
-    return plan_serve(request, load_catalog(flags.catalog_dir, as_of=request.today))
+    return plan_serve(request, flags.market.tables())
 
 
-def compared(typed: WorkloadFile, preferred: WorkloadFile, workload: str | None, first: str, second: str) -> Comparison:
+def compared(
+    typed: WorkloadFile,
+    preferred: WorkloadFile,
+    workload: str | None,
+    sides: tuple[str, str],
+    market: MarketFlags = SHIPPED_MARKET,
+) -> Comparison:
     """Two setups under what was typed, over what the file says, over what is preferred."""
     from gpufleet.api.comparisons import compare
 
     written = WorkloadFile() if workload is None else read_workload(workload)
-    request = serve_request(typed, written, likings(preferred, written), ServeFlags(None, False, 1))
-    return compare(request, first, second)
+    flags = ServeFlags(None, False, 1, market=market)
+    return compare(serve_request(typed, written, likings(preferred, written), flags), *sides, market.tables())
 
 
 def likings(preferred: WorkloadFile | None, written: WorkloadFile) -> WorkloadFile:
@@ -138,8 +141,7 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
 
     budget = typed.budget or written.budget
     requests = fleet_requests(typed, written, liked, flags)
-    tables = load_catalog(flags.catalog_dir, as_of=requests[0].today if requests else None)
-    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), tables)
+    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), flags.market.tables())
 
 
 def fleet_requests(
@@ -192,18 +194,10 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
         max_spot=ratio(asked.max_spot),
         notes=notes,
-        fractions=flags.fractions,
-        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
-        today=None if flags.as_of is None else day_of(flags.as_of),
+        fractions=flags.market.fractions,
+        max_price_age_s=flags.market.max_price_age_s,
+        today=flags.market.today,
     )
-
-
-def day_of(text: str) -> date:
-    """The day as of which prices count."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise UsageError("--as-of is no day", found=text, expected="a day such as 2026-11-21") from None
 
 
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:

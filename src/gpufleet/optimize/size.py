@@ -13,7 +13,7 @@ from typing import Protocol
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
@@ -261,7 +261,7 @@ def place_best(
     return Placement(instance, row, replicas, count, int(num_devices[chosen]), int(quiet[chosen]), demand.busy_ratio)
 
 
-def machines_for(rate: float, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
+def machines_for(rate: Floats, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
     """Machines that carry a rate, also without the spare ones or without a zone.
 
     n = ceil(max(ceil(rate / replica rate), least replicas) / replicas of a machine); n + spare, or ceil(n z / (z - 1))

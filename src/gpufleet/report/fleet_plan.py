@@ -19,7 +19,7 @@ def fleet_page(
     tables = [models_table(fleet)]
     tables += [shared_table(fleet)] if fleet.shared else []
     for plan in fleet.plans:
-        if not plan.is_feasible or all_rejections:
+        if not plan.deployments or all_rejections:
             table = rejection_table(plan.rejections, all_rejections)
             tables.append(titled(table, f"{plan.model}: {table.title}"))
     if explain:
@@ -81,7 +81,7 @@ NO_ANSWER = "nothing serves it"
 
 def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
     """The cells of one model."""
-    d = plan.answer if plan.is_feasible else None
+    d = plan.answer if plan.deployments else None
     shares = any(tenant.plan == index for s in fleet.shared for tenant in s.tenants)
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}

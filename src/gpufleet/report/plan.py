@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 
 from gpufleet.report.grades import grade_line
+from gpufleet.report.mixed import mixed_headline, mixed_price, mixed_tables
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -15,6 +16,7 @@ from gpufleet.report.numbers import (
     percent,
     ranged,
     ranged_duration,
+    roughly,
     several,
     significant,
     spare,
@@ -37,7 +39,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
-OVER_BUDGET = "over the budget"
+OVER_BUDGET, TOO_FEW = "over the budget", "more machines than"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
 LEAST_REPLICAS = "the least number of replicas"
@@ -61,7 +63,7 @@ def plan_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
-    tables = answer_tables(plan, width) if plan.deployments else [relaxation_table(plan)]
+    tables = served_tables(plan, width)
     tables += further_tables(plan, all_flips, width)
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
@@ -71,13 +73,27 @@ def plan_page(
 
 def reasons(plan: ServePlan) -> str:
     """Headline and reasons as plain text."""
-    table = why_table(plan) if plan.deployments else relaxation_table(plan)
-    return page_as_text(Page(headline(plan), [table]), NARROW_PAGE)
+    tables = [why_table(plan)] if plan.deployments else mixed_tables(plan)[:1] or [relaxation_table(plan)]
+    return page_as_text(Page(headline(plan), tables), NARROW_PAGE)
 
 
 def plan_rows_page(plan: ServePlan) -> Page:
-    """The ranking alone: what a CSV holds."""
-    return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments))])
+    """The ranking alone: what a CSV holds; of two offers together, the two."""
+    if plan.mix is None or plan.deployments:
+        return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments))])
+    parts = plan.model_copy(update={"deployments": [part.deployment for part in plan.mix.parts]})
+    shares = [part.share_ratio for part in plan.mix.parts]
+    table = ranking_table(parts, own_columns(parts.deployments))
+    rows = [{**row, "share_ratio": share} for row, share in zip(table.rows, shares, strict=True)]
+    share = Column("share_ratio", "share", where="data")
+    return Page(headline(plan), [replace(table, columns=[share, *table.columns], rows=rows)])
+
+
+def served_tables(plan: ServePlan, width: int) -> list[Table]:
+    """What serves: one offer, and two where they cost less or none alone has enough; else what would have to change."""
+    if not plan.is_feasible:
+        return [relaxation_table(plan)]
+    return [*(answer_tables(plan, width) if plan.deployments else []), *mixed_tables(plan)]
 
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
@@ -90,6 +106,8 @@ def answer_tables(plan: ServePlan, width: int) -> list[Table]:
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
     asked = f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+    if not plan.deployments and plan.mix is not None:
+        return f"{asked}: {mixed_headline(plan.mix)}."
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
@@ -103,8 +121,7 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
     """A total in cents; in two digits and marked where it rests on an estimated price or on a GPU nobody measured."""
     if d.price_basis != "estimated" and d.grade != UNMEASURED:
         return show(amount_usd)
-    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
-    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
+    return roughly(show, amount_usd)
 
 
 def why_nothing(plan: ServicePlan) -> str:
@@ -116,6 +133,9 @@ def why_nothing(plan: ServicePlan) -> str:
     dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
     if dear is not None:
         return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
+    short = next((r for r in plan.rejections if r.reason.startswith(TOO_FEW)), None)
+    if short is not None:
+        return f"all that serves it takes {short.reason} (fewest: {short.best})."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
 
@@ -164,6 +184,7 @@ def why_table(plan: ServePlan) -> Table:
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan),
+        *mix_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -212,6 +233,11 @@ def flip_line(plan: ServePlan) -> list[str]:
     return [
         f"Flips at {usd_per_hour(flip.value)} per machine (+{more}): then {machines_of(flip.winner)}. More: --flips."
     ]
+
+
+def mix_line(plan: ServePlan) -> list[str]:
+    """That two offers together cost less."""
+    return [] if plan.mix is None else [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
 
 
 def quality_line(plan: ServePlan) -> list[str]:

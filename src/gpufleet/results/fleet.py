@@ -59,8 +59,8 @@ class FleetPlan(Result):
 
     @property
     def unserved(self) -> list[str]:
-        """Models that nothing on offer serves."""
-        return [plan.model for plan in self.plans if not plan.is_feasible]
+        """Models that no offer serves alone."""
+        return [plan.model for plan in self.plans if not plan.deployments]
 
     @property
     def is_within_budget(self) -> bool:

@@ -24,11 +24,11 @@ def fleet_plan(
     notes: list[str],
 ) -> FleetPlan:
     """The answer; without a total where a model is not served."""
-    apart = sum(p.answer.usd_per_hour for p in plans) if all(p.is_feasible for p in plans) else None
+    apart = sum(p.answer.usd_per_hour for p in plans) if all(p.deployments for p in plans) else None
     total = sum(g.usd_per_hour for g in groups) if groups else None
     text = "\n".join([*(p.input_hash for p in plans), repr(budget_usd_per_hour)])
     shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
-    own = [(p.answer.price_source, p.answer.price_as_of) for p in plans if p.is_feasible]
+    own = [(p.answer.price_source, p.answer.price_as_of) for p in plans if p.deployments]
     used = sorted({*own, *((s.price_source, s.price_as_of) for s in shared)})
     return FleetPlan(
         plans=list(plans),

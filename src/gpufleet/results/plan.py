@@ -61,6 +61,29 @@ class Deployment(RentedService):
     energy: Energy | None = None
 
 
+class MixPart(Result):
+    """One of two offers that serve together: its share of the requests, and its machines at that rate.
+
+    `can_be_had`: how many machines a quota, a reservation or one's own rack allows, None where nothing bounds them;
+    `needed_alone`: how many would serve without the other part.
+    """
+
+    share_ratio: float
+    requests_per_s: float
+    can_be_had: int | None
+    needed_alone: int
+    deployment: Deployment
+
+
+class MixedDeployment(Result):
+    """The cheapest two offers together, of which at least one has too few machines to serve alone."""
+
+    parts: list[MixPart]
+    usd_per_hour: float
+    usd_per_month: float
+    usd_per_million_output_tokens: float
+
+
 class RejectionCount(Result):
     """Candidates that one rule rejected, and the one that came nearest."""
 
@@ -170,7 +193,8 @@ class BreakEven(Result):
 class ConsideredPrice(Result):
     """The cheapest region of one machine type and price kind when the plan was made.
 
-    `machine`: a digest of what the tables said about the machine and its GPUs.
+    Where regions have a number of machines, or on-demand machines stand beside spot, the regions that none beats in
+    that too. `machine`: a digest of what the tables said about the machine and its GPUs.
     """
 
     cloud: str
@@ -180,6 +204,7 @@ class ConsideredPrice(Result):
     usd_per_hour: float
     as_of: date
     machine: str
+    max_instances: int | None = None
 
 
 class PlanBasis(Result):
@@ -223,12 +248,17 @@ class ServicePlan(Result):
 
 
 class ServePlan(ServicePlan):
-    """The plan of a model that writes."""
+    """The plan of a model that writes.
+
+    `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
+    cheaper than every deployment where there are.
+    """
 
     num_active_parameters: int
     input_tokens: float
     output_tokens: float
     deployments: list[Deployment]
+    mix: MixedDeployment | None = None
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
     basis: PlanBasis | None = None
@@ -238,6 +268,11 @@ class ServePlan(ServicePlan):
     break_even: BreakEven | None = None
 
     @property
+    def is_feasible(self) -> bool:
+        """Whether any deployment, or two offers together, serve the workload within its objectives."""
+        return bool(self.deployments) or self.mix is not None
+
+    @property
     def answer(self) -> Deployment:
-        """The cheapest deployment."""
+        """The cheapest deployment of one offer."""
         return self.deployments[0]
