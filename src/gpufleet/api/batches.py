@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from gpufleet.api.demands import demand_notes
-from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.estimates import beyond_context, calibration_of, unmeasured_kernels
 from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -80,7 +80,7 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     inputs = [*job_inputs(request, job), *(i for i in understood(service, question) if i.name not in NOT_OF_JOBS)]
     demand = question.demand
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
-    notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
+    notes += [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
     return batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
 

@@ -35,7 +35,7 @@ from gpufleet.layout.support import arithmetic_of, kv_refusal, precisions_of, we
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
-from gpufleet.performance.recurrence import is_timed_by_formula
+from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.serving import Client, Lengths
 from gpufleet.performance.vision import vision_s
 from gpufleet.results.base import Input
@@ -104,7 +104,7 @@ def estimate(
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     said = [newer_than_known(engine, engine_version), *beyond_context(arch, input_tokens + output_tokens)]
-    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *timed_by_formula(arch)]
+    notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *unmeasured_kernels(arch)]
     notes += [*arch.notes, *images_cost(arch, replica.candidates)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     if not explain:
@@ -258,11 +258,17 @@ def beyond_context(arch: Architecture, context_tokens: float) -> list[str]:
     ]
 
 
-def timed_by_formula(arch: Architecture) -> list[str]:
-    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
-    if not is_timed_by_formula(arch):
-        return []
-    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
+def unmeasured_kernels(arch: Architecture) -> list[str]:
+    """Why the figures of models with layers that no curve describes bear a lower grade and a wider range."""
+    notes = []
+    if is_timed_by_formula(arch):
+        notes.append("State-space layers are timed by formula: no measured curve describes their kernels here.")
+    if borrows_full_attention(arch):
+        notes.append(
+            "Attention of new tokens over compressed or chosen ones takes the curves of full attention over as many: "
+            "no curve of its own is kept."
+        )
+    return notes
 
 
 def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:

@@ -19,7 +19,7 @@ from gpufleet.api.demands import (
     input_origin,
     purse_of,
 )
-from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.estimates import beyond_context, calibration_of, unmeasured_kernels
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -144,7 +144,7 @@ def answered(
     """The plan of a solved question, with the alternatives that were not asked for."""
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
-    of_model = [*beyond_context(arch, longest), *timed_by_formula(arch), *arch.notes]
+    of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
