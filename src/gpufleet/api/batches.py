@@ -12,7 +12,7 @@ from typing import Protocol
 from gpufleet.api.demands import Said, demand_notes, inputs_of
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import ServeRequest, digest, market_question, understood
-from gpufleet.api.remarks import beyond_context, timed_by_formula
+from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -89,7 +89,7 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     demand = question.demand
     notes += [SLICE_NOTE] if request.fractions else []
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
-    notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
+    notes += [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
     return batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
 

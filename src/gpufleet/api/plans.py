@@ -23,7 +23,7 @@ from gpufleet.api.demands import (
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
-from gpufleet.api.remarks import beyond_context, timed_by_formula
+from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
@@ -157,7 +157,7 @@ def answered(
     """The plan of a solved question, with the alternatives that were not asked for."""
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
-    of_model = [*beyond_context(arch, longest), *timed_by_formula(arch), *arch.notes]
+    of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)

@@ -66,6 +66,11 @@ class Attention:
         """Elements of one head's value."""
         return self.value_head_dim or self.head_dim
 
+    @property
+    def chooses_tokens(self) -> bool:
+        """Whether an index of its own chooses what it reads."""
+        return self.index is not None and math.isfinite(self.kept_tokens)
+
 
 @dataclass(frozen=True)
 class LatentAttention:

@@ -253,11 +253,31 @@ def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
     assert math.isfinite(found.ttft_s.value)
 
 
-def test_recurrent_and_sparse_models_are_answered_with_a_lower_grade_and_a_reason() -> None:
-    for name, gpus in (("qwen3.5-35b-a3b", "H100:2"), ("deepseek-v4-flash", "H200:8")):
-        found = ask(name, gpus)
-        assert found.grade == "roofline"
-        assert any("timed by formula" in note for note in found.notes)
+@pytest.mark.parametrize(
+    ("name", "gpus", "grade", "reason"),
+    [
+        ("nemotron-3-nano-30b-a3b", "H100:2", "roofline", "timed by formula"),
+        ("deepseek-v4-flash", "H200:8", "transferred", "curves of full attention"),
+    ],
+)
+def test_models_with_kernels_that_nobody_measured_bear_a_lower_grade_and_a_reason(name, gpus, grade, reason) -> None:
+    found = ask(name, gpus)
+    assert found.grade == grade
+    assert any(reason in note for note in found.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "gpus", "kernel", "curve"),
+    [
+        ("qwen3.5-35b-a3b", "H100:2", "state update", "H100-SXM bf16"),
+        ("deepseek-v3.2", "H200:8", "choice", "H200-SXM bf16"),
+        ("deepseek-v3.2", "H200:8", "sparse prefill", "H200-SXM bf16 vllm"),
+    ],
+)
+def test_an_explanation_names_whose_measurements_rarer_layers_take(name, gpus, kernel, curve) -> None:
+    found = ask(name, gpus, explain=True).explanation
+    operation = next(o for o in (*found.decode.operations, *found.prefill.operations) if o.kernel == kernel)
+    assert operation.curve == curve
 
 
 def test_an_unknown_decoder_is_answered_with_a_lower_grade_and_a_warning(tmp_path) -> None:

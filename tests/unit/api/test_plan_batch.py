@@ -12,7 +12,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.report.batch_plan import taken_away
+from gpufleet.report.job_plan import taken_away
 from gpufleet.results.batch import BatchPlan
 from gpufleet.units import HOUR
 
