@@ -27,7 +27,7 @@ from gpufleet.catalog.schema import (
     INSTANCE_COLUMNS,
     OFFER_COLUMNS,
     PEAK_COLUMNS,
-    REGION_COLUMNS,
+    RESTRICTED_COLUMNS,
     SHIPPED_AVAILABILITY_COLUMNS,
     Place,
     offer_from,
@@ -37,6 +37,7 @@ from gpufleet.catalog.usual_prices import price_outliers, warnings_across_clouds
 Row = dict[str, str]
 DATA = Path(__file__).parent.parent / "src" / "gpufleet" / "data"
 COMPILED = "2026-11-21"
+DAYS = ("as_of", "first_seen")
 UNDATED_COPY = "2026-01-01"
 MAX_SPOT_SAVING_PERCENT = 90
 
@@ -121,8 +122,9 @@ PRICE_SOURCES: dict[str, dict[str, str]] = {
 }
 for _cloud, _commit in {"lambda": "0f40703", "nebius": "0082b04", "runpod": "01acdfd", "verda": "000c1d0"}.items():
     PRICE_SOURCES[f"{_cloud}-price-list"] = {
-        "title": f"{_cloud} prices in skypilot-org/skypilot-catalog v8 at {_commit}; undated, taken as 1 January 2026",
+        "title": f"{_cloud} prices in skypilot-org/skypilot-catalog v8 at {_commit}; an undated copy",
         "as_of": UNDATED_COPY,
+        "first_seen": COMPILED,
         "url": "https://github.com/skypilot-org/skypilot-catalog",
     }
 
@@ -678,15 +680,21 @@ def build_small_tables(out: Path) -> None:
     )
     restricted = [(cloud, region, access) for (cloud, region), access in sorted(RESTRICTED_REGIONS.items())]
     write_csv(
-        out / "restricted_regions.csv", REGION_COLUMNS, [dict(zip(REGION_COLUMNS, r, strict=True)) for r in restricted]
+        out / "restricted_regions.csv",
+        RESTRICTED_COLUMNS,
+        [dict(zip(RESTRICTED_COLUMNS, r, strict=True)) for r in restricted],
     )
+
+
+def days_of(table: dict[str, Any]) -> dict[str, date]:
+    return {key: date.fromisoformat(table[key]) for key in DAYS if key in table}
 
 
 def merge_sources(ours: dict[str, dict[str, Any]], out: Path) -> None:
     """Our sources replace their namesakes; those that other tables brought stay."""
     path = out / "sources.toml"
     present = toml_of(path) if path.exists() else {}
-    dated = {name: {**table, "as_of": date.fromisoformat(table["as_of"])} for name, table in ours.items()}
+    dated = {name: table | days_of(table) for name, table in ours.items()}
     write_toml(path, dict(sorted({**present, **dated}.items())))
 
 

@@ -23,13 +23,17 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """A document, dataset or measurement that a figure was taken from."""
+    """A document, dataset or measurement that a figure was taken from.
+
+    `first_seen` marks an undated copy: `as_of` then is the earliest day that it can be of.
+    """
 
     id: str
     title: str
     as_of: date | None = None
     url: str | None = None
     licence: str | None = None
+    first_seen: date | None = None
 
 
 @dataclass(frozen=True)

@@ -23,16 +23,17 @@ from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_form
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.catalog.areas import RegionChoice, chosen_regions, everywhere_note, region_notes
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
     priced_regions,
     resolve_cloud,
     resolve_gpu,
-    resolve_region,
 )
 from gpufleet.catalog.slices import SLICE_NOTE, slices_of, with_slices
 from gpufleet.domain.architecture import Architecture
@@ -171,7 +172,9 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     refuse_rows(request.rows)
     gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
     notes = [gpu.note for gpu in gpus if gpu.note]
+    regions = regions_asked(request, tables)
     wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
+    notes += region_notes(tables, wanted, regions.areas)
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
@@ -189,9 +192,11 @@ def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     """What is known instead of the prices that were asked for."""
     regions = priced_regions(tables, wanted.clouds)
     shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
+    elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
+    left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
     return DataMissing(
         "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
+        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
     )
 
 
@@ -208,10 +213,19 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
 
 def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
     """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
-    regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
     kinds = [price_kind(name) for name in kinds_asked(request)]
-    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
+    regions = regions_asked(request, tables).regions
+    return OfferFilter(clouds=clouds_asked(request, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
+
+
+def clouds_asked(request: ServeRequest, tables: Catalog) -> list[str] | None:
+    """Clouds by their right names."""
+    return [resolve_cloud(tables, name) for name in request.clouds or ()] or None
+
+
+def regions_asked(request: ServeRequest, tables: Catalog) -> RegionChoice:
+    """Regions by their right names, areas among them."""
+    return chosen_regions(tables, request.regions or (), clouds_asked(request, tables))
 
 
 def kinds_asked(request: ServeRequest) -> Sequence[str]:

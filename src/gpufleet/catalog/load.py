@@ -35,17 +35,23 @@ from gpufleet.catalog.own_terms import (
 from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
+    COUNTRY_COLUMNS,
     DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
+    RESTRICTED_COLUMNS,
     Availability,
+    Country,
     IncompleteInstance,
     Place,
+    Region,
     accelerator_from,
     availability_from,
+    country_from,
     instance_from,
     offer_from,
+    region_from,
     source_from,
     text,
     typical_discount_from,
@@ -67,7 +73,7 @@ else:
 
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
-SOURCES, ALIASES, OWNED = "sources.toml", "gpu_aliases.toml", "owned.toml"
+SOURCES, ALIASES, OWNED, REGIONS = "sources.toml", "gpu_aliases.toml", "owned.toml", "regions.csv"
 MAX_FILE_BYTES = 50 * MIB
 
 OfferKey = tuple[str, str, str, PriceKind]
@@ -124,6 +130,8 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         sources=sources_of(directories, taken),
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
+        located_regions=merged(directories, located_regions_in),
+        countries=countries(),
         foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
@@ -178,6 +186,7 @@ def overlay_rows(directory: Path) -> OverlayRows:
     places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
     places |= {f"{row.cloud} {row.name}": place for place, row in instance_rows(directory)}
     places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
+    places |= {f"region {row.cloud} {row.region}": place for place, row in region_rows(directory)}
     owned = {
         label(own.offer): place
         for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory), strict=True)
@@ -292,7 +301,25 @@ def restricted_regions_in(directory: Path) -> dict[tuple[str, str], str]:
     path = directory / "restricted_regions.csv"
     if not path.exists():
         return {}
-    return {(row["cloud"], row["region"]): row["access"] for _, row in rows_of(path, REGION_COLUMNS)}
+    return {(row["cloud"], row["region"]): row["access"] for _, row in rows_of(path, RESTRICTED_COLUMNS)}
+
+
+def located_regions_in(directory: Path) -> dict[tuple[str, str], Region]:
+    """regions.csv: regions and the countries where they lie."""
+    return {(row.cloud, row.region): row for _, row in region_rows(directory)}
+
+
+def region_rows(directory: Path) -> Iterator[tuple[Place, Region]]:
+    """Rows of regions.csv; a user's may leave out the source."""
+    path = directory / REGIONS
+    rows = rows_of(path, REGION_COLUMNS) if path.exists() else ()
+    return ((place, region_from(place, row, None if directory == SHIPPED else OWN_SOURCE)) for place, row in rows)
+
+
+@lru_cache(maxsize=1)
+def countries() -> Mapping[str, Country]:
+    """countries.csv by the two letters of each."""
+    return {row.code: row for row in table_in(SHIPPED, "countries.csv", COUNTRY_COLUMNS, country_from)}
 
 
 def csv_files(directory: Path) -> list[Path]:

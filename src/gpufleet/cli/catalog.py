@@ -46,7 +46,7 @@ InstanceOption = Annotated[
 ]
 RegionOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions."),
+    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions; eu, us, germany too."),
 ]
 KindOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -197,7 +197,7 @@ def regions(
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
 ) -> None:
-    """Regions and zones where types are sold, price known or not."""
+    """Regions of a cloud or an area; with --gpu, --instance or a region by name, what is sold where."""
     from gpufleet.cli.catalog_answers import region_answer
 
     is_page = (output or format_of(out_file)) is not OutputFormat.CSV

@@ -6,18 +6,18 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.model_explained import explain_model
 from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.places import list_discounts, list_places
+from gpufleet.catalog.places import list_discounts, list_places, list_regions
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
     resolve_gpu,
     resolve_instance,
-    resolve_region,
 )
 from gpufleet.catalog.schema import IncompleteInstance
 from gpufleet.catalog.tables import Catalog
@@ -31,7 +31,7 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
-from gpufleet.report.places import discount_page, place_page
+from gpufleet.report.places import discount_page, place_page, region_page
 from gpufleet.results.catalog import (
     DiscountListing,
     GpuListing,
@@ -43,6 +43,7 @@ from gpufleet.results.catalog import (
     PlaceListing,
     PriceListing,
     PriceRow,
+    RegionListing,
 )
 from gpufleet.results.model_explained import ModelExplained
 from gpufleet.units import GIB, parse_bytes
@@ -152,14 +153,16 @@ def price_answer(
     catalog = load_catalog(catalog_dir)
     names, notes = resolve_gpus(catalog, gpu)
     clouds = clouds_of(catalog, cloud)
+    chosen = chosen_regions(catalog, words(region) if region else (), clouds)
     wanted = OfferFilter(
         clouds=clouds,
-        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
+        regions=chosen.regions,
         accelerators=names,
         instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
         price_kinds={price_kind(name) for name in words(kind)} if kind else None,
         include_restricted=restricted,
     )
+    notes += [f"{note}." for note in region_notes(catalog, wanted, chosen.areas)]
     listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
     rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
     return listing, price_page(listing, rows_on_page, unpriced)
@@ -175,20 +178,27 @@ def region_answer(
     limit: int | None,
     catalog_dir: str | None,
     is_page: bool,
-) -> tuple[PlaceListing, Page]:
-    """Regions and zones where types are sold, price known or not."""
+) -> tuple[PlaceListing | RegionListing, Page]:
+    """Regions of clouds and areas; with GPUs, types or regions named, what is sold where, price known or not."""
     catalog = load_catalog(catalog_dir)
     names, notes = resolve_gpus(catalog, gpu)
     clouds = clouds_of(catalog, cloud)
+    chosen = chosen_regions(catalog, words(region) if region else (), clouds)
     wanted = OfferFilter(
         clouds=clouds,
-        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
+        regions=chosen.regions,
         accelerators=names,
         instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
         include_restricted=restricted,
     )
+    notes += [f"{note}." for note in region_notes(catalog, wanted, chosen.areas)]
+    rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
+    names_no_type = names is None and wanted.instances is None
+    if names_no_type and (chosen.areas or chosen.regions is None):
+        regions = list_regions(catalog, wanted, notes, limit)
+        return regions, region_page(regions, rows_on_page)
     listing = list_places(catalog, wanted, notes, limit)
-    return listing, place_page(listing, ROWS_ON_A_PAGE if is_page and limit is None else None)
+    return listing, place_page(listing, rows_on_page)
 
 
 def discount_answer(catalog_dir: str | None) -> tuple[DiscountListing, Page]:

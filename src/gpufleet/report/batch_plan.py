@@ -18,14 +18,15 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import (
-    EVERYWHERE,
     NARROW_PAGE,
     OVER_BUDGET,
     SHORT_MACHINE,
     UNVARIED,
+    are_regions_asked,
     dated_sources,
     plural,
     preferred_line,
+    region_name,
     rejection_table,
 )
 from gpufleet.report.plan_explained import inputs_table
@@ -97,7 +98,7 @@ def gpus(d: JobDeployment) -> str:
 
 def place(d: JobDeployment) -> str:
     """The region, or that the price holds in all."""
-    return "any region" if d.region == EVERYWHERE else d.region
+    return region_name(d.region)
 
 
 def kind(d: JobDeployment) -> str:
@@ -204,7 +205,7 @@ def ranking_columns(plan: BatchPlan) -> list[Column]:
         Column("row", "", align="right", where="text"),
         Column("cost", "cost", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("place", "region", priority=4, where="text"),
+        Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
         Column("shape", "replicas", where="text"),

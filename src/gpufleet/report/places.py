@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from gpufleet import units
 from gpufleet.report.catalog_pages import UNKNOWN, closing, cut_note, plain_count, short_instance
-from gpufleet.report.numbers import usd
+from gpufleet.report.numbers import several, usd
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow
+from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow, RegionListing, RegionRow
 
 
 def place_page(listing: PlaceListing, limit: int | None) -> Page:
@@ -14,9 +14,45 @@ def place_page(listing: PlaceListing, limit: int | None) -> Page:
     rows = [place_cells(row) for row in listing.rows]
     kept = rows if limit is None else rows[:limit]
     note = "$/h is the whole instance. 'unknown': sold so there, at a price that no table here holds; never ranked."
-    headline = f"Sold in {listing.num_places} places, with a known price in {listing.num_priced}"
+    places = several(listing.num_places, "place")
+    headline = f"Sold in {places}, with a known price in {listing.num_priced}"
     notes = [*cut_note(listing.num_places, len(kept)), note, *closing(listing)]
     return Page(headline, [Table(place_columns(), kept, empty="Nowhere that is known here.")], notes)
+
+
+def region_page(listing: RegionListing, limit: int | None) -> Page:
+    """Regions with their countries, and how many machine types have a price there."""
+    rows = [region_cells(row) for row in listing.rows]
+    kept = rows if limit is None else rows[:limit]
+    headline = several(listing.num_regions, "region")
+    note = (
+        "Areas and countries may be named wherever regions are: --regions eu, --regions germany. Counts are machine "
+        "types with GPUs; --gpu and --instance list them by region."
+    )
+    table = Table(region_columns(), kept, empty="No such region is known here.")
+    return Page(headline, [table], [*cut_note(listing.num_regions, len(kept)), note, *closing(listing)])
+
+
+def region_columns() -> list[Column]:
+    """Columns of a region."""
+    return [
+        Column("cloud", "cloud"),
+        Column("region", "region"),
+        Column("country", "country"),
+        Column("place", "place", priority=1),
+        Column("num_types", "types", str, "right"),
+        Column("on_demand", "on demand", str, "right"),
+        Column("spot", "spot", str, "right"),
+        Column("others", "other prices", str, "right", priority=2),
+        Column("area_words", "areas", priority=3),
+    ]
+
+
+def region_cells(row: RegionRow) -> Row:
+    """The cells of a region."""
+    others = sum(count for kind, count in row.num_priced.items() if kind not in ("on_demand", "spot"))
+    shown = {kind: row.num_priced.get(kind, 0) for kind in ("on_demand", "spot")}
+    return {**row.model_dump(), **shown, "others": others, "area_words": " ".join(row.areas) or UNKNOWN}
 
 
 def place_columns() -> list[Column]:

@@ -121,7 +121,12 @@ def gpus(d: Deployment) -> str:
 
 def place(d: Deployment) -> str:
     """The region, or that the price holds in all."""
-    return "any region" if d.region == EVERYWHERE else d.region
+    return region_name(d.region)
+
+
+def region_name(region: str) -> str:
+    """A region, or that the price holds in all."""
+    return "any region" if region == EVERYWHERE else region
 
 
 def kind(d: Deployment) -> str:
@@ -310,8 +315,7 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         Column("row", "", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("place", "region", priority=3, where="text"),
-        Column("gpus", "GPUs", where="text"),
+        *place_and_gpus(plan.inputs),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
         *bought_columns(plan.deployments),
@@ -326,6 +330,20 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", str, priority=11),
     ]
+
+
+def place_and_gpus(inputs: Sequence[Input]) -> list[Column]:
+    """Where and on what: the region stays on every page where regions were asked for, GPUs else."""
+    asked = are_regions_asked(inputs)
+    return [
+        Column("place", "region", priority=0 if asked else 3, where="text"),
+        Column("gpus", "GPUs", priority=2 if asked else 0, where="text"),
+    ]
+
+
+def are_regions_asked(inputs: Sequence[Input]) -> bool:
+    """Whether anybody said where machines may stand."""
+    return any(i.name == "regions" and i.origin != "default" for i in inputs)
 
 
 def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:

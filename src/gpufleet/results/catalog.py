@@ -91,6 +91,30 @@ class PlaceListing(Listing):
     num_priced: int
 
 
+class RegionRow(Result):
+    """A region of a cloud: where it lies, and how many machine types have a price there; None is unknown.
+
+    `areas` are words that choose it; `num_types` are sold there at any price, `num_priced` by price kind have a known one.
+    """
+
+    cloud: str
+    region: str
+    place: str | None
+    country: str | None
+    areas: list[str]
+    is_open: bool
+    num_types: int
+    num_priced: dict[str, int]
+    sources: list[str]
+
+
+class RegionListing(Listing):
+    """Regions; the count is of all of them, also where rows were cut."""
+
+    rows: list[RegionRow]
+    num_regions: int
+
+
 class DiscountRow(Result):
     """A rule of thumb of the seeds about what a way of buying saves, beside what the prices here come to.
 
