@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 from functools import lru_cache
@@ -62,7 +62,7 @@ from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import DataMissing, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.provenance import Source
 from gpufleet.units import MIB
 
@@ -91,11 +91,23 @@ def load_catalog(
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
+    refuse_later_day(as_of, today or date.today())
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
     if directory is None:
         return _load_tables(None, snapshots, as_of)
     return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of)
+
+
+def refuse_later_day(as_of: date | None, today: date) -> None:
+    """Prices of a day to come are not known."""
+    if as_of is not None and as_of > today:
+        raise UsageError(
+            "prices of a day in the future are not known",
+            found=str(as_of),
+            expected=f"a day up to today, {today}",
+            hint="Without --as-of the newest prices count, and --max-age says how old they may be.",
+        )
 
 
 def load_shipped_and_refreshed() -> Catalog:
@@ -109,7 +121,7 @@ def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of:
     refuse_unknown_entries(directory)
     catalog = _load_tables(directory, snapshots, as_of)
     rows = overlay_rows(directory)
-    refuse_broken_rules(catalog, rows, directory, today)
+    refuse_broken_rules(catalog, _load_tables(None, snapshots, as_of), rows, directory, today)
     return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
 
 
@@ -155,10 +167,12 @@ def priced(
         offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
     if overlay is None:
         return offers
-    rates = {rate.currency: rate for rate in table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)}
+    known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
+    rates = {rate.currency: rate for rate in known_rates if as_of is None or rate.as_of <= as_of}
     foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory)]
     offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
-    contracts = list(table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from))
+    signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
+    contracts = [contract for contract in signed if as_of is None or contract.as_of <= as_of]
     agreed = discounted(offers.values(), contracts) if contracts else offers.values()
     return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
 
@@ -174,7 +188,7 @@ def overlay_directory(overlay: str) -> Path:
     """The user's directory, which must exist when it is named."""
     path = Path(overlay)
     if not path.is_dir():
-        raise DataMissing("the catalog overlay is not a directory", found=overlay)
+        raise UsageError("the folder of your own tables is not there", found=overlay, expected="an existing folder")
     return path
 
 
@@ -191,7 +205,30 @@ def overlay_rows(directory: Path) -> OverlayRows:
         label(own.offer): place
         for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory), strict=True)
     }
-    return OverlayRows(places | owned | {label(offer): place for place, offer in offers}, offers)
+    named = places | owned | {label(offer): place for place, offer in offers}
+    return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
+
+
+def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
+    """Every row of a user's tables that names a region: how a finding names it, cloud and region."""
+    sold = [row for _, row in availability_rows(directory)]
+    foreign = foreign_offers_in(directory)
+    return [
+        *((label(offer), offer.cloud, offer.region) for offer in offers),
+        *((f"{row.cloud} {row.region} {row.instance}", row.cloud, row.region) for row in sold),
+        *((f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}", f.cloud, f.region) for f in foreign),
+    ]
+
+
+def agreed_days(directory: Path) -> list[tuple[Place, str, date]]:
+    """From which day contracts and exchange rates hold."""
+    contracts = table_in(directory, "contracts.csv", CONTRACT_COLUMNS, contract_from)
+    path = directory / "exchange_rates.csv"
+    rates = ((place, rate_from(place, row)) for place, row in rows_of(path, RATE_COLUMNS)) if path.exists() else ()
+    return [
+        *((contract.place, "the contract", contract.as_of) for contract in contracts),
+        *((place, f"the rate of {rate.currency}", rate.as_of) for place, rate in rates),
+    ]
 
 
 def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> dict[Any, Item]:

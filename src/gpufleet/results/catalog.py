@@ -94,7 +94,7 @@ class PlaceListing(Listing):
 class RegionRow(Result):
     """A region of a cloud: where it lies, and how many machine types have a price there; None is unknown.
 
-    `areas` are words that choose it; `num_types` are sold there at any price, `num_priced` by price kind have a known one.
+    `areas` are words that choose it; `num_types` are sold there at any price, `num_priced` at a known one, by kind.
     """
 
     cloud: str
