@@ -36,6 +36,17 @@ class Source:
     first_seen: date | None = None
 
 
+def day_in_words(as_of: date | None, first_seen: date | None = None) -> str:
+    """The day of a figure; of an undated copy, when it was first seen.
+
+    >>> day_in_words(date(2026, 7, 20)), day_in_words(date(2026, 1, 1), date(2026, 11, 21))
+    ('2026-07-20', 'undated copy, first seen 2026-11-21')
+    """
+    if first_seen is not None:
+        return f"undated copy, first seen {first_seen}"
+    return "undated" if as_of is None else as_of.isoformat()
+
+
 @dataclass(frozen=True)
 class Sourced:
     """One value with unit, source and, where known, its 10th and 90th percentile.

@@ -132,14 +132,15 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
     described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
-    listed = priced(overlay, taken, instances, as_of)
+    sources = sources_of(directories, taken)
+    listed = first_seen_by(sources, priced(overlay, taken, instances, as_of))
     return Catalog(
         accelerators=merged(directories, accelerators_in),
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
         offers=on_own_terms(overlay, listed, [machine.offer for machine in own]),
         availability=tuple(merged(directories, availability_in).values()),
-        sources=sources_of(directories, taken),
+        sources=sources,
         gpu_aliases=merged(directories, gpu_aliases_in),
         restricted_regions=merged(directories, restricted_regions_in),
         located_regions=merged(directories, located_regions_in),
@@ -175,6 +176,15 @@ def priced(
     contracts = [contract for contract in signed if as_of is None or contract.as_of <= as_of]
     agreed = discounted(offers.values(), contracts) if contracts else offers.values()
     return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
+
+
+def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer]) -> dict[OfferKey, Offer]:
+    """Prices, those of undated copies with the day on which these were first seen."""
+    undated = {source.id: source.first_seen for source in sources.values() if source.first_seen is not None}
+    return {
+        key: replace(offer, first_seen=undated[offer.source]) if offer.source in undated else offer
+        for key, offer in listed.items()
+    }
 
 
 def on_own_terms(overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer]) -> tuple[Offer, ...]:

@@ -39,6 +39,8 @@ BINDING = {
     "one machine is enough": "One machine is enough: it is done in time.",
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
+SEED_RULE = "seed rule"
+ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
 FORMULAS = (
     ("work", "floor(n / B) full waves of B requests, then the rest: n requests per replica, a wave takes B / rate(B)"),
     ("batch", "the B that memory holds at which most requests are done per second; n where there are fewer"),
@@ -132,14 +134,36 @@ def spot_lines(plan: BatchPlan, d: JobDeployment) -> list[str]:
     """Interruptions that are expected and what they cost; else what steady machines cost more."""
     if d.price_kind != "spot":
         return []
-    band = f" (the cloud's band: {d.interruption})" if d.interruption else " (no rate is published for it)"
-    lines = [f"{significant(d.interruptions, 2)} interruptions expected{band}; {percent(d.repeated_ratio)} of the "
-             "machine time repeats what they lose."]  # fmt: skip
+    lines = [f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}; {percent(d.repeated_ratio)} of "
+             "the machine time repeats what they lose."]  # fmt: skip
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
     machines = f"{steady.instance_count}x {steady.cloud} {steady.instance}"
     return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines})."]
+
+
+def how_often(d: JobDeployment) -> str:
+    """The rate of interruptions of one machine, and whether its cloud says it."""
+    rate = d.interruptions_per_hour
+    if rate is None:
+        return ""
+    hourly = ranged(rate.value, rate.low, rate.high, "an hour", digits=2)
+    said = f"{d.interruption} of such machines reclaimed within a month" if is_band(d) else "no rate is published"
+    return f", {hourly} ({said})"
+
+
+def is_band(d: JobDeployment) -> bool:
+    """Whether the rate of interruptions is the cloud's own."""
+    rate = d.interruptions_per_hour
+    return rate is not None and rate.grade != SEED_RULE
+
+
+def evidence(d: JobDeployment) -> str:
+    """Where the rate of interruptions comes from, in a word."""
+    if d.interruptions_per_hour is None:
+        return "-"
+    return f"{d.interruption}/mo" if is_band(d) else "assumed"
 
 
 def tight_line(plan: BatchPlan) -> list[str]:
@@ -192,6 +216,7 @@ def ranking_table(plan: BatchPlan, width: int = NARROW_PAGE) -> Table:
     rows = [ranking_row(rank, d, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: done in time as expected, late at the high end of its range."] if tight else []
+    legend += [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
     legend += ["~: the price is estimated."] if any(d.price_basis == "estimated" for d in plan.deployments) else []
     return Table(ranking_columns(plan), rows, "Cheapest first, one row per machine type", legend, 0 if rows else None)
 
@@ -213,14 +238,25 @@ def ranking_columns(plan: BatchPlan) -> list[Column]:
             Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
             for name, values in ones.items()
         ),
+        *reclaimed_columns(plan),
         Column("finish", "done in", align="right", where="text"),
         Column("verdict", "range"),
         Column("per_million", "$/1M", align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
-        Column("price_as_of", "price of", str, priority=11),
+        Column("price_as_of", "price of", where="data"),
+        Column("price_day", "price of", priority=11, where="text"),
     ]
+
+
+def reclaimed_columns(plan: BatchPlan) -> list[Column]:
+    """How often machines are taken away: shown wherever rows rest on different evidence."""
+    words = {evidence(d) for d in plan.deployments}
+    if words == {"-"}:
+        return []
+    differs = len({word == "assumed" for word in words - {"-"}}) > 1
+    return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 
 FIGURES = (
@@ -230,6 +266,7 @@ FIGURES = (
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
     "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "interruption", "interruptions",
+    "interruptions_per_hour", "interruption_source",
     "repeated_ratio", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
     "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
 )  # fmt: skip
@@ -249,8 +286,11 @@ def ranking_row(rank: int, d: JobDeployment, longest_machine: int | None) -> Row
         "shape": f"{d.replicas}x {d.layout}",
         "weights_text": d.weight_format,
         "engine_text": d.engine,
+        "reclaimed": evidence(d),
+        "interruptions_per_hour": d.interruptions_per_hour and d.interruptions_per_hour.value,
         "finish": duration(d.finish_s.value),
         "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
         "per_million": usd(d.usd_per_million_tokens.value),
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }

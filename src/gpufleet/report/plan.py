@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import date
 
+from gpufleet.provenance import day_in_words
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
@@ -264,8 +265,8 @@ def spot_line(plan: ServePlan) -> list[str]:
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
     if d.usd_per_hour >= plan.answer.usd_per_hour:
         return [f"Spot is no cheaper: from {price} ({machines})."]
-    often = f", interrupted {d.interruption} of the time" if d.interruption else ""
-    return [f"On spot {price} ({machines}){often}; machines can be taken away."]
+    often = f"{d.interruption} of them were within a month" if d.interruption else "how often is not published"
+    return [f"On spot {price} ({machines}; price of {d.price_day}): machines can be taken away, {often}."]
 
 
 def objective_table(plan: ServePlan) -> Table:
@@ -328,7 +329,8 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
         Column("binding_limit", "binds", priority=10),
-        Column("price_as_of", "price of", str, priority=11),
+        Column("price_as_of", "price of", where="data"),
+        Column("price_day", "price of", priority=11, where="text"),
     ]
 
 
@@ -392,6 +394,7 @@ def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
         "engine_text": d.engine,
         "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
@@ -478,10 +481,18 @@ def assumed_line(plan: ServePlan) -> list[str]:
 
 
 def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[str]:
-    """Sources of the shown prices with their dates, and the age of the oldest."""
+    """Sources of the shown prices with their dates, and the age of the oldest that has one."""
     if not sources:
         return []
-    dated = ", ".join(f"{source.id} {source.as_of}" for source in sources)
-    oldest = min(source.as_of for source in sources)
-    age = "" if today is None else f", {plural(max((today - oldest).days, 0), 'day')} old"
-    return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]
+    listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
+    days = [source.as_of for source in sources if source.first_seen is None]
+    if not days:
+        return [f"Prices, never live: {listed}."]
+    age = "" if today is None else f", {plural(max((today - min(days)).days, 0), 'day')} old"
+    return [f"Prices, never live: {listed}. Oldest: {min(days)}{age}."]
+
+
+def source_day(source: PriceSource) -> str:
+    """The day of a source; of an undated copy, when it was first seen."""
+    day = day_in_words(source.as_of, source.first_seen)
+    return day if source.first_seen is None else f"({day})"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from gpufleet.provenance import day_in_words
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.plan import PriceSource, RejectionCount
 
@@ -13,7 +14,8 @@ class JobDeployment(Result):
 
     `finish_s` runs from the start of the machines, `paid_s` is what each is paid for; figures are ranges over the
     speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
-    and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost.
+    and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost. On spot,
+    `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published.
     """
 
     cloud: str
@@ -26,6 +28,7 @@ class JobDeployment(Result):
     price_basis: str
     price_source: str
     price_as_of: date
+    price_first_seen: date | None = None
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
@@ -50,10 +53,17 @@ class JobDeployment(Result):
     usd_per_million_output_tokens: Figure
     usd_per_thousand_requests: Figure
     interruptions: float
+    interruptions_per_hour: Figure | None = None
+    interruption_source: str | None = None
     repeated_ratio: float
     binding_limit: str
     is_tight: bool
     grade: str
+
+    @property
+    def price_day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.price_as_of, self.price_first_seen)
 
 
 class BatchPlan(Result):

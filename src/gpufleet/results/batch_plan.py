@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement, machine_choices
 from gpufleet.optimize.size import effective_price
 from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
-from gpufleet.results.plan import PriceSource, RejectionCount
+from gpufleet.results.plan import RejectionCount
+from gpufleet.results.serve_plan import price_sources
 from gpufleet.units import HOUR, KILO, MEGA
 
 ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"
@@ -48,7 +51,6 @@ def batch_plan(
     """The answer: at most `num_rows` deployments, cheapest first, with everything that was rejected."""
     context, workload, job = JobContext.of(question, solution), question.service.demand.workload, question.job
     deployments = [job_deployment(context, placed) for placed in solution.ranked[:num_rows]]
-    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
     return BatchPlan(
         model=question.service.arch.name,
         num_parameters=num_parameters(question.service.arch),
@@ -65,8 +67,8 @@ def batch_plan(
         num_layouts=solution.num_layouts,
         num_configurations=int(solution.rates.requests_per_s.size),
         num_offers=len(question.service.offers),
-        price_sources=[PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used],
-        notes=notes,
+        price_sources=price_sources(((d.price_source, d.price_as_of) for d in deployments), sources),
+        notes=[*notes, *hazard_notes(question, deployments, sources)],
         input_hash=input_hash,
     )
 
@@ -90,6 +92,7 @@ def job_deployment(context: JobContext, p: JobPlacement) -> JobDeployment:
         price_basis=offer.basis.value,
         price_source=offer.source,
         price_as_of=offer.as_of,
+        price_first_seen=offer.first_seen,
         interruption=offer.interruption,
         price_per_instance_usd_per_hour=effective_price(offer),
         usd_per_hour=p.machines * effective_price(offer),
@@ -114,11 +117,50 @@ def job_deployment(context: JobContext, p: JobPlacement) -> JobDeployment:
         usd_per_million_output_tokens=in_usd(p, paid, answers / MEGA),
         usd_per_thousand_requests=in_usd(p, paid, job.requests / KILO),
         interruptions=p.machines * p.per_hour.expected * p.work_s / HOUR,
+        **hazard(context, p),
         repeated_ratio=1 - (job.startup_s + p.work_s) / paid.value,
         binding_limit=what_binds(context, p),
         is_tight=(finish.high or finish.value) > job.deadline_s,
         grade=Grade(context.grades[row]).label,
     )
+
+
+def hazard(context: JobContext, p: JobPlacement) -> dict[str, Any]:
+    """How often a spot machine is taken away, and who says so."""
+    if p.offer.price_kind is not PriceKind.SPOT:
+        return {}
+    known, band = context.question.interruptions, p.offer.interruption
+    grade = Grade.TRANSFERRED if known.is_published(band) else Grade.SEED_RULE
+    rate = Figure(value=p.per_hour.expected, unit="1/h", low=p.per_hour.low, high=p.per_hour.high, grade=grade.label)
+    return {"interruptions_per_hour": rate, "interruption_source": known.source_of(band)}
+
+
+def hazard_notes(
+    question: BatchQuestion, deployments: Sequence[JobDeployment], sources: Mapping[str, Source]
+) -> list[str]:
+    """How often spot machines of the shown clouds are taken away: published, or a prior, with sources and days."""
+    known, spot = question.interruptions, [d for d in deployments if d.price_kind == PriceKind.SPOT.value]
+    published = sorted({d.cloud for d in spot if known.is_published(d.interruption)})
+    unpublished = sorted({d.cloud for d in spot} - set(published))
+    prior = known.per_hour_unknown
+    notes = []
+    if published:
+        notes.append(
+            f"Spot of {', '.join(published)}: bands are the share of machines reclaimed within a month "
+            f"({dated(sources[known.source_of_bands])}); how long those ran is not published"
+        )
+    if unpublished:
+        notes.append(
+            f"Spot of {', '.join(unpublished)}: no rate is published, so a prior is taken, "
+            f"{prior.expected:.2g} ({prior.low:.6f}-{prior.high:.2g}) an hour; between "
+            f"{'; '.join(dated(sources[id_]) for id_ in known.sources)}. Do not choose between clouds by it"
+        )
+    return notes
+
+
+def dated(source: Source) -> str:
+    """A source with its day."""
+    return f"{source.id} {source.as_of or 'without a day'}"
 
 
 def paid_s(context: JobContext, p: JobPlacement) -> Figure:

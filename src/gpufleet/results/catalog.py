@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from gpufleet.provenance import day_in_words
 from gpufleet.results.base import SCHEMA_VERSION, Result
 
 
@@ -15,6 +16,12 @@ class SourceNote(Result):
     as_of: date | None
     url: str | None = None
     licence: str | None = None
+    first_seen: date | None = None
+
+    @property
+    def day(self) -> str:
+        """Of which day the source is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
 
 
 class Listing(Result):
@@ -41,6 +48,12 @@ class PriceRow(Result):
     interruption: str | None
     source: str
     as_of: date
+    first_seen: date | None = None
+
+    @property
+    def day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
 
 
 class UnpricedRow(Result):

@@ -12,7 +12,8 @@ from gpufleet.optimize.together import Group, SharedMachines, Solved, Tenant
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
 from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
-from gpufleet.results.plan import PriceSource, ServePlan
+from gpufleet.results.plan import ServePlan
+from gpufleet.results.serve_plan import price_sources
 
 
 def fleet_plan(
@@ -29,7 +30,7 @@ def fleet_plan(
     text = "\n".join([*(p.input_hash for p in plans), repr(budget_usd_per_hour)])
     shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
     own = [(p.answer.price_source, p.answer.price_as_of) for p in plans if p.is_feasible]
-    used = sorted({*own, *((s.price_source, s.price_as_of) for s in shared)})
+    used = [*own, *((s.price_source, s.price_as_of) for s in shared)]
     return FleetPlan(
         plans=list(plans),
         shared=shared,
@@ -37,7 +38,7 @@ def fleet_plan(
         usd_per_hour_apart=apart,
         usd_per_month=None if total is None else float(usd_per_month(total)),
         budget_usd_per_hour=budget_usd_per_hour,
-        price_sources=[PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used],
+        price_sources=price_sources(used, sources),
         notes=notes,
         input_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
     )
@@ -57,6 +58,7 @@ def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> Share
         price_basis=offer.basis.value,
         price_source=offer.source,
         price_as_of=offer.as_of,
+        price_first_seen=offer.first_seen,
         price_per_instance_usd_per_hour=effective_price(offer),
         usd_per_hour=shared.usd_per_hour,
         idle_gpus=shared.idle_gpus,

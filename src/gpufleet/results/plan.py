@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from gpufleet.provenance import day_in_words
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
 
@@ -46,6 +47,7 @@ class Deployment(Result):
     price_basis: str
     price_source: str
     price_as_of: date
+    price_first_seen: date | None = None
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
     price_per_gpu_usd_per_hour: float
@@ -76,6 +78,11 @@ class Deployment(Result):
     grade: str
     energy: Energy | None = None
 
+    @property
+    def price_day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.price_as_of, self.price_first_seen)
+
 
 class RejectionCount(Result):
     """Candidates that one rule rejected, and the one that came nearest."""
@@ -99,11 +106,12 @@ class Relaxation(Result):
 
 
 class PriceSource(Result):
-    """Where prices of a plan come from."""
+    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day that it can be of."""
 
     id: str
     title: str
     as_of: date
+    first_seen: date | None = None
 
 
 class BillCost(Result):

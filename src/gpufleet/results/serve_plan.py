@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import date
 
 import numpy as np
 
@@ -93,7 +94,7 @@ def serve_plan(
         num_layouts=solution.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
-        price_sources=price_sources(deployments, sources),
+        price_sources=price_sources(price_days(deployments), sources),
         notes=notes,
         input_hash=input_hash,
     )
@@ -120,6 +121,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         price_basis=offer.basis.value,
         price_source=offer.source,
         price_as_of=offer.as_of,
+        price_first_seen=offer.first_seen,
         interruption=offer.interruption,
         price_per_instance_usd_per_hour=effective_price(offer),
         price_per_gpu_usd_per_hour=effective_price(offer) / p.instance.gpu_count,
@@ -282,7 +284,14 @@ def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
     ]
 
 
-def price_sources(deployments: Sequence[Deployment], sources: Mapping[str, Source]) -> list[PriceSource]:
+def price_sources(used: Iterable[tuple[str, date]], sources: Mapping[str, Source]) -> list[PriceSource]:
     """Each source and date that a shown price comes from, once."""
-    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
-    return [PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used]
+    return [
+        PriceSource(id=id_, title=sources[id_].title, as_of=day, first_seen=sources[id_].first_seen)
+        for id_, day in sorted(set(used))
+    ]
+
+
+def price_days(deployments: Iterable[Deployment]) -> list[tuple[str, date]]:
+    """Source and day of the price of each."""
+    return [(d.price_source, d.price_as_of) for d in deployments]
