@@ -32,6 +32,7 @@ from gpufleet.catalog.own_terms import (
     rate_from,
     within_quotas,
 )
+from gpufleet.catalog.query import gpu_of
 from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
@@ -128,20 +129,21 @@ def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of:
 @lru_cache(maxsize=4)
 def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
-    own = own_machines_in(overlay) if overlay else []
+    accelerators, aliases = merged(directories, accelerators_in), merged(directories, gpu_aliases_in)
+    own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay)] if overlay else []
     described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
     sources = sources_of(directories, taken)
     listed = first_seen_by(sources, priced(overlay, taken, instances, as_of))
     return Catalog(
-        accelerators=merged(directories, accelerators_in),
+        accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
         offers=on_own_terms(overlay, listed, [machine.offer for machine in own]),
         availability=tuple(merged(directories, availability_in).values()),
         sources=sources,
-        gpu_aliases=merged(directories, gpu_aliases_in),
+        gpu_aliases=aliases,
         restricted_regions=merged(directories, restricted_regions_in),
         located_regions=merged(directories, located_regions_in),
         countries=countries(),
@@ -259,6 +261,14 @@ def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[st
 def own_machines_in(directory: Path) -> list[OwnMachine]:
     """Machines that the user owns."""
     return [own_machine(place, name, table, OWN_SOURCE) for place, name, table in own_machine_tables(directory)]
+
+
+def by_full_name(
+    machine: OwnMachine, accelerators: Mapping[str, Accelerator], aliases: Mapping[str, str]
+) -> OwnMachine:
+    """The machine with its GPU by the name of the tables, where the user wrote another that means it."""
+    found = gpu_of(machine.instance.accelerator, accelerators, aliases)
+    return machine if found is None else machine._replace(instance=replace(machine.instance, accelerator=found))
 
 
 def foreign_offers_in(directory: Path) -> list[ForeignOffer]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -119,14 +119,18 @@ def resolve_gpu(catalog: Catalog, name: str) -> ResolvedGpu:
 
 def known_gpu(catalog: Catalog, name: str) -> ResolvedGpu | None:
     """What a name means, where a table holds it."""
-    by_folded = {folded(known): known for known in catalog.accelerators}
+    found = gpu_of(name, catalog.accelerators, catalog.gpu_aliases)
+    if found is None:
+        return None
+    is_full = folded(name) in {folded(known) for known in catalog.accelerators}
+    return ResolvedGpu(catalog.accelerators[found], None if is_full else f"{name} read as {found}")
+
+
+def gpu_of(name: str, accelerators: Iterable[str], aliases: Mapping[str, str]) -> str | None:
+    """The id that a name or an alias means, in any case and with any separators; None where it means none."""
     wanted = folded(name)
-    if wanted in by_folded:
-        return ResolvedGpu(catalog.accelerators[by_folded[wanted]], None)
-    aliases = {folded(alias): target for alias, target in catalog.gpu_aliases.items()}
-    if wanted in aliases:
-        return ResolvedGpu(catalog.accelerators[aliases[wanted]], f"{name} read as {aliases[wanted]}")
-    return None
+    by_folded = {folded(alias): target for alias, target in aliases.items()} | {folded(a): a for a in accelerators}
+    return by_folded.get(wanted)
 
 
 def refuse_count(catalog: Catalog, name: str) -> None:

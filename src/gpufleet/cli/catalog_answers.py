@@ -164,8 +164,8 @@ def price_answer(
     )
     notes += [f"{note}." for note in region_notes(catalog, wanted, chosen.areas)]
     listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
-    rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
-    return listing, price_page(listing, rows_on_page, unpriced)
+    page = price_page(listing, limit or (ROWS_ON_A_PAGE if is_page else None), unpriced)
+    return listing.model_copy(update={"unpriced": listing.unpriced[:limit]}), page
 
 
 def region_answer(

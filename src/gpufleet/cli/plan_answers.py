@@ -37,6 +37,7 @@ REQUEST_FIELD = {
     "output": "output_tokens",
     "off_peak": "off_peak_rate",
 }
+AGE = "'30d' for thirty days"
 HINT = "A workload file may give it too: --workload."
 
 
@@ -184,7 +185,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         max_spot=ratio(asked.max_spot),
         notes=notes,
         fractions=flags.fractions,
-        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
+        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age, AGE),
         today=None if flags.as_of is None else day_of(flags.as_of),
     )
 

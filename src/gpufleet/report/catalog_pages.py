@@ -150,7 +150,8 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
     notes = [*cut_note(len(rows), len(kept)), *price_legend(kept)]
     if show_unpriced:
         unknown = [{**row.model_dump(), "price": row.foreign_price} for row in listing.unpriced]
-        tables.append(Table(unpriced_columns(), unknown, title="Sold here, price unknown"))
+        shown = unknown if limit is None else unknown[:limit]
+        tables.append(Table(unpriced_columns(), shown, "Sold here, price unknown", cut_note(len(unknown), len(shown))))
     elif listing.unpriced:
         notes.append(f"Also sold in {len(listing.unpriced)} places at a price unknown here: --unpriced lists them.")
     return Page(f"{several(len(rows), 'price')}, cheapest per GPU first", tables, [*notes, *closing(listing)])
@@ -223,12 +224,12 @@ def model_page(listing: ModelListing) -> Page:
     """Shipped architectures, and the shipped configs that no plan reads yet."""
     columns = [
         Column("name", "model"),
-        Column("kind", "kind", priority=1),
+        Column("kind", "kind"),
         Column("family", "family", priority=3),
         number("num_parameters", "parameters", billions),
-        number("num_active_parameters", "active", billions),
+        number("num_active_parameters", "active", billions, 2),
         number("num_layers", "layers", count, 3),
-        number("max_context_tokens", "context", count, 1),
+        number("max_context_tokens", "context", count),
         Column("weight_format", "weights", priority=4),
         Column("alias", "also known as", priority=5),
     ]
