@@ -13,7 +13,16 @@ from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.pricing.commitment import offer_usd_per_hour
 from gpufleet.provenance import Grade
-from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow, RegionListing, RegionRow
+from gpufleet.results.catalog import (
+    CoverageListing,
+    CoverageRow,
+    DiscountListing,
+    DiscountRow,
+    PlaceListing,
+    PlaceRow,
+    RegionListing,
+    RegionRow,
+)
 
 PlaceKey = tuple[str, str, str]
 RegionKey = tuple[str, str]
@@ -107,6 +116,32 @@ def region_row(catalog: Catalog, key: RegionKey, offers: Iterable[Offer], sold: 
         num_types=len(sold | {offer.instance for offer in offers}),
         num_priced=dict(sorted(priced.items())),
         sources=sorted({*(offer.source for offer in offers), *([located.source] if located else [])}),
+    )
+
+
+def list_coverage(catalog: Catalog) -> CoverageListing:
+    """Every cloud and price kind with a price that everybody may buy at."""
+    groups: dict[tuple[str, str], list[Offer]] = defaultdict(list)
+    for offer in matching_offers(catalog, OfferFilter()):
+        groups[offer.cloud, offer.price_kind.value].append(offer)
+    rows = [coverage_row(catalog, *key, offers) for key, offers in sorted(groups.items())]
+    used = {offer.source for offers in groups.values() for offer in offers}
+    return CoverageListing(rows=rows, notes=[], sources=source_notes(catalog, used))
+
+
+def coverage_row(catalog: Catalog, cloud: str, price_kind: str, offers: list[Offer]) -> CoverageRow:
+    """One cloud and price kind."""
+    sold = {region for region in catalog.regions[cloud] if catalog.is_open(cloud, region)}
+    oldest_first = sorted(offers, key=lambda offer: offer.as_of)
+    return CoverageRow(
+        cloud=cloud,
+        price_kind=price_kind,
+        regions=sorted({offer.region for offer in offers}),
+        num_regions_sold=len(sold),
+        num_types=len({offer.instance for offer in offers}),
+        num_prices=len(offers),
+        days=list(dict.fromkeys(offer.day for offer in oldest_first)),
+        basis=sorted({offer.basis.value for offer in offers}),
     )
 
 

@@ -217,6 +217,14 @@ def regions(
     )
 
 
+@app.command("coverage")
+def coverage(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
+    """Which clouds and regions have prices here at all, by price kind, and of which day."""
+    from gpufleet.cli.catalog_answers import coverage_answer
+
+    emit(*coverage_answer(catalog_dir), output, out_file)
+
+
 @app.command("discounts")
 def discounts(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
     """Typical discounts, rules of thumb of the seeds, beside what the prices held here come to."""

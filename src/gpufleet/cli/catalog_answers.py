@@ -12,7 +12,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.model_explained import explain_model
 from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.places import list_discounts, list_places, list_regions
+from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
@@ -31,8 +31,9 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
-from gpufleet.report.places import discount_page, place_page, region_page
+from gpufleet.report.places import coverage_page, discount_page, place_page, region_page
 from gpufleet.results.catalog import (
+    CoverageListing,
     DiscountListing,
     GpuListing,
     GpuRow,
@@ -199,6 +200,12 @@ def region_answer(
         return regions, region_page(regions, rows_on_page)
     listing = list_places(catalog, wanted, notes, limit)
     return listing, place_page(listing, rows_on_page)
+
+
+def coverage_answer(catalog_dir: str | None) -> tuple[CoverageListing, Page]:
+    """Where prices are held."""
+    listing = list_coverage(load_catalog(catalog_dir))
+    return listing, coverage_page(listing)
 
 
 def discount_answer(catalog_dir: str | None) -> tuple[DiscountListing, Page]:

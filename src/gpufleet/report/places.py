@@ -6,7 +6,18 @@ from gpufleet import units
 from gpufleet.report.catalog_pages import UNKNOWN, closing, cut_note, plain_count, short_instance
 from gpufleet.report.numbers import several, usd
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow, RegionListing, RegionRow
+from gpufleet.results.catalog import (
+    CoverageListing,
+    CoverageRow,
+    DiscountListing,
+    DiscountRow,
+    PlaceListing,
+    PlaceRow,
+    RegionListing,
+    RegionRow,
+)
+
+FEW = 3
 
 
 def place_page(listing: PlaceListing, limit: int | None) -> Page:
@@ -79,6 +90,39 @@ def place_cells(row: PlaceRow) -> Row:
     others = ", ".join(f"{kind} {price}" for kind, price in sorted(by_name.items()) if kind != "on_demand")
     zones = " ".join(row.zones) or (UNKNOWN if row.num_zones is None else str(row.num_zones))
     return {**row.model_dump(), "zones": zones, "on_demand": on_demand, "spot": spot, "others": others or "-"}
+
+
+def coverage_page(listing: CoverageListing) -> Page:
+    """Which clouds and regions have prices at all."""
+    columns = [
+        Column("cloud", "cloud"),
+        Column("price_kind", "kind"),
+        Column("regions_of", "regions", align="right", where="text"),
+        Column("num_types", "types", str, "right"),
+        Column("num_prices", "prices", str, "right"),
+        Column("as_of", "as of", wraps=True),
+        Column("where", "where", where="text", wraps=True),
+        Column("num_regions_sold", "regions that sell GPUs", where="data"),
+        Column("all_regions", "regions", where="data"),
+    ]
+    note = (
+        "regions: with a price, of those that are known to sell machines with GPUs. Everything else is sold at a price "
+        "unknown here and is never planned: 'gpufleet catalog update' and your own tables add prices."
+    )
+    rows = [coverage_cells(row) for row in listing.rows]
+    return Page("Where prices are held", [Table(columns, rows, empty="No price is held.")], [note, *listing.notes])
+
+
+def coverage_cells(row: CoverageRow) -> Row:
+    """The cells of a cloud and price kind; many regions are counted only."""
+    days = row.days if len(row.days) <= FEW else [row.days[0], "...", row.days[-1]]
+    return {
+        **row.model_dump(),
+        "regions_of": f"{len(row.regions)} of {row.num_regions_sold}",
+        "as_of": ", ".join(days),
+        "where": ", ".join(row.regions) if len(row.regions) <= FEW else "-",
+        "all_regions": " ".join(row.regions),
+    }
 
 
 def discount_page(listing: DiscountListing) -> Page:

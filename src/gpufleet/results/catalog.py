@@ -128,6 +128,25 @@ class RegionListing(Listing):
     num_regions: int
 
 
+class CoverageRow(Result):
+    """How much of what a cloud sells in one way has a price here. `num_regions_sold` are regions known to sell GPUs."""
+
+    cloud: str
+    price_kind: str
+    regions: list[str]
+    num_regions_sold: int
+    num_types: int
+    num_prices: int
+    days: list[str]
+    basis: list[str]
+
+
+class CoverageListing(Listing):
+    """Where prices are held at all, by cloud and price kind."""
+
+    rows: list[CoverageRow]
+
+
 class DiscountRow(Result):
     """A rule of thumb of the seeds about what a way of buying saves, beside what the prices here come to.
 
