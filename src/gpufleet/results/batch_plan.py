@@ -16,7 +16,7 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
 from gpufleet.results.plan import RejectionCount
-from gpufleet.results.serve_plan import price_sources
+from gpufleet.results.serve_plan import price_fields, price_sources
 from gpufleet.units import HOUR, KILO, MEGA
 
 ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"
@@ -88,11 +88,7 @@ def job_deployment(context: JobContext, p: JobPlacement) -> JobDeployment:
         instance_count=p.machines,
         gpu=p.instance.accelerator,
         gpus_per_instance=p.instance.gpu_count,
-        price_kind=offer.price_kind.value,
-        price_basis=offer.basis.value,
-        price_source=offer.source,
-        price_as_of=offer.as_of,
-        price_first_seen=offer.first_seen,
+        **price_fields(offer),
         interruption=offer.interruption,
         price_per_instance_usd_per_hour=effective_price(offer),
         usd_per_hour=p.machines * effective_price(offer),

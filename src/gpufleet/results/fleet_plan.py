@@ -13,7 +13,7 @@ from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
 from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.serve_plan import price_sources
+from gpufleet.results.serve_plan import price_fields, price_sources
 
 
 def fleet_plan(
@@ -54,11 +54,7 @@ def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> Share
         instance_count=shared.instance_count,
         gpu=shared.instance.accelerator,
         gpus_per_instance=shared.instance.gpu_count,
-        price_kind=offer.price_kind.value,
-        price_basis=offer.basis.value,
-        price_source=offer.source,
-        price_as_of=offer.as_of,
-        price_first_seen=offer.first_seen,
+        **price_fields(offer),
         price_per_instance_usd_per_hour=effective_price(offer),
         usd_per_hour=shared.usd_per_hour,
         idle_gpus=shared.idle_gpus,

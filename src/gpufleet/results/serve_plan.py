@@ -6,11 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from typing import Any
 
 import numpy as np
 
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
@@ -117,11 +119,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         instance_count=p.instance_count,
         gpu=p.instance.accelerator,
         gpus_per_instance=p.instance.gpu_count,
-        price_kind=offer.price_kind.value,
-        price_basis=offer.basis.value,
-        price_source=offer.source,
-        price_as_of=offer.as_of,
-        price_first_seen=offer.first_seen,
+        **price_fields(offer),
         interruption=offer.interruption,
         price_per_instance_usd_per_hour=effective_price(offer),
         price_per_gpu_usd_per_hour=effective_price(offer) / p.instance.gpu_count,
@@ -152,6 +150,17 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         grade=Grade(context.grades[row]).label,
         energy=energy_of(context, p, running),
     )
+
+
+def price_fields(offer: Offer) -> dict[str, Any]:
+    """How a price is bought, and where and of when it is."""
+    return {
+        "price_kind": offer.price_kind.value,
+        "price_basis": offer.basis.value,
+        "price_source": offer.source,
+        "price_as_of": offer.as_of,
+        "price_first_seen": offer.first_seen,
+    }
 
 
 def usd_per_million_output(priced: PricedPlacement, demand: Demand) -> float:
