@@ -6,14 +6,15 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from gpufleet.catalog.areas import RegionChoice, chosen_regions, everywhere_note, region_notes
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
     priced_regions,
     resolve_cloud,
     resolve_gpu,
-    resolve_region,
 )
 from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
@@ -65,16 +66,22 @@ def market_of(wishes: Wishes, tables: Catalog) -> Market:
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
-    return Market(offers, machines(tables, wanted), tuple(gpu.note for gpu in gpus if gpu.note))
+    notes = [
+        *(gpu.note for gpu in gpus if gpu.note),
+        *region_notes(tables, wanted, regions_asked(wishes, tables).areas),
+    ]
+    return Market(offers, machines(tables, wanted), tuple(notes))
 
 
 def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     """What is known instead of the prices that were asked for."""
     regions = priced_regions(tables, wanted.clouds)
     shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
+    elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
+    left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
     return DataMissing(
         "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
+        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
     )
 
 
@@ -91,10 +98,19 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
 
 def offer_filter(wishes: Wishes, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
     """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    clouds = [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
-    regions = [resolve_region(tables, name, clouds) for name in wishes.regions or ()] or None
     kinds = [price_kind(name) for name in kinds_asked(wishes)]
-    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
+    regions = regions_asked(wishes, tables).regions
+    return OfferFilter(clouds=clouds_asked(wishes, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
+
+
+def clouds_asked(wishes: Wishes, tables: Catalog) -> list[str] | None:
+    """Clouds by their right names."""
+    return [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
+
+
+def regions_asked(wishes: Wishes, tables: Catalog) -> RegionChoice:
+    """Regions by their right names, areas among them."""
+    return chosen_regions(tables, wishes.regions or (), clouds_asked(wishes, tables))
 
 
 def kinds_asked(wishes: Wishes) -> Sequence[str]:

@@ -47,9 +47,9 @@ from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
-from gpufleet.results.service_figures import price_sources
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -171,8 +171,20 @@ def answered(
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
-    told = with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
-    return ServeAnswer.of(told, request, tables)
+    whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
+    return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), request, tables)
+
+
+def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog) -> ServePlan:
+    """The plan with the sources of every price that it says: of alternatives and of who wins beyond a flip too."""
+    beside = [d for d in (plan.spot_alternative, plan.lower_precision_alternative) if d is not None]
+    winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
+    named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}
+    flipped = [
+        (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
+    ]
+    used = [*price_days([*plan.deployments, *beside]), *flipped]
+    return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
 
 
 def architecture_of(request: ServeRequest) -> Architecture:
@@ -245,7 +257,7 @@ def with_mix(plan: ServePlan, question: ServeQuestion, solution: ServeSolution, 
     if found.usd_per_hour >= least:
         return plan
     mix = mixed_deployment(question, solution, found)
-    sources = price_sources([*plan.deployments, *(part.deployment for part in mix.parts)], tables.sources)
+    sources = price_sources(price_days([*plan.deployments, *(part.deployment for part in mix.parts)]), tables.sources)
     return plan.model_copy(update={"mix": mix, "price_sources": sources})
 
 

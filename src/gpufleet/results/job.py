@@ -13,9 +13,9 @@ class RentedJob(RentedMachines):
     """Machines that get a job done, when it is done and what it costs.
 
     `finish_s` runs from the start of the machines, `paid_s` is what each is paid for; figures are ranges over the
-    speed and, on spot, over how often machines are taken away: `reclaimed_per_month_ratio` of them is taken within a
-    month. `interruptions` are expected of all machines together, and `repeated_ratio` of the paid time goes into
-    starting anew and repeating what was lost.
+    speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
+    and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost. On spot,
+    `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published.
     """
 
     requests_per_replica: float
@@ -26,8 +26,9 @@ class RentedJob(RentedMachines):
     paid_s: Figure
     usd: Figure
     usd_per_thousand_requests: Figure
-    reclaimed_per_month_ratio: float
     interruptions: float
+    interruptions_per_hour: Figure | None = None
+    interruption_source: str | None = None
     repeated_ratio: float
 
 

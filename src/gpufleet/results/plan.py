@@ -106,11 +106,12 @@ class Relaxation(Result):
 
 
 class PriceSource(Result):
-    """Where prices of a plan come from."""
+    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day that it can be of."""
 
     id: str
     title: str
     as_of: date
+    first_seen: date | None = None
 
 
 class BillCost(Result):

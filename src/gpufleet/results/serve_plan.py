@@ -29,11 +29,11 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Input
 from gpufleet.results.energy import energy_of_gpus
 from gpufleet.results.plan import Deployment, Energy, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.service_figures import (
     AT_MOST,
     bought_for,
     latency_figures,
-    price_sources,
     relaxations,
     rented_service,
     slack_of_limits,
@@ -89,7 +89,7 @@ def serve_plan(
         num_layouts=solution.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
-        price_sources=price_sources(deployments, sources),
+        price_sources=price_sources(price_days(deployments), sources),
         notes=notes,
         input_hash=input_hash,
     )
