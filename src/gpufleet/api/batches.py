@@ -7,8 +7,9 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import date
 from os import PathLike
+from typing import Protocol
 
-from gpufleet.api.demands import demand_notes
+from gpufleet.api.demands import Said, demand_notes, inputs_of
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
 from gpufleet.api.plans import ServeRequest, digest, market_question, understood
 from gpufleet.catalog.interruptions import load_interruptions
@@ -80,7 +81,7 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     )  # fmt: skip
     service = as_service(request)
     tables, question, notes = market_question(service, arch, tables)
-    job = job_of(request, question)
+    job = job_of(request, question.demand.headroom_ratio, longest_ratio(question))
     asked = BatchQuestion(question, job, load_interruptions())
     solution = solve_batch(asked, calibration_of(tables))
     inputs = [*job_inputs(request, job), *(i for i in understood(service, question) if i.name not in NOT_OF_JOBS)]
@@ -119,7 +120,31 @@ def as_service(request: BatchRequest) -> ServeRequest:
     )
 
 
-def job_of(request: BatchRequest, question: ServeQuestion) -> Job:
+class JobWishes(Said, Protocol):
+    """What a request says of a job; None takes the default."""
+
+    @property
+    def requests(self) -> float:
+        """How many there are."""
+
+    @property
+    def deadline_s(self) -> float:
+        """When all are done, from the start of the machines."""
+
+    @property
+    def startup_s(self) -> float | None:
+        """How long machines take before they work."""
+
+    @property
+    def most_machines(self) -> int | None:
+        """How many machines may be rented."""
+
+    @property
+    def budget_usd(self) -> float | None:
+        """What the whole job may cost."""
+
+
+def job_of(request: JobWishes, headroom_ratio: float, longest_ratio: float = 1.0) -> Job:
     """The job, checked."""
     startup_s = DEFAULT_STARTUP_S if request.startup_s is None else request.startup_s
     most = MOST_MACHINES if request.most_machines is None else request.most_machines
@@ -139,8 +164,7 @@ def job_of(request: BatchRequest, question: ServeQuestion) -> Job:
         raise UsageError("the number of machines is out of range", found=most, expected=expected)
     if not budget > 0:
         raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
-    ratio = longest_ratio(question)
-    return Job(request.requests, request.deadline_s, startup_s, question.demand.headroom_ratio, ratio, most, budget)
+    return Job(request.requests, request.deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget)
 
 
 def longest_ratio(question: ServeQuestion) -> float:
@@ -148,10 +172,10 @@ def longest_ratio(question: ServeQuestion) -> float:
     return max((c.output_tokens.most / c.output_tokens.mean for c in question.demand.workload.classes), default=1.0)
 
 
-def job_inputs(request: BatchRequest, job: Job) -> list[Input]:
+def job_inputs(request: JobWishes, job: Job) -> list[Input]:
     """What only jobs have, as it was read."""
-    rows: list[tuple[str, str, str, bool]] = [
-        ("requests", "requests", f"{job.requests:,.0f}", True),
+    rows: list[tuple[str, str, str, object]] = [
+        ("requests", "requests", f"{request.requests:,.0f}", True),
         ("deadline", "deadline", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
         ("time to start", "startup", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
     ]
@@ -159,10 +183,7 @@ def job_inputs(request: BatchRequest, job: Job) -> list[Input]:
         rows.append(("most machines", "most_machines", str(job.most_machines), True))
     if request.budget_usd is not None:
         rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
-    return [
-        Input(name=name, value=value, origin="file" if field in request.from_file else "given" if given else "default")
-        for name, field, value, given in rows
-    ]
+    return inputs_of(request, rows)
 
 
 def in_days(seconds: float) -> str:

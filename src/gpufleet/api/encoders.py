@@ -21,6 +21,7 @@ from gpufleet.domain.runtime import Runtime
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_encoder
+from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
 from gpufleet.results.base import Input
@@ -61,6 +62,7 @@ def estimate_encoder(
     name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
     gpu = resolve_gpu(tables, name)
     profile = find_runtime(engine)
+    refuse_device(profile, gpu.accelerator)
     tower = asked_tower(encoder, input_tokens)
     question = EncoderQuestion(
         model=encoder,
@@ -84,6 +86,13 @@ def estimate_encoder(
 def cheapest_of_whole_gpus(tables: Catalog) -> Mapping[tuple[str, bool], PriceRow]:
     """The lowest on-demand price per GPU, by name and whether it is of whole ones; read once for a catalog."""
     return cheapest_on_demand(tables, lambda row: (row.gpu, row.gpu_count >= 1))
+
+
+def refuse_device(runtime: Runtime, gpu: Accelerator) -> None:
+    """Refuse a device that the engine does not run on."""
+    reason = runtime_refusal(runtime, gpu)
+    if reason is not None:
+        raise Infeasible(reason, expected=f"a GPU of {' or '.join(runtime.vendors)}")
 
 
 def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:

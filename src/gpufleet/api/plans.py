@@ -17,34 +17,27 @@ from gpufleet.api.demands import (
     demand_notes,
     demand_of,
     further_inputs,
-    input_origin,
+    inputs_of,
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.market import market_of, market_rows, offer_filter
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import (
-    OfferFilter,
-    matching_offers,
-    priced_regions,
-    resolve_cloud,
-    resolve_gpu,
-    resolve_region,
-)
-from gpufleet.catalog.slices import SLICE_NOTE, slices_of, with_slices
+from gpufleet.catalog.query import matching_offers
+from gpufleet.catalog.slices import SLICE_NOTE, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.mix import cheapest_mix, may_mix
@@ -56,7 +49,8 @@ from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, MixedDeployment, ServePlan
 from gpufleet.results.rest_of_bill import with_rest_of_bill
-from gpufleet.results.serve_plan import Context, deployment, price_sources, serve_plan
+from gpufleet.results.serve_plan import Context, deployment, serve_plan
+from gpufleet.results.service_figures import price_sources
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -65,8 +59,7 @@ QUALITY_COST = {
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
-USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
-MOST_ROWS, MOST_NAMED = 1000, 8
+MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -191,63 +184,16 @@ def architecture_of(request: ServeRequest) -> Architecture:
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     refuse_rows(request.rows)
-    gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
-    notes = [gpu.note for gpu in gpus if gpu.note]
-    wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
-    if not offers:
-        raise no_price(tables, wanted)
+    market = market_of(request, tables)
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     engines = engines_allowed(request.engine)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    choices = Choices(palette, machines(tables, wanted), tuple(tuple(map(distinct.index, row)) for row in kv))
-    return ServeQuestion(arch, choices, offers, demand_of(request), purse_of(request)), notes + quality
-
-
-def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
-    """What is known instead of the prices that were asked for."""
-    regions = priced_regions(tables, wanted.clouds)
-    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
-    return DataMissing(
-        "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
-    )
-
-
-def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
-    """Whole-GPU machine types of the allowed clouds and accelerators, priced or not."""
-    allowed = (
-        i for i in tables.instances.values()
-        if i.gpu_count >= 1 and not i.retired
-        and (wanted.clouds is None or i.cloud in wanted.clouds)
-        and (wanted.accelerators is None or i.accelerator in wanted.accelerators)
-    )  # fmt: skip
-    return tuple(allowed)
-
-
-def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
-    """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
-    regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
-    kinds = [price_kind(name) for name in kinds_asked(request)]
-    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
-
-
-def kinds_asked(request: ServeRequest) -> Sequence[str]:
-    """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
-    spot = () if request.max_spot is None else (PriceKind.SPOT,)
-    return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
-
-
-def price_kind(name: str) -> PriceKind:
-    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
-    folded = name.strip().lower().replace("-", "_")
-    if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind])
-    return PriceKind(folded)
+    choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
+    question = ServeQuestion(arch, choices, market.offers, demand_of(request), purse_of(request))
+    return question, [*market.notes, *quality]
 
 
 def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[WeightFormat], list[str]]:
@@ -333,9 +279,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     demand, palette, r = question.demand, question.choices.palette, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    sold = {offer.price_kind.value for offer in question.offers}
-    asked = [kind for kind in kinds_asked(r) if r.pricing or kind != PriceKind.OWNED.value or kind in sold]
-    kinds, mean = ", ".join(asked).replace("-", "_"), demand.workload
+    mean = demand.workload
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
         ("rate", "rate", f"{demand.workload.rate_requests_per_s:g}/s", True),
@@ -345,15 +289,12 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("engine", "engine", engines, r.engine),
         ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
         ("KV cache", "kv_precision", _names(palette.kv_precisions), r.kv_precision),
-        ("clouds", "clouds", ", ".join(r.clouds or ["all"]), r.clouds),
-        ("regions", "regions", ", ".join(r.regions or ["all"]), r.regions),
-        ("GPUs", "gpus", ", ".join(r.gpus or ["all"]), r.gpus),
-        ("price kinds", "pricing", kinds, r.pricing),
+        *market_rows(r, question.offers),
         ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
         *further_inputs(r, demand),
     ]
-    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+    return inputs_of(request, rows)
 
 
 def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:

@@ -64,6 +64,7 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
         name=name,
         title=table["title"],
         aliases=tuple(table["aliases"]),
+        vendors=tuple(table["vendors"]),
         passes=Passes(
             hidden=float(passes["hidden"]),
             mlp=float(passes["mlp"]),

@@ -152,6 +152,14 @@ JobBudgetOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--budget", metavar="USD", help="Spend at most so much on the whole job."),
 ]
+AudioOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--audio", metavar="TIME", help="Length of a recording (Whisper, wav2vec): 30s, 30min."),
+]
+BeamsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper)."),
+]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -300,6 +308,8 @@ def batch(
     startup: StartupOption = None,
     max_machines: MachinesOption = None,
     budget: JobBudgetOption = None,
+    audio: AudioOption = None,
+    beams: BeamsOption = None,
     rows: RowsOption = 10,
     fractions: FractionsOption = False,
     max_age: MaxAgeOption = None,
@@ -318,7 +328,7 @@ def batch(
     given = WorkloadFile(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
-        deadline=deadline, startup=startup,
+        deadline=deadline, startup=startup, audio=audio, beams=beams,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
     market = MarketFlags(catalog_dir, fractions, max_age, as_of)

@@ -12,6 +12,7 @@ from gpufleet.results.plan import ServePlan
 
 if TYPE_CHECKING:
     from gpufleet.results.batch import BatchPlan
+    from gpufleet.results.encoder_batch import EncoderBatchPlan
     from gpufleet.results.fleet import FleetPlan
 
 UNBOUNDED_WIDTH = 1000
@@ -37,13 +38,19 @@ def serve_page(
     )
 
 
-def job_page(plan: BatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
-    """The page of a batch job."""
+def job_page(plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+    """The page of a batch job, of a model that writes or of an encoder."""
     from gpufleet.report.batch_plan import batch_page, batch_rows_page
+    from gpufleet.report.encoder_batch import encoder_batch_page, encoder_batch_rows_page
+    from gpufleet.results.encoder_batch import EncoderBatchPlan
 
-    if chosen is OutputFormat.CSV:
+    is_csv, width = chosen is OutputFormat.CSV, width_of(chosen)
+    if isinstance(plan, EncoderBatchPlan):
+        if is_csv:
+            return encoder_batch_rows_page(plan)
+        return encoder_batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+    if is_csv:
         return batch_rows_page(plan)
-    width = width_of(chosen)
     return batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
 
 

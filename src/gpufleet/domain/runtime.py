@@ -26,14 +26,16 @@ class Passes:
 class Runtime:
     """Judgements about one runtime; every constant comes from `data/runtimes/<name>.toml` with its source.
 
-    A pass takes the longer of its kernels and of `launch_s` per kernel, which is the host's time. Attention is one
-    kernel for head sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and less. `log_low` and `log_high` are
-    the 10th and 90th percentile of ln(measured / predicted) on measurements left out of the fit.
+    It runs on devices of `vendors`. A pass takes the longer of its kernels and of `launch_s` per kernel, which is the
+    host's time. Attention is one kernel for head sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and
+    less. `log_low` and `log_high` are the 10th and 90th percentile of ln(measured / predicted) on measurements left
+    out of the fit.
     """
 
     name: str
     title: str
     aliases: tuple[str, ...]
+    vendors: tuple[str, ...]
     launch_s: Sourced
     passes: Passes
     product_kernels: int

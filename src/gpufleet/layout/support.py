@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.engine import EngineProfile, FormatSupport
 from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.domain.runtime import Runtime
 
 HALF_TWIN = {"bf16": "fp16"}
 
@@ -46,6 +47,12 @@ def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> str | Non
     if not any(accelerator.generation in row.generations for row in engine.formats):
         return f"{engine.title} does not run on {accelerator.name} ({accelerator.generation})"
     return None
+
+
+def runtime_refusal(runtime: Runtime, accelerator: Accelerator) -> str | None:
+    """Why a runtime of encoders does not run on an accelerator; None where it does."""
+    runs = accelerator.vendor in runtime.vendors
+    return None if runs else f"{runtime.title} does not run on {accelerator.name}"
 
 
 def weight_refusal(

@@ -83,8 +83,12 @@ def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> Encode
     batch = q.batch if q.batch is not None else enough(q, curves, memory.largest_batch)
     times = pass_times(q, curves, np.array([batch], dtype=np.float64))
     low, high = log_bounds(q.runtime, curves)
-    grade = Grade(max(worst_grade(curves), int(Grade[q.runtime.grade.upper()])))
-    return EncoderSolution(memory, float(batch), times, math.exp(low), math.exp(high), grade)
+    return EncoderSolution(memory, float(batch), times, math.exp(low), math.exp(high), grade_of(q.runtime, curves))
+
+
+def grade_of(runtime: Runtime, curves: PassCurves) -> Grade:
+    """The worse grade of the runtime's constants and of the kernels."""
+    return Grade(max(worst_grade(curves), int(Grade[runtime.grade.upper()])))
 
 
 def curves_of(calibration: Calibration, gpu: Accelerator, weights: WeightFormat) -> PassCurves:
@@ -105,8 +109,22 @@ def _gathered(calibration: Calibration, gpu: str, weights: WeightFormat) -> Pass
 
 def enough(question: EncoderQuestion, curves: PassCurves, largest: float) -> float:
     """The smallest power of two that reaches 97 % of the best throughput of all that have room."""
-    batches = tried_batches(int(min(max(largest, 1.0), MOST_TRIED))).astype(np.float64)
-    rates = batches / pass_times(question, curves, batches).seconds
+    batches = batches_in(largest)
+    return enough_of(batches, pass_times(question, curves, batches).seconds)
+
+
+def batches_in(largest: float) -> FloatArray:
+    """Powers of two that have room, one at least."""
+    return tried_batches(int(min(max(largest, 1.0), MOST_TRIED))).astype(np.float64)
+
+
+def enough_of(batches: FloatArray, seconds: FloatArray) -> float:
+    """The smallest batch that reaches 97 % of the best throughput of these.
+
+    >>> enough_of(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.99]))
+    4.0
+    """
+    rates = batches / seconds
     return float(batches[np.argmax(rates >= ENOUGH_RATIO * rates.max())])
 
 

@@ -197,7 +197,7 @@ def rate_flip(standing: Standing, full: Thresholds) -> Flip:
 
 def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> Iterator[Flip]:
     """The nearest tighter and looser value of one limit at which another wins, or nothing serves."""
-    curves, candidates = solution.found.curves, solution.candidates
+    curves, candidates = solution.curves, solution.candidates
 
     def wins(limit_s: float) -> Winner | None:
         demand = with_limit(standing.question.demand, limit, limit_s)

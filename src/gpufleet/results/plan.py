@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
@@ -25,8 +26,8 @@ class Energy(Result):
     kg_co2_per_hour: Figure | None = None
 
 
-class Deployment(Result):
-    """One way to serve the workload: machines, layout, what they deliver and cost.
+class RentedService(Result):
+    """Machines that serve a rate of requests, whatever a model does with a request.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
     has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
@@ -51,8 +52,6 @@ class Deployment(Result):
     price_per_gpu_usd_per_hour: float
     engine: str
     weight_format: str
-    kv_precision: str
-    layout: str
     gpus_per_replica: int
     replicas: int
     idle_gpus: int
@@ -68,12 +67,19 @@ class Deployment(Result):
     steady_instance_count: int = 0
     steady_price_per_instance_usd_per_hour: float | None = None
     usd_per_month: float
-    usd_per_million_output_tokens: float
     usd_per_request: float
     binding_limit: str
     slack_ratio: dict[str, float] = {}
     is_tight: bool
     grade: str
+
+
+class Deployment(RentedService):
+    """One way to serve the workload: machines, layout, what they deliver and cost."""
+
+    kv_precision: str
+    layout: str
+    usd_per_million_output_tokens: float
     energy: Energy | None = None
 
 
@@ -233,27 +239,18 @@ class PlanBasis(Result):
     prices: list[ConsideredPrice]
 
 
-class ServePlan(Result):
-    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
-
-    `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
-    cheaper than every deployment where there are.
-    """
+class ServicePlan(Result):
+    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
 
     schema_version: str = SCHEMA_VERSION
     model: str
     num_parameters: int
-    num_active_parameters: int
     rate_requests_per_s: float
-    input_tokens: float
-    output_tokens: float
     headroom_wanted_ratio: float
     inputs: list[Input]
     objectives: dict[str, float]
-    deployments: list[Deployment]
-    mix: MixedDeployment | None = None
-    spot_alternative: Deployment | None = None
-    lower_precision_alternative: Deployment | None = None
+    deployments: Sequence[RentedService]
+    spot_alternative: RentedService | None = None
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
@@ -263,6 +260,27 @@ class ServePlan(Result):
     price_sources: list[PriceSource]
     notes: list[str] = []
     input_hash: str
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether any deployment serves the workload within its objectives."""
+        return bool(self.deployments)
+
+
+class ServePlan(ServicePlan):
+    """The plan of a model that writes.
+
+    `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
+    cheaper than every deployment where there are.
+    """
+
+    num_active_parameters: int
+    input_tokens: float
+    output_tokens: float
+    deployments: list[Deployment]
+    mix: MixedDeployment | None = None
+    spot_alternative: Deployment | None = None
+    lower_precision_alternative: Deployment | None = None
     basis: PlanBasis | None = None
     flips: list[Flip] | None = None
     front: Front | None = None

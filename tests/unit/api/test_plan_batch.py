@@ -120,6 +120,23 @@ def test_spot_without_a_known_rate_is_taken_away_more_often_than_with_one() -> N
     assert all(d.interruptions > known[d.instance].interruptions for d in blind if d.instance in known)
 
 
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_no_more_machines_are_planned_than_a_quota_holds(most: int) -> None:
+    held = replace(market(), offers=tuple(replace(o, max_instances=most) for o in market().offers))
+    plan = plan_batch(replace(JOB, requests=3e6, deadline_s=12 * HOUR, rows=100), held)
+    assert all(d.instance_count <= most for d in plan.deployments)
+    free = ask(requests=3e6, deadline_s=12 * HOUR)
+    assert (plan.answer.usd.value if plan.is_feasible else float("inf")) >= free.answer.usd.value
+
+
+def test_what_a_quota_shuts_out_is_said() -> None:
+    none = replace(market(), offers=tuple(replace(o, max_instances=0) for o in market().offers))
+    plan = plan_batch(JOB, none)
+    assert not plan.is_feasible
+    [quota] = [r for r in plan.rejections if "quota" in r.reason]
+    assert quota.best.endswith("none to be had")
+
+
 def test_nothing_in_time_says_when_the_soonest_would_be() -> None:
     plan = ask(deadline_s=11 * 60, most_machines=1, requests=1e8)
     late = [r for r in plan.rejections if r.reason.startswith("not done by the deadline")]
