@@ -95,7 +95,7 @@ def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = N
         return plan
     beside = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
-        "rest_of_bill": rest_of_bill(plan.answer, plan.rate_requests_per_s, tables.bill_lines),
+        "rest_of_bill": rest_of_bill(plan.answer, plan.all_hours_requests_per_s, tables.bill_lines),
     }
     return plan.model_copy(update=beside)
 
