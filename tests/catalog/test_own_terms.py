@@ -187,9 +187,12 @@ def test_of_three_machines_four_cannot_be_planned(tmp_path: Path) -> None:
     ("line", "instead", "said"),
     [
         ('accelerator = "RTX-4090"', 'accelerator = "RTX-4091"', "no accelerator 'RTX-4091'"),
-        ("purchase_usd = 7000\n", "", "cannot read purchase_usd"),
+        ("purchase_usd = 7000\n", "", "purchase_usd is missing"),
         ("purchase_usd = 7000", "purchase_usd = nan", "cannot read purchase_usd"),
         ("years = 3", "years = 0", "cannot read years"),
+        ("years = 3\n", "", "cannot read years"),
+        ("years = 3", "years = 3\npurchased = 2026-11-22", "purchased lies in the future"),
+        ("years = 3", "years = 3\npurchased = 2026", "cannot read purchased"),
         ("electricity_usd_per_kwh = 0.3\n", "", "electricity_usd_per_kwh is missing"),
         ("cooling_ratio = 1.2", "cooling_ratio = 0.2", "the PUE"),
         ('link_kind = "pcie"\n', "", "link_kind does not suit 2 GPUs"),
@@ -200,6 +203,51 @@ def test_of_three_machines_four_cannot_be_planned(tmp_path: Path) -> None:
 )
 def test_an_own_machine_that_is_not_clear_is_named(tmp_path: Path, line: str, instead: str, said: str) -> None:
     assert said in refused(rack(tmp_path, RACK.replace(line, instead)))
+
+
+def own_offer(directory: Path, old: str, new: str, today: date = TODAY) -> Offer:
+    directory.mkdir(exist_ok=True)
+    [offer] = prices(load_catalog(rack(directory, RACK.replace(old, new)), today), cloud="own")
+    return offer
+
+
+def test_a_purchase_that_is_spent_is_stated_as_nothing_and_electricity_is_left(tmp_path: Path) -> None:
+    offer = own_offer(tmp_path, "purchase_usd = 7000\nyears = 3", "purchase_usd = 0")
+    assert offer.price_per_instance_usd_per_hour == pytest.approx(1.0 * 1.2 * 0.3 + 438 / 8760)
+
+
+def test_a_machine_that_costs_nothing_at_all_is_refused(tmp_path: Path) -> None:
+    free = RACK.replace("7000", "0").replace("per_kwh = 0.3", "per_kwh = 0").replace("other_usd_per_year = 438\n", "")
+    assert "a machine that costs nothing cannot be ranked" in refused(rack(tmp_path, free))
+
+
+def test_after_its_years_a_machine_is_written_off_and_before_it_costs_the_same_each_hour(tmp_path: Path) -> None:
+    said = "years = 3\npurchased = 2024-06-01"
+    new, old, done = (
+        own_offer(tmp_path / str(at), "years = 3", said, at).price_per_instance_usd_per_hour
+        for at in (date(2026, 10, 2), date(2027, 5, 30), date(2027, 6, 2))
+    )
+    assert new == pytest.approx(old)
+    assert new - done == pytest.approx(7000 / (3 * 8760))
+
+
+def test_a_plan_of_own_machines_shows_running_beside_full_cost_and_their_stated_power(tmp_path: Path) -> None:
+    plan = plan_serve(replace(ASKED, rate=1.0, min_replicas=3), load_catalog(rack(tmp_path), TODAY))
+    d = plan.answer
+    assert (d.instance, d.instance_count) == ("workstation", 2)
+    assert d.running_usd_per_hour == pytest.approx(2 * 1.0 * 1.2 * 0.3)
+    assert d.running_usd_per_hour < d.usd_per_hour
+    kwh = d.energy.kwh_per_hour
+    assert kwh.value == pytest.approx(2 * 1.0 * 1.2)
+    assert kwh.value * 0.3 == pytest.approx(d.running_usd_per_hour)
+    text = page_as_text(plan_page(plan, explain=True), 200)
+    assert "2 machines x 1,000 W x 1.2 (PUE)" in text
+    assert "without hosts and cooling" not in text
+    assert "$0.72/h of the $1.35/h is electricity" in text
+
+
+def test_rented_machines_have_no_running_cost_of_their_own() -> None:
+    assert plan_serve(ASKED, SHIPPED).answer.running_usd_per_hour is None
 
 
 # --- the rest of the bill --------------------------------------------------------------------------------------------

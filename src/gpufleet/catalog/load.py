@@ -87,30 +87,33 @@ def load_catalog(
     """
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
+    now = as_of or today or date.today()
     if directory is None:
-        return _load_tables(None, snapshots, as_of)
-    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of)
+        return _load_tables(None, snapshots, as_of, now)
+    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of, now)
 
 
 def load_shipped_and_refreshed() -> Catalog:
     """The tables without anybody's overlay: what a refresh is compared with."""
-    return _load_tables(None, snapshot_folders(snapshot_root()), None)
+    return _load_tables(None, snapshot_folders(snapshot_root()), None, date.today())
 
 
 @lru_cache(maxsize=4)
-def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
+def _load_overlay(
+    overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date
+) -> Catalog:
     directory = overlay_directory(overlay)
     refuse_unknown_entries(directory)
-    catalog = _load_tables(directory, snapshots, as_of)
-    rows = overlay_rows(directory)
+    catalog = _load_tables(directory, snapshots, as_of, now)
+    rows = overlay_rows(directory, now)
     refuse_broken_rules(catalog, rows, directory, today)
     return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
 
 
 @lru_cache(maxsize=4)
-def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
+def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
-    own = own_machines_in(overlay) if overlay else []
+    own = own_machines_in(overlay, now) if overlay else []
     described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
@@ -170,7 +173,7 @@ def overlay_directory(overlay: str) -> Path:
     return path
 
 
-def overlay_rows(directory: Path) -> OverlayRows:
+def overlay_rows(directory: Path, today: date) -> OverlayRows:
     """Where each row of a user's tables stands."""
     offers = list(offer_rows(directory))
     places = {name: place for place, name, _ in accelerator_tables(directory)}
@@ -180,7 +183,7 @@ def overlay_rows(directory: Path) -> OverlayRows:
     places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
     owned = {
         label(own.offer): place
-        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory), strict=True)
+        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
     }
     return OverlayRows(places | owned | {label(offer): place for place, offer in offers}, offers)
 
@@ -200,9 +203,9 @@ def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[st
     return ((Place(str(path), f"[{name}]"), name, table) for name, table in tables)
 
 
-def own_machines_in(directory: Path) -> list[OwnMachine]:
-    """Machines that the user owns."""
-    return [own_machine(place, name, table, OWN_SOURCE) for place, name, table in own_machine_tables(directory)]
+def own_machines_in(directory: Path, today: date) -> list[OwnMachine]:
+    """Machines that the user owns, written off up to `today`."""
+    return [own_machine(place, name, table, OWN_SOURCE, today) for place, name, table in own_machine_tables(directory)]
 
 
 def foreign_offers_in(directory: Path) -> list[ForeignOffer]:

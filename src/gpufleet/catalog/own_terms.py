@@ -239,6 +239,7 @@ def in_dollars(foreign: ForeignOffer, rate: ExchangeRate) -> Offer:
         as_of=min(foreign.as_of, rate.as_of),
         upfront_usd=foreign.upfront * rate.usd_per_unit,
         interruption=foreign.interruption,
+        currency=foreign.currency,
     )
 
 

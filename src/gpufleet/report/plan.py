@@ -30,7 +30,7 @@ from gpufleet.report.plan_further import further_tables, machines_of
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
-from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, ServePlan
+from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan
 from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
@@ -172,6 +172,7 @@ def why_table(plan: ServePlan) -> Table:
         *quality_line(plan),
         *steadier_line(plan),
         *hours_line(d),
+        *own_line(d),
         *idle_line(d),
         *lower_precision_line(plan),
         *spot_line(plan),
@@ -263,6 +264,14 @@ def hours_line(d: Deployment) -> list[str]:
         return []
     kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
     return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
+
+
+def own_line(d: RentedService) -> list[str]:
+    """What of one's own machines is spent already, and what running them costs."""
+    if d.running_usd_per_hour is None:
+        return []
+    running, full = usd_per_hour(d.running_usd_per_hour), usd_per_hour(d.usd_per_hour)
+    return [f"Your own machines: {running} of the {full} is electricity; the rest is paid whether they run or not."]
 
 
 def lower_precision_line(plan: ServePlan) -> list[str]:

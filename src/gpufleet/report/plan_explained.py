@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import Input
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.plan import Deployment, Energy, ServePlan
 from gpufleet.units import DAY, HOUR
 
 ASSUMED = "*"
@@ -152,19 +152,29 @@ def hours_of_day(ratio: float) -> str:
     return f"{amount(ratio * DAY / HOUR)}/{DAY / HOUR:.0f}"
 
 
+def drawn_numbers(e: Energy) -> tuple[str, str]:
+    """What draws power, and what is in it: GPUs by their board power, or one's own machines as stated."""
+    share = percent(e.utilisation_ratio)
+    if e.board_power_watts is not None:
+        drawn = f"{amount(e.num_gpus)} GPUs x {amount(e.board_power_watts)} W x {share} of the time"
+        return f"{drawn}; low: x load factor; high: always", "without hosts and cooling"
+    machines = f"{amount(e.num_machines or 0)} machines x {amount(e.machine_watts or 0)} W x {e.cooling_ratio:g} (PUE)"
+    return f"{machines}, as stated and charged; low: x {share} of the time", "with hosts and cooling"
+
+
 def energy_rows(d: Deployment) -> list[tuple[str, str, str]]:
     """Electricity of the GPUs, and what it emits where the grid was given."""
     e = d.energy
     if e is None:
         return [("electricity", "unknown", "the board power of this device is not known")]
-    drawn = f"{amount(e.num_gpus)} GPUs x {amount(e.board_power_watts)} W x {percent(e.utilisation_ratio)} of the time"
     kwh, per_million = e.kwh_per_hour, e.kwh_per_million_output_tokens
+    drawn, scope = drawn_numbers(e)
     rows = [
-        ("electricity", ranged(kwh.value, kwh.low, kwh.high, "kWh/h"), f"{drawn}; low: x load factor; high: always"),
+        ("electricity", ranged(kwh.value, kwh.low, kwh.high, "kWh/h"), drawn),
         (
             "kWh/1M out",
             ranged(per_million.value, per_million.low, per_million.high, "kWh"),
-            "electricity / output tokens; without hosts and cooling",
+            f"electricity / output tokens; {scope}",
         ),
     ]
     co2 = e.kg_co2_per_hour

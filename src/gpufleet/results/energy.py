@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpufleet.domain.offer import OwnPower
 from gpufleet.pricing.energy import busy_ratio, kg_co2_per_hour, kwh_per_hour, kwh_per_million_tokens
+from gpufleet.pricing.owned import own_kwh_per_hour
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Deployment, Energy
@@ -27,6 +29,12 @@ class Hours:
         return float(busy_ratio(self.batch))
 
 
+def working_ratio(hours: Sequence[Hours]) -> float:
+    """The share of the time of all GPUs that are paid for in which they have work."""
+    working = sum(h.time_ratio * h.working_gpus * h.utilisation_ratio for h in hours)
+    return working / sum(h.time_ratio * h.num_gpus for h in hours)
+
+
 def energy_of_gpus(
     *, board_power_watts: float | None, hours: Sequence[Hours], output_tokens_per_s: float
 ) -> Energy | None:
@@ -36,17 +44,33 @@ def energy_of_gpus(
     """
     if board_power_watts is None:
         return None
-    loaded, working = (
-        sum(h.time_ratio * h.working_gpus * h.utilisation_ratio * load for h, load in zip(hours, loads, strict=True))
-        for loads in ([min(h.load_ratio, 1.0) for h in hours], [1.0] * len(hours))
-    )
     num_gpus = sum(h.time_ratio * h.num_gpus for h in hours)
+    working = working_ratio(hours) * num_gpus
+    loaded = sum(h.time_ratio * h.working_gpus * h.utilisation_ratio * min(h.load_ratio, 1.0) for h in hours)
     hourly = tuple(float(kwh_per_hour(board_power_watts, gpus, 1.0)) for gpus in (loaded, working, num_gpus))
     per_million = tuple(float(kwh_per_million_tokens(kwh, output_tokens_per_s)) for kwh in hourly)
     return Energy(
         board_power_watts=board_power_watts,
         num_gpus=num_gpus,
-        utilisation_ratio=working / num_gpus,
+        utilisation_ratio=working_ratio(hours),
+        kwh_per_hour=stated(hourly, "kWh/h"),
+        kwh_per_million_output_tokens=stated(per_million, "kWh"),
+    )
+
+
+def energy_of_own(
+    power: OwnPower, *, num_gpus: float, num_machines: float, working_ratio: float, output_tokens_per_s: float
+) -> Energy:
+    """What machines of one's own draw at the meter, always on as they are charged; low: while replicas have work."""
+    always = float(own_kwh_per_hour(power, num_machines))
+    hourly = (always * working_ratio, always, always)
+    per_million = tuple(float(kwh_per_million_tokens(kwh, output_tokens_per_s)) for kwh in hourly)
+    return Energy(
+        machine_watts=power.machine_watts,
+        num_machines=num_machines,
+        cooling_ratio=power.cooling_ratio,
+        num_gpus=num_gpus,
+        utilisation_ratio=working_ratio,
         kwh_per_hour=stated(hourly, "kWh/h"),
         kwh_per_million_output_tokens=stated(per_million, "kWh"),
     )

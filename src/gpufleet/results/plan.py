@@ -15,9 +15,15 @@ class Energy(Result):
 
     `value`: board power for the share of time in which replicas have work (`utilisation_ratio`); low: for their load
     factor alone; high: all GPUs at board power all the time. A stated rule, not a measurement.
+
+    Of one's own machines instead: `machine_watts` x `num_machines` x `cooling_ratio` (PUE) as stated, all the time, as
+    they are charged; low: for the share of time in which replicas have work.
     """
 
-    board_power_watts: float
+    board_power_watts: float | None = None
+    machine_watts: float | None = None
+    num_machines: float | None = None
+    cooling_ratio: float | None = None
     num_gpus: float
     utilisation_ratio: float
     kwh_per_hour: Figure
@@ -35,6 +41,7 @@ class RentedService(Result):
     hours: with quiet hours, `busy_usd_per_hour` is paid in the others (`busy_time_ratio` of the time) and
     `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
+    `running_usd_per_hour`, of one's own machines alone, is the part of `usd_per_hour` that is not spent already.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
     """
 
@@ -69,6 +76,7 @@ class RentedService(Result):
     quiet_steady_instance_count: int | None = None
     steady_instance_count: int = 0
     steady_price_per_instance_usd_per_hour: float | None = None
+    running_usd_per_hour: float | None = None
     usd_per_month: float
     usd_per_request: float
     binding_limit: str

@@ -27,7 +27,7 @@ from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, ti
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Input
-from gpufleet.results.energy import Hours, energy_of_gpus
+from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.results.plan import Deployment, Energy, RejectionCount, Relaxation, ServePlan
 from gpufleet.results.service_figures import (
     AT_MOST,
@@ -155,12 +155,18 @@ def room_slack(context: Context, row: int, running: Operation) -> float:
 
 def energy_of(context: Context, priced: PricedPlacement) -> Energy | None:
     """Electricity of all machines of a placement, over all hours."""
-    demand, c = context.question.demand, context.solution.candidates
-    return energy_of_gpus(
-        board_power_watts=c.palette.accelerators[c.accelerator[priced.placement.row]].board_power_watts,
-        hours=hours_of(context, priced),
-        output_tokens_per_s=demand.mean_requests_per_s * demand.workload.output_tokens,
-    )
+    demand, c, p = context.question.demand, context.solution.candidates, priced.placement
+    hours, tokens_per_s = hours_of(context, priced), demand.mean_requests_per_s * demand.workload.output_tokens
+    if priced.offer.own_power is not None:
+        return energy_of_own(
+            priced.offer.own_power,
+            num_gpus=p.instance.gpu_count * p.instance_count,
+            num_machines=p.instance_count,
+            working_ratio=working_ratio(hours),
+            output_tokens_per_s=tokens_per_s,
+        )
+    watts = c.palette.accelerators[c.accelerator[p.row]].board_power_watts
+    return energy_of_gpus(board_power_watts=watts, hours=hours, output_tokens_per_s=tokens_per_s)
 
 
 def hours_of(context: Context, priced: PricedPlacement) -> list[Hours]:
