@@ -6,11 +6,11 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from gpufleet.api.missing_prices import missing_notes, no_price
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
-    priced_regions,
     resolve_cloud,
     resolve_gpu,
     resolve_region,
@@ -18,10 +18,9 @@ from gpufleet.catalog.query import (
 from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.errors import UnknownName
 
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
-MOST_NAMED = 8
 
 
 class Wishes(Protocol):
@@ -64,17 +63,8 @@ def market_of(wishes: Wishes, tables: Catalog) -> Market:
     offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
-    return Market(offers, machines(tables, wanted), tuple(gpu.note for gpu in gpus if gpu.note))
-
-
-def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
-    """What is known instead of the prices that were asked for."""
-    regions = priced_regions(tables, wanted.clouds)
-    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
-    return DataMissing(
-        "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
-    )
+    missing = missing_notes(tables, wanted, kinds_named(wishes), offers)
+    return Market(offers, machines(tables, wanted), (*(gpu.note for gpu in gpus if gpu.note), *missing))
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
@@ -100,6 +90,11 @@ def kinds_asked(wishes: Wishes) -> Sequence[str]:
     """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
     spot = () if wishes.max_spot is None else (PriceKind.SPOT,)
     return wishes.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
+
+
+def kinds_named(wishes: Wishes) -> list[PriceKind]:
+    """The price kinds that somebody asked for by name."""
+    return [price_kind(name) for name in wishes.pricing or ()]
 
 
 def price_kind(name: str) -> PriceKind:

@@ -29,7 +29,15 @@ OWNED_KEYS = frozenset(
     {
         *("accelerator", "gpu_count", "num_machines", "region", "vcpus", "memory_gib", "local_ssd_gb"),
         *("link_kind", "link_gb_per_s_per_direction", "network_gbit_per_s"),
-        *("purchase_usd", "purchased", "years", "power_watts", "electricity_usd_per_kwh", "cooling_ratio", "other_usd_per_year"),
+        *(
+            "purchase_usd",
+            "purchased",
+            "years",
+            "power_watts",
+            "electricity_usd_per_kwh",
+            "cooling_ratio",
+            "other_usd_per_year",
+        ),
         *("source_id", "as_of"),
     }
 )

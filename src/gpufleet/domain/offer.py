@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 
@@ -62,6 +62,14 @@ class Offer:
     max_instances: int | None = None
     currency: str = "USD"
     own_power: OwnPower | None = None
+
+    def at_price_ratio(self, ratio: float) -> Offer:
+        """The same for so many times the price, of the hour and of what is paid up front."""
+        return replace(
+            self,
+            price_per_instance_usd_per_hour=self.price_per_instance_usd_per_hour * ratio,
+            upfront_usd=self.upfront_usd * ratio,
+        )
 
     def can_supply(self, num_instances: int) -> bool:
         """Whether so many machines can be had."""

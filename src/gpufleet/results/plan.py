@@ -84,7 +84,6 @@ class RentedService(Result):
     is_tight: bool
     grade: str
 
-
     @property
     def mean_instance_count(self) -> float:
         """Machines that are paid for, over all hours."""
