@@ -10,11 +10,10 @@ from os import PathLike
 from gpufleet.api.demands import failure_notes, inputs_of, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.market import market_rows, offer_filter
+from gpufleet.api.market import market_rows, offer_filter, offers_of
 from gpufleet.api.plans import digest
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.query import matching_offers
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
@@ -68,6 +67,7 @@ class EncoderServeRequest:
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    price_change: float | None = None
 
 
 def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:
@@ -140,5 +140,5 @@ def spot_alternative(
         return None
     wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
     placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
+    found = best_of_each_type(rank(placements, offers_of(request, tables, wanted)))
     return encoder_deployment(EncoderContext.of(question, solution), found[0]) if found else None

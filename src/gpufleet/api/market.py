@@ -18,8 +18,10 @@ from gpufleet.catalog.query import (
 from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UnknownName
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.units import PERCENT
 
+MOST_CHANGE = 10.0
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 
 
@@ -46,6 +48,10 @@ class Wishes(Protocol):
     def max_spot(self) -> float | None:
         """The share of the machines that may be on spot."""
 
+    @property
+    def price_change(self) -> float | None:
+        """How much more (0.2) or less (-0.1) rented machines cost than held here."""
+
 
 @dataclass(frozen=True)
 class Market:
@@ -60,11 +66,23 @@ def market_of(wishes: Wishes, tables: Catalog) -> Market:
     """What may be rented; DataMissing where nothing has a known price."""
     gpus = [resolve_gpu(tables, name) for name in wishes.gpus or ()]
     wanted = offer_filter(wishes, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    offers = tuple(o for o in offers_of(wishes, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
+    what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(wishes)]
     missing = missing_notes(tables, wanted, kinds_named(wishes), offers)
-    return Market(offers, machines(tables, wanted), (*(gpu.note for gpu in gpus if gpu.note), *missing))
+    return Market(offers, machines(tables, wanted), (*(gpu.note for gpu in gpus if gpu.note), *what_if, *missing))
+
+
+def offers_of(wishes: Wishes, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
+    """Offers that match, at the prices that are asked about: those held here, or rented machines dearer or cheaper."""
+    offers = matching_offers(tables, wanted)
+    change = wishes.price_change or 0.0
+    if not -1 < change <= MOST_CHANGE:
+        raise UsageError("the change of prices is out of range", found=change, expected="from above -100 % to +1,000 %")
+    return (
+        [o if o.price_kind is PriceKind.OWNED else o.at_price_ratio(1 + change) for o in offers] if change else offers
+    )
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
@@ -119,4 +137,12 @@ def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str,
         ("regions", "regions", ", ".join(wishes.regions or ["all"]), wishes.regions),
         ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
         ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
+        *changed_prices(wishes),
     ]
+
+
+def changed_prices(wishes: Wishes) -> list[tuple[str, str, str, object]]:
+    """How the prices differ from those held here, where somebody asked what if."""
+    if not wishes.price_change:
+        return []
+    return [("prices", "price_change", f"{PERCENT * wishes.price_change:+g}% on all that is rented", True)]

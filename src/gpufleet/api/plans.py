@@ -21,14 +21,13 @@ from gpufleet.api.demands import (
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
-from gpufleet.api.market import market_of, market_rows, offer_filter
+from gpufleet.api.market import market_of, market_rows, offer_filter, offers_of
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import matching_offers
 from gpufleet.catalog.slices import SLICE_NOTE, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
@@ -74,6 +73,7 @@ class ServeRequest:
     `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
     preferred: they change nothing but the origin that the answer states.
     `fractions` also plans machines that hold a slice of a GPU.
+    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
@@ -108,6 +108,7 @@ class ServeRequest:
     budget_usd_per_hour: float | None = None
     max_spot: float | None = None
     notes: Sequence[str] = ()
+    price_change: float | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:
@@ -257,7 +258,7 @@ def spot_alternative(
         return None
     wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
     placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
+    found = best_of_each_type(rank(placements, offers_of(request, tables, wanted)))
     return deployment(Context.of(question, solution), found[0]) if found else None
 
 

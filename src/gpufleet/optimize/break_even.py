@@ -25,7 +25,8 @@ CostOfRates = Callable[[Floats], FloatArray]
 class BreakEvenRates:
     """`first`: the least rate at which machines cost no more than the API; from `settled` on they never cost more.
 
-    Both costs are means over all hours: rates are those at the peak, quiet hours stay as they are. Between both one machine more may make them dearer for a while. None: not below 1e6 requests/s, or not found.
+    Both costs are means over all hours: rates are those at the peak, quiet hours stay as they are. Between both one
+    machine more may make them dearer for a while. None: not below 1e6 requests/s, or not found.
     """
 
     first_requests_per_s: float | None

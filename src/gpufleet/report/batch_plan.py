@@ -10,7 +10,9 @@ from gpufleet.report.job_plan import (
     OwnColumns,
     formulas_table,
     headline_of,
+    month_rows,
     notes,
+    paid_lines,
     ranged_figure,
     ranged_time,
     ranged_usd,
@@ -30,7 +32,10 @@ FORMULAS = (
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a wave)): lost work is done again"),
     ("finish", "machine time + work x interruptions per hour x wait for another machine"),
     ("machines", "what costs least of all numbers that are done in time, with the headroom on the work"),
-    ("cost", "machines x $/h x machine time, billed by the second"),
+    (
+        "cost",
+        "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always",
+    ),
     ("$/1M tokens", "cost over prompts and answers together; $/1M out over the answers alone"),
     ("range", "speed from its 10th to its 90th percentile; on spot with the least and the most interruptions"),
 )
@@ -87,6 +92,7 @@ def why_table(plan: BatchPlan) -> Table:
         f"All together {ranged_figure(d.output_tokens_per_s, 'output tokens/s')}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
+        *paid_lines(plan, d),
         *tight_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
@@ -100,6 +106,7 @@ def cost_table(plan: BatchPlan) -> Table:
         {"name": "finish", "value": ranged_time(d.finish_s)},
         {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
         {"name": "cost", "value": ranged_usd(d.usd)},
+        *month_rows(plan, d),
         {"name": "$/1M tokens", "value": ranged_usd(d.usd_per_million_tokens)},
         {"name": "$/1M output tokens", "value": ranged_usd(d.usd_per_million_output_tokens)},
         {"name": "$/1,000 requests", "value": ranged_usd(d.usd_per_thousand_requests)},

@@ -36,10 +36,11 @@ BINDING = {
     "one machine is enough": "One machine is enough: it is done in time.",
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
-FIGURES = ("usd", "finish_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
+FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
-    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "interruption", "interruptions",
+    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "running_usd", "usd_per_month",
+    "interruption", "interruptions",
     "repeated_ratio", "engine", "weight_format", "gpus_per_replica", "replicas", "idle_gpus",
     "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
 )  # fmt: skip
@@ -107,6 +108,24 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
         return lines
     machines = f"{steady.instance_count}x {steady.cloud} {steady.instance}"
     return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines})."]
+
+
+def paid_lines(plan: JobPlan, d: RentedJob) -> list[str]:
+    """What is paid though the machines do not work on this job."""
+    if d.paid_s.value <= d.used_s.value:
+        return []
+    used, paid = duration(d.used_s.value), duration(d.paid_s.value)
+    if d.running_usd is None:
+        return [f"Paid for {paid} a machine, used or not; this job runs {used} of them."]
+    running = f"{usd(d.running_usd)} of the {about(d)}{usd(d.usd.value)} is electricity while they work ({used})"
+    return [f"Your own machines: {running}; the rest is paid for {paid}, used or not."]
+
+
+def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
+    """What a month of jobs costs, where the job comes again."""
+    if d.usd_per_month is None or plan.period_s is None:
+        return []
+    return [{"name": f"a month, one job every {duration(plan.period_s)}", "value": usd(d.usd_per_month)}]
 
 
 def tight_line(plan: JobPlan) -> list[str]:
