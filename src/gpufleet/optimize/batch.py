@@ -261,7 +261,7 @@ def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Off
 
 
 def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
-    """The candidate and number of machines that cost least and are done in time, the fewest among equals.
+    """The candidate and number of machines that cost least and are done in time; of equals the fewest, then the fastest.
 
     Where none is, the seconds after which the soonest is done; infinite where no machine can be had.
     """
@@ -282,7 +282,9 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
     cost = np.where(done <= job.deadline_s, paid, np.inf)
     if not np.isfinite(cost).any():
         return float(done.min())
-    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    machines = np.broadcast_to(choices, cost.shape)
+    best = np.lexsort((done.ravel(), machines.ravel(), cost.ravel()))[0]
+    i, j = np.unravel_index(int(best), cost.shape)
     count = int(choices[j])
     return JobPlacement(
         instance, offer, int(rows[i]), count, count * int(per_machine[i, 0]), float(requests[i, j]),
