@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Thresholds
 from gpufleet.optimize.flips import JUST_BEYOND
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Demand
 
 WITHIN_RATIO = 100.0
-FIRST, SECOND, EQUAL = 1, 2, 0
+FIRST, SECOND, EQUAL, NEITHER = 1, 2, 0, 3
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class CostCurve:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Rates over which one of the two costs less (FIRST, SECOND), or both the same (EQUAL)."""
+    """Rates over which one of the two costs less (FIRST, SECOND), both the same (EQUAL), or NEITHER serves."""
 
     from_requests_per_s: float
     to_requests_per_s: float
@@ -63,15 +63,14 @@ def stretches(first: CostCurve, second: CostCurve) -> list[Stretch]:
     begins = np.unique(np.concatenate([np.array([low]), *(steps.requests_per_s for steps in (*down, *up))]))
     begins = begins[(begins >= low) & (begins < high)]
     beyond = begins * (1 + JUST_BEYOND)
-    cheaper = np.sign(difference(first.usd_per_hour(beyond), second.usd_per_hour(beyond))).astype(np.int64)
+    cheaper = sides_of(first.usd_per_hour(beyond), second.usd_per_hour(beyond))
     turns = np.flatnonzero(np.diff(cheaper)) + 1
     edges = [low, *(float(begins[i]) for i in turns), high]
     sides = [int(cheaper[0]), *(int(cheaper[i]) for i in turns)]
-    names = {-1: FIRST, 0: EQUAL, 1: SECOND}
-    return [Stretch(a, b, names[s]) for a, b, s in zip(edges, edges[1:], sides, strict=False)]
+    return [Stretch(a, b, s) for a, b, s in zip(edges, edges[1:], sides, strict=False)]
 
 
-def difference(one: FloatArray, other: FloatArray) -> FloatArray:
-    """One cost less the other; 0 where neither serves."""
-    both = np.isfinite(one) | np.isfinite(other)
-    return np.subtract(one, other, out=np.zeros(len(one)), where=both)
+def sides_of(one: FloatArray, other: FloatArray) -> IntArray:
+    """Who costs less at each rate; a cost is infinite where nothing serves."""
+    cheaper = np.where(one < other, FIRST, np.where(other < one, SECOND, EQUAL))
+    return np.asarray(np.where(np.isfinite(one) | np.isfinite(other), cheaper, NEITHER), dtype=np.int64)

@@ -36,6 +36,7 @@ BINDING = {
     "one machine is enough": "One machine is enough: it is done in time.",
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
+BOUND = "bought for a term"
 FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
@@ -71,8 +72,8 @@ def why_nothing(plan: JobPlan) -> str:
     """Why there is no answer."""
     if not plan.rejections:
         return "nothing on offer runs it."
-    dear = (r for r in plan.rejections if r.reason.startswith(OVER_BUDGET))
-    first = next(dear, plan.rejections[0])
+    telling = (r for r in plan.rejections if r.reason.startswith((OVER_BUDGET, BOUND)))
+    first = next(telling, plan.rejections[0])
     return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
 
 

@@ -12,6 +12,8 @@ from gpufleet.api.comparisons import compare
 from gpufleet.api.inquiries import against_tokens, pareto
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.bill import BillLine, Per
+from gpufleet.report.comparison import comparison_page
+from gpufleet.report.numbers import significant
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import ServePlan
@@ -89,6 +91,14 @@ def test_a_comparison_names_the_same_winner_in_its_headline_and_in_its_table(
     cheap = min((found.first, found.second), key=lambda side: side.deployment.usd_per_hour)
     [here] = [r for r in found.ranges if r.from_requests_per_s < PEAK <= r.to_requests_per_s]
     assert here.cheaper == cheap.asked
+    text = page_as_text(comparison_page(found), 100)
+    assert f"{significant(here.from_requests_per_s)} to {significant(here.to_requests_per_s)}" in text
+
+
+def test_beyond_the_budget_neither_is_called_as_cheap_as_the_other() -> None:
+    found = compare(replace(ASKED, budget_usd_per_hour=30.0), "L40S", "H100")
+    assert (found.ranges[-1].cheaper, found.ranges[-1].is_served) == (None, False)
+    assert "neither serves" in page_as_text(comparison_page(found), 100)
 
 
 def test_electricity_is_that_of_the_day() -> None:

@@ -65,6 +65,7 @@ def test_a_job_that_runs_once_buys_no_term_and_says_so(quoted: Catalog) -> None:
     assert (terms.count, terms.best) == (3, "aws p4d.24xlarge, commit 1y")
     alone = plan_batch(replace(JOB, pricing=("commit_3y",)), quoted)
     assert not alone.is_feasible
+    assert "Bought for a term and paid round the clock" in page_as_text(batch_page(alone), 200)
 
 
 def test_a_daily_job_pays_its_term_for_the_whole_day(quoted: Catalog) -> None:
