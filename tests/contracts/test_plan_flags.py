@@ -90,3 +90,12 @@ def test_a_batch_job_may_take_a_slice_of_a_gpu(run_gpufleet: RunGpufleet) -> Non
     plan = json.loads(done.stdout)
     assert any("(1/" in row["gpu"] for row in plan["deployments"])
     assert any("slice of a GPU" in note for note in plan["notes"])
+
+
+def test_a_plan_on_ones_own_tables_is_explained_on_them(run_gpufleet: RunGpufleet) -> None:
+    """With its quota, and not by the shipped tables alone."""
+    own = ("--catalog", str(REPOSITORY / "examples" / "tables" / "quota"))
+    asked = ("plan", "serve", "llama-3.3-70b", "--rate", "40/s", "--in", "1000", "--out", "300", "--cloud", "azure")
+    run_gpufleet(*asked, "--slo", "tpot.p95<50ms", *own, "--out-file", "plan.json")
+    assert "is reproduced" in run_gpufleet("explain", "plan.json", *own).stdout
+    assert "is reproduced" not in run_gpufleet("explain", "plan.json").stdout

@@ -118,13 +118,17 @@ def test_06_three_years_beat_spot_and_one_does_not(answers: Any) -> None:
 
 
 def test_07_two_types_cost_more_than_one_and_less_than_the_other(answers: Any) -> None:
-    free, bound, first, second = answers(7)
-    assert best(free)["gpu"] == best(first)["gpu"]
-    assert best(free)["instance_count"] > best(first)["instance_count"] == 2
-    assert best(bound)["gpu"] == best(second)["gpu"] != best(first)["gpu"]
-    together = best(first)["usd_per_hour"] + best(second)["usd_per_hour"]
-    assert best(free)["usd_per_hour"] < together < best(bound)["usd_per_hour"]
-    assert first["rate_requests_per_s"] + second["rate_requests_per_s"] == free["rate_requests_per_s"]
+    free, bound, short = answers(7)
+    scarce, other = (part["deployment"] for part in bound["mix"]["parts"])
+    assert best(free)["gpu"] == scarce["gpu"]
+    assert best(free)["instance_count"] > scarce["instance_count"] == 2
+    assert best(bound)["gpu"] == other["gpu"] != scarce["gpu"]
+    assert best(free)["usd_per_hour"] < bound["mix"]["usd_per_hour"] < best(bound)["usd_per_hour"]
+    rates = [part["requests_per_s"] for part in bound["mix"]["parts"]]
+    assert sum(rates) == pytest.approx(free["rate_requests_per_s"])
+    assert short["deployments"] == []
+    assert short["mix"] == bound["mix"] | {"parts": short["mix"]["parts"]}
+    assert [part["can_be_had"] for part in short["mix"]["parts"]] == [2, 8]
 
 
 def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:

@@ -59,7 +59,7 @@ WORKLOAD_TEXTS = {
     "models_key.yaml": ("models: [{modell: x}]\n", ("model",)),
     "models_budget.yaml": ("models: [{model: x, budget: 5/h}]\n", ("budget",)),
     "model_twice.yaml": ("model: x\nmodels: [{model: y}]\n", ("beside models",)),
-    "off_peak.yaml": (f"{PLAIN}off_peak: 1/s\n", ("off_peak and peak_hours together",)),
+    "off_peak.yaml": (f"{PLAIN}off_peak: 1/s\n", ("the hours of the peak are missing",)),
     "off_peak_high.yaml": (f"{PLAIN}off_peak: 9/s\npeak_hours: 8\n", ("above the rate",)),
     "peak_hours.yaml": (f"{PLAIN}off_peak: 1/s\npeak_hours: 24\n", ("from 0 to 24",)),
     "zones.yaml": (f"{PLAIN}zones: 0.5\n", ("not whole",)),

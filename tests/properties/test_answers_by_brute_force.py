@@ -8,6 +8,7 @@ from __future__ import annotations
 import random
 import re
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -28,8 +29,9 @@ from gpufleet.memory.fit import MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.optimize.contest import Contest, key_of
 from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, limit_flips, nearest_change
+from gpufleet.optimize.front import pareto_front
 from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.optimize.serve import ServeQuestion, solve_serve
 from gpufleet.optimize.size import QUANTILES, effective_price
 from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
 from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio
@@ -42,7 +44,7 @@ from gpufleet.performance.serving import (
     tpot_s,
 )
 from gpufleet.performance.step import StepModel
-from gpufleet.results.plan import Refused, WhyNot
+from gpufleet.results.plan import Deployment, Refused, WhyNot
 
 LENGTHS_EVERY, BETWEEN = 7, 3
 MOST_OF_A_REASON = 4
@@ -109,6 +111,18 @@ def test_the_contest_costs_what_the_ranking_costs(index: int, tally: Tally) -> N
     tally[question.kind, "rows of rankings"] += len(ranked)
 
 
+def test_the_front_begins_at_the_answer(index: int, tally: Tally) -> None:
+    """Of all layouts and machine types the cheapest is the answer, and latency only falls from there."""
+    question = question_at(index)
+    asked, solution = solved(question.request, question.tables)
+    figure = next(iter(solution.found.objectives_s))
+    front = pareto_front(asked, solution, figure)
+    assert front[0].priced.usd_per_hour == pytest.approx(solution.ranked[0].usd_per_hour)
+    assert all(a.priced.usd_per_hour < b.priced.usd_per_hour for a, b in pairwise(front))
+    assert all(a.latency_s > b.latency_s for a, b in pairwise(front))
+    tally[question.kind, "points of fronts"] += len(front)
+
+
 def test_a_search_finds_the_first_of_several_changes() -> None:
     assert nearest_change(lambda x: 1.5 < x < 1.6 or x > 3, 1.0, 10.0, 1.05) == pytest.approx(1.5, rel=1e-3)
     assert nearest_change(lambda x: x < 0.4, 1.0, 0.1, 1.25) == pytest.approx(0.4, rel=1e-3)
@@ -125,7 +139,11 @@ def test_every_reason_for_a_rejection_is_derived_again(index: int, tally: Tally)
         for refused in dice.sample(of_reason, min(len(of_reason), MOST_OF_A_REASON)):
             again.check(refused)
             tally[question.kind, "reasons derived again"] += 1
-    assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None
+    if asked.cheapest is not None and asked.wins_below_usd_per_hour is not None:
+        assert asked.answer is not None
+        assert again.usd_at(asked.cheapest, asked.wins_below_usd_per_hour) == pytest.approx(asked.answer.usd_per_hour)
+        tally[question.kind, "prices to win"] += 1
+    assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None or question.request.max_spot is not None
     assert asked.cheapest is not None or asked.refused or not again.question.choices.instances or too_large(asked)
 
 
@@ -144,6 +162,19 @@ class Derived:
     def of(cls, asked: Asked, setup: str) -> Derived:
         wanted = parse_setup(setup, asked.tables)
         return cls(asked, narrowed(asked.request, architecture_of(asked.request), asked.tables, wanted)[0])
+
+    def usd_at(self, cheapest: Deployment, usd_per_hour: float) -> float:
+        """What the machines of a row cost once each of them has this price, planned from nothing."""
+        key, ratio = machines_of(cheapest), usd_per_hour / cheapest.price_per_instance_usd_per_hour
+        offers = tuple(
+            replace(o, price_per_instance_usd_per_hour=o.price_per_instance_usd_per_hour * ratio)
+            if key_of(o) == key
+            else o
+            for o in self.question.offers
+        )
+        free = replace(self.question, offers=offers, purse=replace(self.question.purse, most_usd_per_hour=np.inf))
+        ranked = solve_serve(free, calibration_of(self.asked.tables)).ranked
+        return next(row.usd_per_hour for row in ranked if key_of(row.offer) == key)
 
     def check(self, refused: Refused) -> None:
         reason = refused.reason
@@ -317,6 +348,10 @@ class Derived:
             tail = wait_percentile_s(quantile, load, service, variation)
             wait = np.maximum(tail, wait) if variation else tail
         return float((idle_ttft_s(model, at, lone_ttft_s(model, mix.lengths)) + wait)[0]) + longer
+
+
+def machines_of(d: Deployment) -> Key:
+    return d.cloud, d.instance, d.price_kind
 
 
 def machines_in(refused: Refused) -> tuple[int, str, str]:

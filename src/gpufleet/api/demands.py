@@ -132,8 +132,9 @@ def quiet_hours(request: ServeRequest | EncoderServeRequest, busy_rate: float) -
     if request.off_peak_rate is None and request.peak_hours is None:
         return None
     if request.off_peak_rate is None or request.peak_hours is None:
-        missing = "the rate off peak" if request.off_peak_rate is None else "the hours of the peak"
-        raise UsageError(f"{missing} is missing", expected="off_peak and peak_hours together")
+        missing = "the rate off peak is" if request.off_peak_rate is None else "the hours of the peak are"
+        expected = "off_peak and peak_hours, such as --off-peak 5/s --peak-hours 10h"
+        raise UsageError(f"{missing} missing", expected=expected)
     refuse_rate(request.off_peak_rate)
     if not 0 < request.peak_hours < HOURS_PER_DAY:
         raise UsageError("the hours of the peak are out of range", found=request.peak_hours, expected="from 0 to 24")

@@ -29,7 +29,7 @@ def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, Serve
     question, _ = serve_question(request, architecture_of(request), tables)
     solution = solve_serve(question, calibration_of(tables))
     if not solution.ranked:
-        raise Infeasible(f"nothing on offer serves {question.arch.name} as asked", hint="The plan says why.")
+        raise Infeasible(f"no offer alone serves {question.arch.name} as asked", hint="The plan says why.")
     return question, solution
 
 

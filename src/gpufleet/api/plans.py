@@ -39,14 +39,14 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.flips import Standing, price_flips
-from gpufleet.optimize.mix import cheapest_mix, may_mix
+from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
-from gpufleet.results.plan import Deployment, MixedDeployment, ServePlan
+from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
 from gpufleet.results.service_figures import price_sources
@@ -58,6 +58,7 @@ QUALITY_COST = {
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
+NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
 MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
@@ -162,10 +163,10 @@ def answered(
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
-    plan = with_mix(plan, mix_of(question, solution), tables)
+    plan = with_mix(plan, question, solution, tables)
     if not plan.deployments:
-        lone = [NO_MIX] if BEYOND_QUOTA in solution.rejections.counts and not may_mix(question) else []
-        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *lone]}), request, tables)
+        unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
+        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
     alternatives = {
         "spot_alternative": spot_alternative(request, question, solution, tables),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
@@ -235,19 +236,26 @@ def refuse_rows(rows: int) -> None:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
 
 
-def mix_of(question: ServeQuestion, solution: ServeSolution) -> MixedDeployment | None:
-    """Two offers together, where they cost less than any that serves alone."""
+def with_mix(plan: ServePlan, question: ServeQuestion, solution: ServeSolution, tables: Catalog) -> ServePlan:
+    """The plan with two offers together where they cost less than any alone; where nothing serves, why not two."""
     found = cheapest_mix(question, solution)
     least = min((row.usd_per_hour for row in solution.ranked), default=math.inf)
-    return None if found is None or found.usd_per_hour >= least else mixed_deployment(question, solution, found)
-
-
-def with_mix(plan: ServePlan, mix: MixedDeployment | None, tables: Catalog) -> ServePlan:
-    """The plan with two offers together and the sources of their prices, where there are such."""
-    if mix is None:
+    if found is None or found.usd_per_hour > question.purse.most_usd_per_hour:
+        told = [] if plan.deployments else no_mix_notes(question, solution, found)
+        return plan.model_copy(update={"notes": [*plan.notes, *told]})
+    if found.usd_per_hour >= least:
         return plan
-    shown = [*plan.deployments, *(part.deployment for part in mix.parts)]
-    return plan.model_copy(update={"mix": mix, "price_sources": price_sources(shown, tables.sources)})
+    mix = mixed_deployment(question, solution, found)
+    sources = price_sources([*plan.deployments, *(part.deployment for part in mix.parts)], tables.sources)
+    return plan.model_copy(update={"mix": mix, "price_sources": sources})
+
+
+def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | None) -> list[str]:
+    """Why two offers together do not help where no offer has enough machines."""
+    if found is not None:
+        return [f"Two offers together would cost ${found.usd_per_hour:,.2f}/h, over the budget"]
+    is_short = BEYOND_QUOTA in solution.rejections.counts
+    return [NO_MIX] if is_short and not may_mix(question) else []
 
 
 def spot_alternative(

@@ -23,6 +23,8 @@ SAME_MEANING = {
     **dict.fromkeys(("provider", "providers"), "--cloud, such as aws"),
     **dict.fromkeys(("users", "clients", "concurrent"), "--concurrency N"),
     **dict.fromkeys(("max-model-len", "context-length", "ctx"), "--context TOKENS"),
+    **dict.fromkeys(("spare", "spares", "redundancy"), "--spare-machines N"),
+    **dict.fromkeys(("prefix", "cache", "prefix-caching"), "--prefix-cache SHARE"),
     **dict.fromkeys(("json", "csv", "markdown", "format"), "-o json, -o csv or -o md"),
     **dict.fromkeys(("model", "model-id"), "MODEL, a word without a flag before it"),
 }

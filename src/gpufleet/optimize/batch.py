@@ -261,7 +261,7 @@ def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Off
 
 
 def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
-    """The candidate and number of machines that cost least and are done in time; the fewest of equals, then the fastest.
+    """The candidate and number of machines that cost least and are done in time: of equals the fewest, the fastest.
 
     Where none is, the seconds after which the soonest is done; infinite where no machine can be had.
     """

@@ -125,7 +125,7 @@ class Contest:
         """The contest of all offers whose machines hold any candidate."""
         hosts = Hosts.of(question, solution)
         place = {(i.cloud, i.name): at for at, i in enumerate(hosts.instances)}
-        steady = on_demand_beside(question.offers) if question.purse.most_spot_ratio < 1 else None
+        steady = steady_of(question)
         offers = [o for o in unbeaten(question.offers, steady) if (o.cloud, o.instance) in place]
         beside = [bought_beside(o, steady) for o in offers]
         return cls(
@@ -248,12 +248,17 @@ def supply_of(offer: Offer) -> float:
     return math.inf if offer.max_instances is None else float(offer.max_instances)
 
 
-def cheapest_of_each_type(offers: Sequence[Offer]) -> list[Offer]:
-    """The cheapest region of each machine type and price kind, in the order that decides between equal costs."""
-    best: dict[Key, Offer] = {}
-    for offer in sorted(offers, key=lambda o: (effective_price(o), o.region)):
-        best.setdefault(key_of(offer), offer)
-    return in_order(best.values())
+def steady_of(question: ServeQuestion) -> Steady | None:
+    """What is bought beside spot in each region; None where all may be spot."""
+    return on_demand_beside(question.offers) if question.purse.most_spot_ratio < 1 else None
+
+
+def deciding_offers(question: ServeQuestion) -> list[Offer]:
+    """The offers of which the answer is one, whatever the demand, and those that are bought beside them."""
+    steady = steady_of(question)
+    kept = unbeaten(question.offers, steady)
+    beside = (bought_beside(offer, steady) for offer in kept)
+    return in_order({*kept, *(offer for offer in beside if offer is not None)})
 
 
 def unbeaten(offers: Sequence[Offer], steady: Steady | None) -> list[Offer]:

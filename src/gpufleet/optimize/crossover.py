@@ -63,14 +63,18 @@ def stretches(first: CostCurve, second: CostCurve) -> list[Stretch]:
     begins = np.unique(np.concatenate([np.array([low]), *(steps.requests_per_s for steps in (*down, *up))]))
     begins = begins[(begins >= low) & (begins < high)]
     beyond = begins * (1 + JUST_BEYOND)
-    cheaper = sides_of(first.usd_per_hour(beyond), second.usd_per_hour(beyond))
+    cheaper = cheaper_of(first.usd_per_hour(beyond), second.usd_per_hour(beyond))
     turns = np.flatnonzero(np.diff(cheaper)) + 1
     edges = [low, *(float(begins[i]) for i in turns), high]
     sides = [int(cheaper[0]), *(int(cheaper[i]) for i in turns)]
     return [Stretch(a, b, s) for a, b, s in zip(edges, edges[1:], sides, strict=False)]
 
 
-def sides_of(one: FloatArray, other: FloatArray) -> IntArray:
-    """Who costs less at each rate; a cost is infinite where nothing serves."""
-    cheaper = np.where(one < other, FIRST, np.where(other < one, SECOND, EQUAL))
-    return np.asarray(np.where(np.isfinite(one) | np.isfinite(other), cheaper, NEITHER), dtype=np.int64)
+def cheaper_of(one: FloatArray, other: FloatArray) -> IntArray:
+    """Who costs less at each rate; infinite costs serve nothing.
+
+    >>> cheaper_of(np.array([1.0, 2.0, 3.0, np.inf]), np.array([2.0, 1.0, 3.0, np.inf])).tolist()
+    [1, 2, 0, 3]
+    """
+    serves = np.isfinite(one) | np.isfinite(other)
+    return np.select([~serves, one < other, one > other], [NEITHER, FIRST, SECOND], EQUAL)

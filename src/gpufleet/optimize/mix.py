@@ -1,8 +1,8 @@
 """Two offers together, where fewer machines of one can be had than it would take alone: the cheapest pair.
 
-Every offer that runs out is tried with each number of its machines beside every other offer, which gets as many as the
-rest takes. Both carry a part of the requests as large as their part of the capacity, so that both have the same
-headroom; each keeps every objective on its own.
+Every offer that runs out is tried with each number of its machines (the largest ones, where it has very many) beside
+every other offer, which gets as many as the rest takes. Both carry a part of the requests as large as their part of the
+capacity, so that both have the same headroom; each keeps every objective on its own.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from gpufleet.optimize.contest import Contest, Key, key_of
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Demand, Placement, PricedPlacement
 
-MOST_COUNTS = 1024
+MOST_COUNTS = 64
 JUST_ENOUGH = 1 - 1e-12
 
 
@@ -98,7 +98,7 @@ def may_mix(question: ServeQuestion) -> bool:
 
 
 def cheapest_mix(question: ServeQuestion, solution: ServeSolution) -> Mix | None:
-    """The cheapest two offers of which one runs out alone; None where none runs out, or no pair serves."""
+    """The cheapest two offers of which one runs out alone, whatever the budget; None where none runs out or serves."""
     if not may_mix(question) or all(offer.max_instances is None for offer in question.offers):
         return None
     contest, found = Contest.of(question, solution), solution.found.requests_per_s
@@ -106,7 +106,7 @@ def cheapest_mix(question: ServeQuestion, solution: ServeSolution) -> Mix | None
     keys = [key_of(contest.offers[e]) for e in pools.entrant]
     pairs = (p for scarce in np.flatnonzero(runs_out(pools)) for p in beside(pools, keys, int(scarce), question.demand))
     usd, counts, (one, other) = min(pairs, default=(math.inf, (0.0, 0.0), (0, 0)))
-    if not usd <= question.purse.most_usd_per_hour or math.isinf(usd):
+    if math.isinf(usd):
         return None
     shares = np.array([counts[0] * pools.requests_per_s[one], counts[1] * pools.requests_per_s[other]])
     parts = [

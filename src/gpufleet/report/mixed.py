@@ -65,11 +65,20 @@ def why_table(plan: ServePlan, mix: MixedDeployment) -> Table:
         saving_line(plan, mix),
         split_line(mix),
         *place_lines(mix),
-        *(f"{part.deployment.gpu}: {layout(part.deployment)}" for part in mix.parts),
+        *(f"{name}: {layout(part.deployment)}" for name, part in zip(names(mix), mix.parts, strict=True)),
         *([NOT_TOLD] if not plan.deployments else []),
     ]
     title = "Why these two" if not plan.deployments else "Cheaper with two offers together"
     return Table([], [], title, [f"  {line}" for line in lines], empty="")
+
+
+def names(mix: MixedDeployment) -> list[str]:
+    """What the parts are called: by their GPUs, else their machines, else how they are bought."""
+    parts = [part.deployment for part in mix.parts]
+    for known in ([d.gpu for d in parts], [f"{d.cloud} {d.instance}" for d in parts]):
+        if len(set(known)) == len(parts):
+            return known
+    return [f"{d.instance} {d.price_kind.replace('_', ' ')}" for d in parts]
 
 
 def scarce_lines(mix: MixedDeployment) -> list[str]:
@@ -94,8 +103,8 @@ def saving_line(plan: ServePlan, mix: MixedDeployment) -> str:
 def split_line(mix: MixedDeployment) -> str:
     """How requests must be split for the plan to hold."""
     shares = ", ".join(
-        f"{significant(part.requests_per_s)}/s ({percent(part.share_ratio)}) to {part.deployment.gpu}"
-        for part in mix.parts
+        f"{significant(part.requests_per_s)}/s ({percent(part.share_ratio)}) to {name}"
+        for name, part in zip(names(mix), mix.parts, strict=True)
     )
     return f"Send {shares}: each part keeps every objective, with the same headroom."
 
@@ -153,13 +162,17 @@ def part_row(part: MixPart) -> Row:
 def latency_table(plan: ServePlan, mix: MixedDeployment) -> Table:
     """Each objective of each part at its own rate."""
     columns = [
-        Column("gpu", "part"),
+        Column("part", "part"),
         Column("name", "objective"),
         Column("expected", "expected (80% range)", align="right"),
         Column("limit", "limit", align="right"),
         Column("slack", "slack", align="right"),
     ]
-    rows = [latency_row(plan, part.deployment, name) for part in mix.parts for name in part.deployment.latency]
+    rows = [
+        {"part": label, **latency_row(plan, part.deployment, name)}
+        for label, part in zip(names(mix), mix.parts, strict=True)
+        for name in part.deployment.latency
+    ]
     return Table(columns, rows, "Latency of the parts")
 
 
@@ -167,7 +180,6 @@ def latency_row(plan: ServePlan, d: Deployment, name: str) -> Row:
     """One objective of one part."""
     figure, limit_s = d.latency[name], plan.objectives.get(name)
     return {
-        "gpu": d.gpu,
         "name": name,
         "expected": ranged_duration(figure.value, figure.low, figure.high),
         "limit": "none" if limit_s is None else duration(limit_s),

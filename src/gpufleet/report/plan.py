@@ -38,7 +38,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
-OVER_BUDGET = "over the budget"
+OVER_BUDGET, TOO_FEW = "over the budget", "more machines than"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
@@ -128,6 +128,9 @@ def why_nothing(plan: ServePlan) -> str:
     dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
     if dear is not None:
         return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
+    short = next((r for r in plan.rejections if r.reason.startswith(TOO_FEW)), None)
+    if short is not None:
+        return f"all that serves it takes {short.reason} (fewest: {short.best})."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
 

@@ -17,7 +17,7 @@ class Side(Result):
 
 
 class RateRange(Result):
-    """Rates over which one side costs less: its name, or None where both cost the same, or neither serves."""
+    """Rates over which one side costs less: its name, or None where both cost the same or neither `is_served`."""
 
     from_requests_per_s: float
     to_requests_per_s: float

@@ -234,7 +234,8 @@ class BreakEven(Result):
 class ConsideredPrice(Result):
     """The cheapest region of one machine type and price kind when the plan was made.
 
-    `machine`: a digest of what the tables said about the machine and its GPUs.
+    Where regions have a number of machines, or on-demand machines stand beside spot, the regions that none beats in
+    that too. `machine`: a digest of what the tables said about the machine and its GPUs.
     """
 
     cloud: str
@@ -244,6 +245,7 @@ class ConsideredPrice(Result):
     usd_per_hour: float
     as_of: date
     machine: str
+    max_instances: int | None = None
 
 
 class PlanBasis(Result):
