@@ -139,7 +139,8 @@ def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:
 
 
 def test_09_an_embedding_needs_an_old_card_until_compute_binds(answers: Any) -> None:
-    small, large, few, many = answers(9)
+    small, large, job, service, few, many = answers(9)
+    assert service["deployments"][0]["usd_per_million_inputs"] > 2 * best(job)["usd_per_million_inputs"]["value"]
     assert large["inputs_per_s"]["value"] > 4 * small["inputs_per_s"]["value"]
     assert large["usd_per_million_inputs"]["value"] < small["usd_per_million_inputs"]["value"]
     assert few["output_tokens"] == 1

@@ -26,6 +26,13 @@ from gpufleet.inputs.model_config import read_encoder
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion
 
+OF_CPU = "on the CPU is not in these figures"
+NOT_TIMED = {
+    Takes.IMAGE: f"Decoding and scaling images {OF_CPU}",
+    Takes.WINDOW: f"Reading audio and making mel frames {OF_CPU}",
+    Takes.AUDIO: f"Reading audio {OF_CPU}",
+}
+
 
 class EncoderWishes(Wishes, Said, Protocol):
     """What a request says of an encoder, of one input and of what runs it; None takes the default."""
@@ -86,7 +93,7 @@ def encoder_choices(wishes: EncoderWishes, tables: Catalog) -> EncoderChoices:
     size = pass_size(model, tower, wishes.input_tokens, wishes.output_tokens, wishes.audio_s, wishes.beams)
     market = market_of(wishes, tables)
     encoders = on_every_gpu(model, tower, runtime, size, wishes, market, tables)
-    said = filter(None, [beyond_training(model, tower, size)])
+    said = filter(None, [beyond_training(model, tower, size), NOT_TIMED.get(tower.takes)])
     return EncoderChoices(encoders, market, (*market.notes, *said, *model.notes))
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date
 from os import PathLike
 
 from gpufleet.api.demands import failure_notes, inputs_of, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.market import market_rows, offer_filter, offers_of
+from gpufleet.api.market import best_on_spot, market_rows
 from gpufleet.api.plans import digest
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -21,13 +21,12 @@ from gpufleet.errors import UsageError
 from gpufleet.optimize.encoder_serve import (
     LATENCY,
     EncoderServeQuestion,
-    EncoderServeSolution,
     solve_encoder_serve,
 )
-from gpufleet.optimize.size import Demand, best_of_each_type, rank
+from gpufleet.optimize.size import Demand
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
-from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
+from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.rest_of_bill import rest_of_bill
 
 
@@ -93,8 +92,9 @@ def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = N
     plan = encoder_serve_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
     if not plan.deployments:
         return plan
+    spot = best_on_spot(request, solution.ranked, tables)
     beside = {
-        "spot_alternative": spot_alternative(request, question, solution, tables),
+        "spot_alternative": spot and encoder_deployment(EncoderContext.of(question, solution), spot),
         "rest_of_bill": rest_of_bill(plan.answer, plan.all_hours_requests_per_s, tables.bill_lines),
     }
     return plan.model_copy(update=beside)
@@ -130,15 +130,3 @@ def understood(request: EncoderServeRequest, choices: EncoderChoices, demand: De
         *slack_inputs(request, demand),
     ]
     return inputs_of(request, rows)
-
-
-def spot_alternative(
-    request: EncoderServeRequest, question: EncoderServeQuestion, solution: EncoderServeSolution, tables: Catalog
-) -> EncoderDeployment | None:
-    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or request.max_spot is not None or not solution.ranked:
-        return None
-    wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
-    placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, offers_of(request, tables, wanted)))
-    return encoder_deployment(EncoderContext.of(question, solution), found[0]) if found else None

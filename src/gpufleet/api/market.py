@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpufleet.api.missing_prices import missing_notes, no_price
@@ -19,6 +19,7 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
 from gpufleet.units import PERCENT
 
 MOST_CHANGE = 10.0
@@ -146,3 +147,12 @@ def changed_prices(wishes: Wishes) -> list[tuple[str, str, str, object]]:
     if not wishes.price_change:
         return []
     return [("prices", "price_change", f"{PERCENT * wishes.price_change:+g}% on all that is rented", True)]
+
+
+def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
+    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
+    if wishes.pricing or wishes.max_spot is not None or not ranked:
+        return None
+    wanted = replace(offer_filter(wishes, tables, None), price_kinds=[PriceKind.SPOT])
+    placements = {p.placement.instance: p.placement for p in ranked}.values()
+    return next(iter(best_of_each_type(rank(placements, offers_of(wishes, tables, wanted)))), None)

@@ -21,7 +21,7 @@ from gpufleet.api.demands import (
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
-from gpufleet.api.market import market_of, market_rows, offer_filter, offers_of
+from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -42,7 +42,6 @@ from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import best_of_each_type, rank
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
@@ -167,8 +166,9 @@ def answered(
     if not plan.deployments:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
+    spot = best_on_spot(request, solution.ranked, tables)
     alternatives = {
-        "spot_alternative": spot_alternative(request, question, solution, tables),
+        "spot_alternative": spot and deployment(Context.of(question, solution), spot),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
@@ -256,18 +256,6 @@ def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | 
         return [f"Two offers together would cost ${found.usd_per_hour:,.2f}/h, over the budget"]
     is_short = BEYOND_QUOTA in solution.rejections.counts
     return [NO_MIX] if is_short and not may_mix(question) else []
-
-
-def spot_alternative(
-    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
-) -> Deployment | None:
-    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or request.max_spot is not None or not solution.ranked:
-        return None
-    wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
-    placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, offers_of(request, tables, wanted)))
-    return deployment(Context.of(question, solution), found[0]) if found else None
 
 
 def lower_precision_alternative(

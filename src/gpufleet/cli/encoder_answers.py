@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.cli.options import answer_tokens
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import is_encoder
+from gpufleet.inputs.slo import parse_slo
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.inputs.workload import ENCODER_FIELDS, KEY_OF_FIELD, WorkloadFile
+from gpufleet.inputs.workload import ENCODER_FIELDS, WorkloadFile
 from gpufleet.units import parse_count, parse_duration
 
 OF_DECODERS = ("trace", "prefix_cache", "prefix_kv", "classes")
+NAMES = {"prefix_kv": "prefix_kv", "classes": "classes"}
+OF_AUDIO = "They are of speech and encoder-decoder models: Whisper, wav2vec, T5."
+LATENCY = "latency"
 
 
 def asks_encoder(model: str) -> bool:
@@ -24,22 +29,22 @@ def refuse_of_encoders(asked: WorkloadFile) -> None:
     """Refuse what only encoders have, where the model is a decoder."""
     said = [f"--{name}" for name in ENCODER_FIELDS if getattr(asked, name) is not None]
     if said:
-        raise UsageError(f"{asked.model} is a decoder: {', '.join(said)} do not apply", hint="State --in and --out.")
+        raise UsageError(f"{asked.model} is a decoder: {', '.join(said)} cannot be asked of it", hint=OF_AUDIO)
 
 
-def refuse_of_decoders(asked: WorkloadFile, flags: dict[str, bool]) -> None:
+def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool]) -> None:
     """Refuse what only decoders have; `flags` are those beside the words of a workload file, and whether they stand."""
-    said = [f"--{KEY_OF_FIELD.get(n, n).replace('_', '-')}" for n in OF_DECODERS if getattr(asked, n) is not None]
+    said = [NAMES.get(name, f"--{name.replace('_', '-')}") for name in OF_DECODERS if getattr(asked, name) is not None]
     said += [flag for flag, stands in flags.items() if stands]
     if said:
-        verb = "do" if len(said) > 1 else "does"
-        hint = "An encoder reads each input in one pass: it has no KV cache and writes no tokens."
-        raise UsageError(f"{asked.model} is not a decoder: {', '.join(said)} {verb} not apply", hint=hint)
+        problem = f"{asked.model} is not a decoder: {', '.join(said)} cannot be asked of it"
+        raise UsageError(problem, hint="It reads each input in one pass, with no KV cache; leave them out.")
 
 
 def without_serving(liked: WorkloadFile) -> WorkloadFile:
     """Preferences but for those that only decoders have: serving engines, and objectives of tokens."""
-    return replace(liked, engine=None, slo=None)
+    is_latency = liked.slo is not None and all(limit.metric == LATENCY for limit in parse_slo(liked.slo).limits)
+    return replace(liked, engine=None, slo=liked.slo if is_latency else None)
 
 
 def one_length(text: str | None) -> float | None:

@@ -15,7 +15,9 @@ from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
+    from gpufleet.cli.plan_answers import FurtherFlags
     from gpufleet.inputs.workload import WorkloadFile
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
@@ -82,7 +84,11 @@ KvOption = Annotated[
 ]
 EngineOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--engine", metavar="NAME", help="vllm (default), sglang, tensorrt-llm, or all of them."),
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="vllm (default), sglang, tensorrt-llm, or all of them; transformers, ... of encoders.",
+    ),
 ]
 HeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -219,6 +225,8 @@ def serve(
     off_peak: OffPeakOption = None, peak_hours: PeakHoursOption = None,
     budget: BudgetOption = None,
     max_spot: MaxSpotOption = None,
+    audio: AudioOption = None,
+    beams: BeamsOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
@@ -233,20 +241,35 @@ def serve(
     explain: ExplainOption = False,
     output: OutputOption = None, out_file: OutFileOption = None,
 ) -> int:  # fmt: skip
-    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
-    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
+    """The cheapest machines that serve MODEL (it writes, or is an encoder) at a rate; exit code 3 when none does."""
+    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot)  # fmt: skip
-    draws = pareto or draws_front(picture, output, out_file)
-    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
+        off_peak, peak_hours, budget, max_spot, audio=audio, beams=beams)  # fmt: skip
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
+    further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
+
+
+def further_flags(
+    why_not: list[str] | None,
+    flips: bool,
+    pareto: bool,
+    picture: str | None,
+    has_front: bool,
+    token_price: str | None,
+    grid: float | None,
+) -> FurtherFlags:
+    """What is asked beside the answer; a page of HTML has a front that nobody typed."""
+    from gpufleet.cli.plan_answers import FurtherFlags
+
+    asks_front = pareto or picture is not None
+    return FurtherFlags(listed(why_not) or (), flips, pareto or has_front, token_price, grid, asks_front)
 
 
 def typed_and_preferred(given: WorkloadFile, context: typer.Context) -> tuple[WorkloadFile, WorkloadFile]:
@@ -264,7 +287,7 @@ def draws_front(picture: str | None, output: OutputFormat | None, out_file: str 
 
 
 def show_plan(
-    plan: ServePlan | FleetPlan,
+    plan: ServePlan | EncoderServePlan | FleetPlan,
     output: OutputFormat | None,
     out_file: str | None,
     picture: str | None,
@@ -320,7 +343,10 @@ def batch(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does."""
+    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.batch_answers import BatchFlags, batch_answer
     from gpufleet.cli.plan_pages import job_page
     from gpufleet.inputs.workload import WorkloadFile
@@ -348,7 +374,7 @@ def refuse_picture(picture: str | None, out_file: str | None) -> None:
     refuse_targets([picture, None if out_file == "-" else out_file], [])
 
 
-def write_picture(plan: ServePlan | FleetPlan, picture: str | None) -> None:
+def write_picture(plan: ServePlan | EncoderServePlan | FleetPlan, picture: str | None) -> None:
     """The front as a file of its own; plans of several models have none."""
     from gpufleet.results.plan import ServePlan
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.options import answer_tokens
 from gpufleet.cli.trace_words import burst_notes, length_notes
@@ -30,6 +31,7 @@ from gpufleet.units import (
 )
 
 if TYPE_CHECKING:
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
 
 REQUEST_FIELD = {
@@ -53,13 +55,14 @@ class ServeFlags:
 
 @dataclass(frozen=True)
 class FurtherFlags:
-    """What is asked about the plan beside its answer."""
+    """What is asked about the plan beside its answer; `asks_front`: by a flag of its own, not by a page of HTML."""
 
     why_not: tuple[str, ...] = ()
     flips: bool = False
     front: bool = False
     token_price: str | None = None
     grid_g_co2_per_kwh: float | None = None
+    asks_front: bool = False
 
 
 NOTHING_FURTHER = FurtherFlags()
@@ -71,7 +74,7 @@ def serve_answer(
     workload: str | None,
     flags: ServeFlags,
     further: FurtherFlags = NOTHING_FURTHER,
-) -> ServePlan | FleetPlan:
+) -> ServePlan | EncoderServePlan | FleetPlan:
     """The plan for what was typed, over what the file says, over what is preferred; and what else was asked about it.
 
     Several models are planned together where the file has them.
@@ -83,6 +86,11 @@ def serve_answer(
         if replace(further, front=False) != NOTHING_FURTHER:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
         return fleet_answer(typed, written, liked, flags)
+    said = laid_over(typed, written)
+    if said.model is not None and asks_encoder(said.model):
+        from gpufleet.cli.encoder_services import encoder_service
+
+        return encoder_service(said, without_serving(liked), from_file(typed, written), flags, further)
     plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
@@ -154,6 +162,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     said = laid_over(typed, written)
     asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    refuse_of_encoders(said)
     kinds, notes = request_kinds(asked)
     first = kinds[0]
     return ServeRequest(

@@ -122,7 +122,7 @@ def enough_of(batches: FloatArray, seconds: FloatArray) -> float:
     """The smallest batch that reaches 97 % of the best throughput of these.
 
     >>> enough_of(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.99]))
-    4.0
+    2.0
     """
     rates = batches / seconds
     return float(batches[np.argmax(rates >= ENOUGH_RATIO * rates.max())])

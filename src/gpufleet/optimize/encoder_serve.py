@@ -80,7 +80,7 @@ class PassLoads:
     @cached_property
     def pass_s(self) -> FloatArray:
         """Seconds of the mean pass."""
-        return self.seconds_of(np.broadcast_to(self.batch, (len(self.copies.all), len(self.batch))))
+        return self.seconds_of(self.batch)
 
     @cached_property
     def requests_per_s(self) -> FloatArray:
@@ -104,9 +104,10 @@ class PassLoads:
         return np.full(len(self.copies.all), np.inf)
 
     def seconds_of(self, requests: FloatArray) -> FloatArray:
-        """Seconds of passes over so many requests each [copy, column]."""
-        rows = [c.seconds_of(n * self.inputs_per_request) for c, n in zip(self.copies.all, requests, strict=True)]
-        return np.array(rows, dtype=np.float64).reshape(requests.shape)
+        """Seconds of passes over so many requests each: [copy, column], or [column] for every copy."""
+        each = np.broadcast_to(requests, (len(self.copies.all), len(self.batch)))
+        rows = [c.seconds_of(n * self.inputs_per_request) for c, n in zip(self.copies.all, each, strict=True)]
+        return np.array(rows, dtype=np.float64).reshape(each.shape)
 
     def latency_s(self, quantile: float | None) -> FloatArray:
         """From arrival to answer at a quantile of requests, or the mean; never less under more load.

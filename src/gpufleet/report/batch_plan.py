@@ -7,23 +7,23 @@ from datetime import date
 from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
     BINDING,
+    COST_FORMULA,
     OwnColumns,
+    cost_table,
     formulas_table,
     headline_of,
-    month_rows,
     notes,
     paid_lines,
     ranged_figure,
-    ranged_time,
-    ranged_usd,
     ranking_table,
     spot_lines,
     tight_line,
 )
 from gpufleet.report.numbers import amount, count, duration, usd
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Page, Table
 from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.results.base import Figure
 from gpufleet.results.batch import BatchPlan
 
 FORMULAS = (
@@ -32,10 +32,7 @@ FORMULAS = (
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a wave)): lost work is done again"),
     ("finish", "machine time + work x interruptions per hour x wait for another machine"),
     ("machines", "what costs least of all numbers that are done in time, with the headroom on the work"),
-    (
-        "cost",
-        "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always",
-    ),
+    ("cost", COST_FORMULA),
     ("$/1M tokens", "cost over prompts and answers together; $/1M out over the answers alone"),
     ("range", "speed from its 10th to its 90th percentile; on spot with the least and the most interruptions"),
 )
@@ -50,10 +47,10 @@ def batch_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
-    tables = (
-        [why_table(plan), cost_table(plan), ranking_table(plan, own_columns(plan), width)] if plan.deployments else []
-    )
-    tables.append(rejection_table(plan.rejections, all_rejections))
+    tables = [rejection_table(plan.rejections, all_rejections)]
+    if plan.deployments:
+        costs = cost_table(plan, requests_text(plan), unit_costs(plan))
+        tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
     return Page(headline(plan), tables, notes(plan, today))
 
@@ -98,18 +95,17 @@ def why_table(plan: BatchPlan) -> Table:
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
 
-def cost_table(plan: BatchPlan) -> Table:
-    """Finish and cost of the answer, with their ranges."""
-    d = plan.answer
-    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
-    rows: list[Row] = [
-        {"name": "finish", "value": ranged_time(d.finish_s)},
-        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
-        {"name": "cost", "value": ranged_usd(d.usd)},
-        *month_rows(plan, d),
-        {"name": "$/1M tokens", "value": ranged_usd(d.usd_per_million_tokens)},
-        {"name": "$/1M output tokens", "value": ranged_usd(d.usd_per_million_output_tokens)},
-        {"name": "$/1,000 requests", "value": ranged_usd(d.usd_per_thousand_requests)},
-    ]
+def requests_text(plan: BatchPlan) -> str:
+    """How many of what lengths."""
     lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
-    return Table(columns, rows, f"{count(plan.requests)} requests with {lengths}")
+    return f"{count(plan.requests)} requests with {lengths}"
+
+
+def unit_costs(plan: BatchPlan) -> dict[str, Figure | None]:
+    """What tokens and requests cost."""
+    d = plan.answer
+    return {
+        "$/1M tokens": d.usd_per_million_tokens,
+        "$/1M output tokens": d.usd_per_million_output_tokens,
+        "$/1,000 requests": d.usd_per_thousand_requests,
+    }

@@ -4,36 +4,37 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.report.encoder import PLURALS
+from gpufleet.report.encoder import PLURALS, input_text
 from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
     BINDING,
+    COST_FORMULA,
     OwnColumns,
+    cost_table,
     formulas_table,
     headline_of,
     notes,
+    paid_lines,
     ranged_figure,
-    ranged_time,
-    ranged_usd,
     ranking_table,
     spot_lines,
     tight_line,
 )
-from gpufleet.report.numbers import amount, count, duration, usd
-from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan import NARROW_PAGE, rejection_table
+from gpufleet.report.numbers import count, duration, usd
+from gpufleet.report.page import Page, Table
+from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 
 FORMULAS = (
-    ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per copy, a pass takes t(B)"),
+    ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per replica, a pass takes t(B)"),
     ("t(B)", "max(sum of kernels, kernels x host time per kernel); 'gpufleet encode --explain' shows them"),
     ("batch", "the smallest power of two that gives 97 % of the best throughput of all that have room"),
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a pass)): lost work is done again"),
     ("finish", "machine time + work x interruptions per hour x wait for another machine"),
     ("machines", "what costs least of all numbers that are done in time, with the headroom on the work"),
-    ("cost", "machines x $/h x machine time, billed by the second"),
+    ("cost", COST_FORMULA),
     ("range", "speed from its 10th to its 90th percentile; on spot with the least and the most interruptions"),
 )
 
@@ -47,11 +48,12 @@ def encoder_batch_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
-    own = own_columns(plan)
-    tables = [why_table(plan), cost_table(plan), ranking_table(plan, own, width)] if plan.deployments else []
-    tables.append(rejection_table(plan.rejections, all_rejections))
+    tables = [rejection_table(plan.rejections, all_rejections)]
+    if plan.deployments:
+        costs = cost_table(plan, requests_text(plan), unit_costs(plan))
+        tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
-    return Page(headline(plan), tables, notes(plan, today))
+    return Page(headline(plan), tables, notes(plan, today, "GPUs and formats"))
 
 
 def encoder_batch_rows_page(plan: EncoderBatchPlan) -> Page:
@@ -70,14 +72,9 @@ def headline(plan: EncoderBatchPlan) -> str:
 
 def requests_text(plan: EncoderBatchPlan) -> str:
     """How many of what."""
-    number = count(plan.requests)
-    written = "" if plan.output_tokens is None else f", {amount(plan.output_tokens)} tokens written for each"
-    if plan.audio_s is not None:
-        windows = f" ({count(plan.inputs_per_request)} windows each)" if plan.inputs_per_request > 1 else ""
-        each = f"{written} window" if written and windows else written
-        return f"{number} recordings of {duration(plan.audio_s)}{windows}{each}"
-    sized = f" of {amount(plan.input_tokens)} tokens" if plan.unit == "sequence" else ""
-    return f"{number} {plan.unit if plan.requests == 1 else PLURALS[plan.unit]}{sized}{written}"
+    singular = "recording" if plan.audio_s is not None else plan.unit
+    noun = singular if plan.requests == 1 else PLURALS.get(singular, "recordings")
+    return f"{count(plan.requests)} {noun}{input_text(plan.unit, plan.input_tokens, plan.output_tokens, plan.audio_s)}"
 
 
 def unit_cost(plan: EncoderBatchPlan, d: EncoderJobDeployment) -> tuple[str, Figure]:
@@ -90,41 +87,33 @@ def unit_cost(plan: EncoderBatchPlan, d: EncoderJobDeployment) -> tuple[str, Fig
 def why_table(plan: EncoderBatchPlan) -> Table:
     """The reasons for the answer, a line each."""
     d = plan.answer
-    copies = "1 copy" if d.replicas == 1 else f"{count(d.replicas)} copies"
     units = PLURALS[plan.unit]
     rate = f"{ranged_figure(d.inputs_per_s, f'{units}/s')}"
     if d.audio_s_per_s is not None:
         rate = ranged_figure(d.audio_s_per_s, "s of audio/s")
     lines = [
-        f"{copies} in {d.weight_format} with {d.engine}, one on each GPU.",
+        f"{plural(d.replicas, 'replica')} in {d.weight_format} with {d.engine}, one on each GPU.",
         f"Each takes {count(d.batch)} {units} a pass, {count(d.largest_batch)} fit; a full pass takes "
         f"{duration(d.wave_s)}.",
         BINDING[d.binding_limit],
         f"All together {rate}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
+        *paid_lines(plan, d),
         *tight_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
 
-def cost_table(plan: EncoderBatchPlan) -> Table:
-    """Finish and cost of the answer, with their ranges."""
+def unit_costs(plan: EncoderBatchPlan) -> dict[str, Figure | None]:
+    """What inputs, tokens, hours of audio and recordings cost."""
     d = plan.answer
-    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
-    rows: list[Row] = [
-        {"name": "finish", "value": ranged_time(d.finish_s)},
-        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
-        {"name": "cost", "value": ranged_usd(d.usd)},
-    ]
-    costs = {
+    return {
         f"$/1M {PLURALS[plan.unit]}": d.usd_per_million_inputs,
         "$/1M tokens": d.usd_per_million_tokens,
         "$/h of audio": d.usd_per_hour_of_audio,
         "$/1,000 recordings": None if plan.audio_s is None else d.usd_per_thousand_requests,
     }
-    rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in costs.items() if figure is not None]
-    return Table(columns, rows, requests_text(plan))
 
 
 def own_columns(plan: EncoderBatchPlan) -> OwnColumns:
@@ -138,6 +127,5 @@ def own_columns(plan: EncoderBatchPlan) -> OwnColumns:
         ),
         replicas=[f"{count(d.replicas)}x {d.gpu}" for d in plan.deployments],
         per_million=[usd(unit_cost(plan, d)[1].value) for d in plan.deployments],
-        replicas_header="copies",
         million_header=f"$ {name}",
     )  # fmt: skip

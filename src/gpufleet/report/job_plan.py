@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
 from gpufleet.report.numbers import (
-    amount,
     count,
     duration,
     percent,
@@ -19,12 +18,14 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.plan import (
-    EVERYWHERE,
     NARROW_PAGE,
     OVER_BUDGET,
     SHORT_MACHINE,
     UNVARIED,
+    about,
     dated_sources,
+    gpus,
+    place,
     preferred_line,
 )
 from gpufleet.report.text import cut
@@ -37,6 +38,9 @@ BINDING = {
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
 BOUND = "bought for a term"
+COST_FORMULA = (
+    "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always"
+)
 FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
@@ -55,7 +59,6 @@ class OwnColumns:
     figures: tuple[str, ...]
     replicas: Sequence[str]
     per_million: Sequence[str]
-    replicas_header: str = "replicas"
     million_header: str = "$/1M"
 
 
@@ -77,24 +80,9 @@ def why_nothing(plan: JobPlan) -> str:
     return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
 
 
-def gpus(d: RentedJob) -> str:
-    """All GPUs that are paid for."""
-    return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
-
-
-def place(d: RentedJob) -> str:
-    """The region, or that the price holds in all."""
-    return "any region" if d.region == EVERYWHERE else d.region
-
-
 def kind(d: RentedJob) -> str:
     """The price kind in words."""
     return d.price_kind.replace("_", " ")
-
-
-def about(d: RentedJob) -> str:
-    """The mark of a price that was estimated."""
-    return "~" if d.price_basis == "estimated" else ""
 
 
 def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
@@ -138,6 +126,20 @@ def tight_line(plan: JobPlan) -> list[str]:
         return ["Tight: late at the high end of its range."]
     row, d = steady
     return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
+
+
+def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
+    """Finish and cost of the answer, and what its units cost, with their ranges."""
+    d = plan.deployments[0]
+    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
+    rows: list[Row] = [
+        {"name": "finish", "value": ranged_time(d.finish_s)},
+        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
+        {"name": "cost", "value": ranged_usd(d.usd)},
+        *month_rows(plan, d),
+    ]
+    rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in unit_costs.items() if figure is not None]
+    return Table(columns, rows, title)
 
 
 def ranged_time(figure: Figure) -> str:
@@ -185,7 +187,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("place", "region", priority=4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
-        Column("shape", own.replicas_header, where="text"),
+        Column("shape", "replicas", where="text"),
         *(
             Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
             for name, values in ones.items()
@@ -232,10 +234,10 @@ def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
     return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
 
 
-def notes(plan: JobPlan, today: date | None) -> list[str]:
+def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str]:
     """How names were read, what was assumed, prices with dates, the extent of the search."""
     searched = (
-        f"Searched {count(plan.num_layouts)} layouts, {count(plan.num_configurations)} configurations, "
+        f"Searched {count(plan.num_layouts)} {tried}, {count(plan.num_configurations)} configurations, "
         f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
     )
     read = [f"{note.rstrip('.')}." for note in plan.notes]

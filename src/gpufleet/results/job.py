@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.plan import PriceSource, RejectionCount
+from gpufleet.results.rented import RentedMachines
 
 
-class RentedJob(Result):
+class RentedJob(RentedMachines):
     """Machines that get a job done, when it is done and what it costs.
 
     `finish_s` runs from the start of the machines, `used_s` is what each of them runs and `paid_s` what it is paid for:
@@ -19,27 +19,7 @@ class RentedJob(Result):
     and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost.
     """
 
-    cloud: str
-    region: str
-    instance: str
-    instance_count: int
-    gpu: str
-    gpus_per_instance: float
-    price_kind: str
-    price_basis: str
-    price_source: str
-    price_as_of: date
-    interruption: str | None = None
-    price_per_instance_usd_per_hour: float
-    usd_per_hour: float
-    engine: str
-    weight_format: str
-    gpus_per_replica: int
-    replicas: int
-    idle_gpus: int
     requests_per_replica: float
-    batch: float
-    largest_batch: float
     wave_s: float
     requests_per_s: Figure
     work_s: float
@@ -52,9 +32,6 @@ class RentedJob(Result):
     usd_per_thousand_requests: Figure
     interruptions: float
     repeated_ratio: float
-    binding_limit: str
-    is_tight: bool
-    grade: str
 
 
 class JobPlan(Result):

@@ -14,6 +14,7 @@ from gpufleet.provenance import Source
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
 from gpufleet.results.plan import PriceSource
+from gpufleet.results.rented import machines_of
 from gpufleet.units import HOUR, KILO
 
 ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"
@@ -34,18 +35,7 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     """What every deployment of a job says of machines, price, finish and cost."""
     offer, used, paid, finish = p.offer, used_s(ranges, p), paid_s(ranges, p), finish_s(ranges, p)
     return {
-        "cloud": offer.cloud,
-        "region": offer.region,
-        "instance": offer.instance,
-        "instance_count": p.machines,
-        "gpu": p.instance.accelerator,
-        "gpus_per_instance": p.instance.gpu_count,
-        "price_kind": offer.price_kind.value,
-        "price_basis": offer.basis.value,
-        "price_source": offer.source,
-        "price_as_of": offer.as_of,
-        "interruption": offer.interruption,
-        "price_per_instance_usd_per_hour": effective_price(offer),
+        **machines_of(offer, p.instance, p.machines),
         "usd_per_hour": p.machines * effective_price(offer),
         "replicas": p.replicas,
         "requests_per_replica": p.requests_per_replica,

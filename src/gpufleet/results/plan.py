@@ -8,6 +8,7 @@ from typing import Any
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
+from gpufleet.results.rented import RentedMachines
 
 
 class Energy(Result):
@@ -32,44 +33,23 @@ class Energy(Result):
     kg_co2_per_hour: Figure | None = None
 
 
-class RentedService(Result):
+class RentedService(RentedMachines):
     """Machines that serve a rate of requests, whatever a model does with a request.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
     has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
-    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica. `usd_per_hour` is the mean over all
-    hours: with quiet hours, `busy_usd_per_hour` is paid in the others (`busy_time_ratio` of the time) and
-    `quiet_instance_count` machines are kept.
+    may grow before a limit breaks. `usd_per_hour` is the mean over all hours: with quiet hours, `busy_usd_per_hour` is
+    paid in the others (`busy_time_ratio` of the time) and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
     `running_usd_per_hour`, of one's own machines alone, is the part of `usd_per_hour` that is not spent already.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
     """
 
-    cloud: str
-    region: str
-    instance: str
-    instance_count: int
-    gpu: str
-    gpus_per_instance: float
-    price_kind: str
-    price_basis: str
-    price_source: str
-    price_as_of: date
-    interruption: str | None = None
-    price_per_instance_usd_per_hour: float
     price_per_gpu_usd_per_hour: float
-    engine: str
-    weight_format: str
-    gpus_per_replica: int
-    replicas: int
-    idle_gpus: int
-    batch: float
-    largest_batch: float
     latency: dict[str, Figure]
     requests_per_s_capacity: Figure
     load_ratio: float
     headroom_ratio: float
-    usd_per_hour: float
     busy_usd_per_hour: float | None = None
     busy_time_ratio: float = 1.0
     quiet_instance_count: int | None = None
@@ -79,10 +59,7 @@ class RentedService(Result):
     running_usd_per_hour: float | None = None
     usd_per_month: float
     usd_per_request: float
-    binding_limit: str
     slack_ratio: dict[str, float] = {}
-    is_tight: bool
-    grade: str
 
     @property
     def mean_instance_count(self) -> float:

@@ -34,6 +34,7 @@ from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.provenance import Source
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import PriceSource, Relaxation, RentedService
+from gpufleet.results.rented import machines_of
 from gpufleet.units import MILLISECOND
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
@@ -55,18 +56,7 @@ def rented_service(
     p, offer, rate, has_quiet = priced.placement, priced.offer, demand.workload.rate_requests_per_s, bool(demand.quiet)
     capacity = p.replicas * float(found.requests_per_s[p.row])
     return {
-        "cloud": offer.cloud,
-        "region": offer.region,
-        "instance": offer.instance,
-        "instance_count": p.instance_count,
-        "gpu": p.instance.accelerator,
-        "gpus_per_instance": p.instance.gpu_count,
-        "price_kind": offer.price_kind.value,
-        "price_basis": offer.basis.value,
-        "price_source": offer.source,
-        "price_as_of": offer.as_of,
-        "interruption": offer.interruption,
-        "price_per_instance_usd_per_hour": effective_price(offer),
+        **machines_of(offer, p.instance, p.instance_count),
         "price_per_gpu_usd_per_hour": effective_price(offer) / p.instance.gpu_count,
         "gpus_per_replica": p.gpus_per_replica,
         "replicas": p.replicas,
