@@ -225,8 +225,7 @@ def serve(
     off_peak: OffPeakOption = None, peak_hours: PeakHoursOption = None,
     budget: BudgetOption = None,
     max_spot: MaxSpotOption = None,
-    audio: AudioOption = None,
-    beams: BeamsOption = None,
+    audio: AudioOption = None, beams: BeamsOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
@@ -326,23 +325,18 @@ def batch(
     engine: EngineOption = None,
     headroom: BatchHeadroomOption = None,
     prefix_cache: PrefixOption = None,
-    startup: StartupOption = None,
-    every: EveryOption = None,
+    startup: StartupOption = None, every: EveryOption = None,
     max_machines: MachinesOption = None,
     budget: JobBudgetOption = None,
-    audio: AudioOption = None,
-    beams: BeamsOption = None,
+    audio: AudioOption = None, beams: BeamsOption = None,
     rows: RowsOption = 10,
-    fractions: FractionsOption = False,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
-    catalog_dir: CatalogOption = None,
+    fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None, as_of: AsOfOption = None, prices: PricesOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
-) -> int:
+) -> int:  # fmt: skip
     """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does.
 
     MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
