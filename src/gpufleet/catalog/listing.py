@@ -61,6 +61,7 @@ def price_row(catalog: Catalog, offer: Offer) -> PriceRow:
         interruption=offer.interruption,
         source=offer.source,
         as_of=offer.as_of,
+        currency=offer.currency,
     )
 
 

@@ -26,7 +26,10 @@ class Listing(Result):
 
 
 class PriceRow(Result):
-    """One offer; a slice of a GPU has its price per GPU scaled up to a whole one."""
+    """One offer; a slice of a GPU has its price per GPU scaled up to a whole one.
+
+    `currency`: in which the price was agreed on, before it was turned into dollars.
+    """
 
     cloud: str
     region: str
@@ -41,6 +44,7 @@ class PriceRow(Result):
     interruption: str | None
     source: str
     as_of: date
+    currency: str = "USD"
 
 
 class UnpricedRow(Result):
