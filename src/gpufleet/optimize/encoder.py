@@ -14,7 +14,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.precision import WeightFormat
-from gpufleet.domain.runtime import Runtime
+from gpufleet.domain.runtime import LogRange, Runtime
 from gpufleet.errors import DataMissing
 from gpufleet.memory.encoder import EncoderMemory, PassSize, encoder_memory
 from gpufleet.performance.forward import (
@@ -52,10 +52,23 @@ class EncoderQuestion:
     audio_s: float | None = None
 
     @property
+    def new_audio_s(self) -> float | None:
+        """Seconds of a recording that one window adds to those before; None where inputs are no windows."""
+        speech, window_s = self.runtime.speech, self.tower.window_s
+        ratio = 1.0 if speech is None else speech.new_audio_ratio.value
+        return None if window_s is None else window_s * ratio
+
+    @property
     def num_windows(self) -> int:
         """Windows of a recording; 1 where it has none."""
-        window_s = self.tower.window_s
-        return 1 if self.audio_s is None or window_s is None else math.ceil(self.audio_s / window_s)
+        new_s = self.new_audio_s
+        return 1 if self.audio_s is None or new_s is None else math.ceil(self.audio_s / new_s)
+
+    @property
+    def host_s_per_window(self) -> float:
+        """Seconds in which the host reads a window and makes its mel frames, while the GPU waits. [s]"""
+        speech = self.runtime.speech
+        return 0.0 if speech is None else (self.new_audio_s or 0.0) * speech.host_s_per_audio_s.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +78,15 @@ class EncoderSolution:
     memory: EncoderMemory
     batch: float
     times: PassTimes
+    reading_s: float
     low_ratio: float
     high_ratio: float
     grade: Grade
 
     @property
     def pass_s(self) -> float:
-        """Seconds of one batch, answers included."""
-        return float(self.times.seconds[0])
+        """Seconds of one batch, reading and answers included."""
+        return float(self.times.seconds[0]) + self.reading_s
 
 
 def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> EncoderSolution:
@@ -82,9 +96,11 @@ def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> Encode
     curves = curves_of(calibration, q.gpu, q.weights)
     batch = q.batch if q.batch is not None else enough(q, curves, memory.largest_batch)
     times = pass_times(q, curves, np.array([batch], dtype=np.float64))
-    low, high = log_bounds(q.runtime, curves)
-    grade = Grade(max(worst_grade(curves), int(Grade[q.runtime.grade.upper()])))
-    return EncoderSolution(memory, float(batch), times, math.exp(low), math.exp(high), grade)
+    learnt = q.runtime.range_of(q.model.decoder is not None)
+    low, high = log_bounds(learnt, curves)
+    grade = Grade(max(worst_grade(curves), int(learnt.measured.grade_on(q.gpu.name))))
+    reading_s = float(batch) * q.host_s_per_window
+    return EncoderSolution(memory, float(batch), times, reading_s, math.exp(low), math.exp(high), grade)
 
 
 def curves_of(calibration: Calibration, gpu: Accelerator, weights: WeightFormat) -> PassCurves:
@@ -105,8 +121,11 @@ def _gathered(calibration: Calibration, gpu: str, weights: WeightFormat) -> Pass
 
 def enough(question: EncoderQuestion, curves: PassCurves, largest: float) -> float:
     """The smallest power of two that reaches 97 % of the best throughput of all that have room."""
-    batches = tried_batches(int(min(max(largest, 1.0), MOST_TRIED))).astype(np.float64)
-    rates = batches / pass_times(question, curves, batches).seconds
+    speech = question.runtime.speech
+    most = (speech.most_windows if speech and question.tower.window_s else None) or MOST_TRIED
+    batches = tried_batches(int(min(max(largest, 1.0), most))).astype(np.float64)
+    seconds = pass_times(question, curves, batches).seconds + batches * question.host_s_per_window
+    rates = batches / seconds
     return float(batches[np.argmax(rates >= ENOUGH_RATIO * rates.max())])
 
 
@@ -125,14 +144,14 @@ def passes_of(question: EncoderQuestion, curves: PassCurves, batches: FloatArray
     return [encoded, decoder_steps(q.model.decoder, curves, q.runtime, batches, size.tokens, answer)]
 
 
-def log_bounds(runtime: Runtime, curves: PassCurves) -> tuple[float, float]:
+def log_bounds(learnt: LogRange, curves: PassCurves) -> tuple[float, float]:
     """ln of the factors that turn an expected time into its 10th and 90th percentile.
 
     The wider of what the runtime missed on GPUs left out of its fit, which holds what lent kernels miss as far as
     those GPUs borrow, and of what lent kernels miss.
     """
     lent_low, lent_high = lent_log_ratios(curves)
-    return -max(-runtime.log_low.value, lent_low), max(runtime.log_high.value, lent_high)
+    return -max(-learnt.low.value, lent_low), max(learnt.high.value, lent_high)
 
 
 def flop_per_input(question: EncoderQuestion) -> float:
