@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,12 +15,40 @@ from hypothesis import settings
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRIES = 3
+Tally = Counter[tuple[str, str]]
 RunGpufleet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 os.environ["GPUFLEET_PRICES"] = os.devnull  # whatever the machine has refreshed, prices are the shipped ones
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
+
+
+TALLY = pytest.StashKey[Tally]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """How many random questions are answered by brute force: `make brute-force` asks 200."""
+    parser.addoption("--questions", type=int, default=30, help="random questions that brute force answers")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Nothing is counted yet."""
+    config.stash[TALLY] = Counter()
+
+
+@pytest.fixture
+def tally(request: pytest.FixtureRequest) -> Tally:
+    """What was checked, by kind of question: told at the end."""
+    return request.config.stash[TALLY]
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """One line for each kind of question that brute force answered."""
+    counted = config.stash[TALLY]
+    for kind in dict.fromkeys(kind for kind, _ in counted):
+        said = ", ".join(f"{count} {what}" for (of, what), count in counted.items() if of == kind)
+        terminalreporter.write_line(f"{kind}: {said}")
 
 
 @pytest.fixture(autouse=True)

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpufleet.api import (
         BatchRequest,
+        EncoderBatchRequest,
+        EncoderServeRequest,
         RequestKind,
         ServeRequest,
         compare,
@@ -21,12 +23,16 @@ if TYPE_CHECKING:
         explain_plan,
         fit,
         plan_batch,
+        plan_encoder_batch,
+        plan_encoder_serve,
         plan_fleet,
         plan_serve,
     )
 
 __all__ = [
     "BatchRequest",
+    "EncoderBatchRequest",
+    "EncoderServeRequest",
     "RequestKind",
     "ServeRequest",
     "compare",
@@ -36,6 +42,8 @@ __all__ = [
     "explain_plan",
     "fit",
     "plan_batch",
+    "plan_encoder_batch",
+    "plan_encoder_serve",
     "plan_fleet",
     "plan_serve",
 ]

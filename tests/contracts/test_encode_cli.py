@@ -55,7 +55,7 @@ def test_a_model_without_room_exits_3_and_says_so(run_gpufleet: Run) -> None:
 
 
 def test_an_encoder_asked_of_the_wrong_verb_names_the_right_one(run_gpufleet: Run) -> None:
-    for words in ("fit bert-base --gpus T4 --context 100", "plan serve bert-base --rate 1/s --in 100 --out 10"):
+    for words in ("fit bert-base --gpus T4 --context 100", "estimate bert-base --gpus T4 --in 100 --out 10 --batch 1"):
         done = run_gpufleet(*words.split())
         assert done.returncode == 2
         assert "gpufleet encode bert-base" in done.stderr

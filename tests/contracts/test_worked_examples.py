@@ -118,13 +118,17 @@ def test_06_three_years_beat_spot_and_one_does_not(answers: Any) -> None:
 
 
 def test_07_two_types_cost_more_than_one_and_less_than_the_other(answers: Any) -> None:
-    free, bound, first, second = answers(7)
-    assert best(free)["gpu"] == best(first)["gpu"]
-    assert best(free)["instance_count"] > best(first)["instance_count"] == 2
-    assert best(bound)["gpu"] == best(second)["gpu"] != best(first)["gpu"]
-    together = best(first)["usd_per_hour"] + best(second)["usd_per_hour"]
-    assert best(free)["usd_per_hour"] < together < best(bound)["usd_per_hour"]
-    assert first["rate_requests_per_s"] + second["rate_requests_per_s"] == free["rate_requests_per_s"]
+    free, bound, short = answers(7)
+    scarce, other = (part["deployment"] for part in bound["mix"]["parts"])
+    assert best(free)["gpu"] == scarce["gpu"]
+    assert best(free)["instance_count"] > scarce["instance_count"] == 2
+    assert best(bound)["gpu"] == other["gpu"] != scarce["gpu"]
+    assert best(free)["usd_per_hour"] < bound["mix"]["usd_per_hour"] < best(bound)["usd_per_hour"]
+    rates = [part["requests_per_s"] for part in bound["mix"]["parts"]]
+    assert sum(rates) == pytest.approx(free["rate_requests_per_s"])
+    assert short["deployments"] == []
+    assert short["mix"] == bound["mix"] | {"parts": short["mix"]["parts"]}
+    assert [part["can_be_had"] for part in short["mix"]["parts"]] == [2, 8]
 
 
 def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:
@@ -135,12 +139,13 @@ def test_08_longer_prompts_want_other_gpus(answers: Any) -> None:
 
 
 def test_09_an_embedding_needs_an_old_card_until_compute_binds(answers: Any) -> None:
-    small, large, few, many = answers(9)
+    small, large, job, service, few, many = answers(9)
+    assert service["deployments"][0]["usd_per_million_inputs"] > 2 * best(job)["usd_per_million_inputs"]["value"]
     assert large["inputs_per_s"]["value"] > 4 * small["inputs_per_s"]["value"]
     assert large["usd_per_million_inputs"]["value"] < small["usd_per_million_inputs"]["value"]
     assert few["output_tokens"] == 1
     assert best(few)["instance_count"] == 1
-    assert best(many)["binding_limit"] == "ttft.p95"
+    assert best(many)["binding_limit"] in ("load", "ttft.p95"), "compute, not room for users"
     assert many["rate_requests_per_s"] == 100 * few["rate_requests_per_s"]
 
 

@@ -37,6 +37,47 @@ def batch(*more: str) -> tuple[str, ...]:
     return ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "10", "--out", "10", "--deadline", "9h", *more)
 
 
+def embed(*more: str) -> tuple[str, ...]:
+    """A sound job of an encoder with options changed."""
+    return ("plan", "batch", "bert-base", "--requests", "1M", "--in", "128", "--deadline", "9h", *more)
+
+
+def embedded(*more: str) -> tuple[str, ...]:
+    """A sound service of an encoder with options changed."""
+    return ("plan", "serve", "bert-base", "--rate", "5/s", "--in", "128", *more)
+
+
+OF_EMBEDDINGS = (
+    (("--out", "5"), ("writes no answer",)),
+    (("--audio", "5s"), ("takes no audio",)),
+    (("--beams", "1.5"), ("not whole",)),
+    (("--beams", "1e9"), ("beams",)),
+    (("--in", "p50=100,p95=300"), ("differ", "one number")),
+    (("--in", "0"), ("positive",)),
+    (("--prefix-cache", "20%", "--kv-precision", "fp8"), ("is not a decoder", "--prefix-cache, --kv-precision")),
+    (("--allow-lower-precision",), ("is not a decoder", "--allow-lower-precision")),
+    (("--trace", "words.yaml"), ("is not a decoder", "--trace")),
+    (("--engine", "vllm"), ("transformers",)),
+    (("--precision", "fp99"), ("precision",)),
+    (("--requests", "1e30"), ("requests",)),
+    (("--deadline", "5min"), ("leaves no time",)),
+    (("--workload", "zones.yaml"), ("'plan batch' does not read",)),
+)
+OF_EMBEDDED = (
+    (("--slo", "ttft.p95<50ms"), ("is not a decoder", "ttft.p95", "latency.p95<50ms")),
+    (("--slo", "latency.p95<50ms,tpot<5ms"), ("tpot.p95",)),
+    (("--rate", "1e9/s"), ("the rate",)),
+    (("--flips",), ("is not a decoder", "--flips")),
+    (("--pareto",), ("--pareto",)),
+    (("--why-not", "L4"), ("--why-not",)),
+    (("--token-price", "1/2"), ("--token-price",)),
+    (("--grid", "100"), ("--grid",)),
+    (("--fractions",), ("--fractions",)),
+    (("--seed-config", "."), ("--seed-config",)),
+    (("--workload", "of_classes.yaml"), ("is not a decoder", "classes")),
+    (("--workload", "job.yaml"), ("'plan serve' does not read",)),
+    (("--as-of", "tomorrow"), ("no day",)),
+)
 ONE = "model: llama-3.1-8b\nrate: 5/s\n"
 PLAIN = f"{ONE}in: 100\nout: 100\n"
 WORKLOAD_TEXTS = {
@@ -59,11 +100,13 @@ WORKLOAD_TEXTS = {
     "models_key.yaml": ("models: [{modell: x}]\n", ("model",)),
     "models_budget.yaml": ("models: [{model: x, budget: 5/h}]\n", ("budget",)),
     "model_twice.yaml": ("model: x\nmodels: [{model: y}]\n", ("beside models",)),
-    "off_peak.yaml": (f"{PLAIN}off_peak: 1/s\n", ("off_peak and peak_hours together",)),
+    "off_peak.yaml": (f"{PLAIN}off_peak: 1/s\n", ("the hours of the peak are missing",)),
     "off_peak_high.yaml": (f"{PLAIN}off_peak: 9/s\npeak_hours: 8\n", ("above the rate",)),
     "peak_hours.yaml": (f"{PLAIN}off_peak: 1/s\npeak_hours: 24\n", ("from 0 to 24",)),
     "zones.yaml": (f"{PLAIN}zones: 0.5\n", ("not whole",)),
     "zones_many.yaml": (f"{PLAIN}zones: 100\n", ("from 1 to 26",)),
+    "of_classes.yaml": ("classes: {a: {share: 100%, in: 9, out: 9}}\n", ("MODEL",)),
+    "audio.yaml": (f"{PLAIN}audio: 5s\n", ("--audio", "is a decoder")),
     "job.yaml": (f"{PLAIN}deadline: 5h\n", ("deadline",)),
     "prefix.yaml": (f"{PLAIN}prefix_cache: 20%\nprefix_kv: 30%\n", ("not shared",)),
 }
@@ -161,6 +204,16 @@ CASES = [
     Case(batch("--workload", "no_rate.yaml", "--deadline", "1s"), ("leaves no time",)),
     Case(batch("--workload", "zones.yaml"), ("rate, zones", "'plan batch' does not read")),
     Case(plan("--workload", "job.yaml"), ("deadline", "'plan serve' does not read")),
+    *(Case(embed(*words), told) for words, told in OF_EMBEDDINGS),
+    *(Case(embedded(*words), told) for words, told in OF_EMBEDDED),
+    Case(batch("--audio", "3s"), ("is a decoder", "--audio")),
+    Case(plan("--beams", "3"), ("is a decoder", "--beams")),
+    Case(plan("--workload", "audio.yaml"), ("is a decoder", "--audio")),
+    Case(("plan", "serve", "bert-base", "--rate", "3/s", "--in", "513"), ("512",), 3),
+    Case(embed("--precision", "fp8"), ("no kernels for fp8", "int8"), 3),
+    Case(("plan", "serve", "whisper-tiny", "--rate", "3/s", "--in", "10"), ("takes no text",)),
+    Case(("plan", "serve", "t5-small", "--rate", "3/s", "--in", "10"), ("writes an answer",)),
+    Case(("plan", "serve", "wav2vec2-base", "--rate", "3/s"), ("--audio",)),
     Case(("estimate",), ("MODEL",)),
     Case(("estimate", "llama-3.1-8b"), ("--gpus",)),
     Case(estimate(), ("one load",)),

@@ -1,52 +1,41 @@
 """Claimed flips and reasons for rejections, against planning from nothing and against equations written out again.
 
-Random questions, the same in every run. GPUFLEET_RANDOM_QUESTIONS=200 asks more of them than the usual 30.
+Random questions of every kind, the same in every run: `make brute-force` asks 200 of them, all tests together fewer.
 """
 
 from __future__ import annotations
 
-import os
 import random
 import re
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 import pytest
+from tests.conftest import Tally
+from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
-from gpufleet.api import ServeRequest
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.inquiries import solved
-from gpufleet.api.plans import architecture_of, plan_serve, serve_question
+from gpufleet.api.plans import architecture_of, plan_serve
 from gpufleet.api.setups import narrowed, parse_setup
-from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.slo import Limit, Slo
-from gpufleet.errors import DataMissing
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.layout.support import engine_refusal, weight_refusal
 from gpufleet.memory.fit import Demand as MemoryDemand
-from gpufleet.memory.fit import memory_budget
+from gpufleet.memory.fit import MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
-from gpufleet.optimize.flips import (
-    INPUT,
-    OTHER_PRICE,
-    OUTPUT,
-    PRICE,
-    RATE,
-    Flip,
-    Standing,
-    cheap_flips,
-    length_flips,
-    limit_flips,
-    nearest_change,
-)
+from gpufleet.optimize.contest import Contest, key_of
+from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, limit_flips, nearest_change
+from gpufleet.optimize.front import pareto_front
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.serve import ServeQuestion, solve_serve
 from gpufleet.optimize.size import QUANTILES, effective_price
-from gpufleet.performance.queueing import normal_quantile, wait_percentile_s
+from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
+from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio
 from gpufleet.performance.serving import (
-    Lengths,
     carried_requests_per_s,
     idle_ttft_s,
     lone_ttft_s,
@@ -55,140 +44,83 @@ from gpufleet.performance.serving import (
     tpot_s,
 )
 from gpufleet.performance.step import StepModel
-from gpufleet.results.plan import Refused, WhyNot
+from gpufleet.results.plan import Deployment, Refused, WhyNot
 
-NUM_QUESTIONS = int(os.environ.get("GPUFLEET_RANDOM_QUESTIONS", "30"))
-LENGTHS_EVERY, BETWEEN = 10, 3
+LENGTHS_EVERY, BETWEEN = 7, 3
 MOST_OF_A_REASON = 4
-MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "deepseek-v2-lite", "gemma-3-12b-text")
-GPUS = ("L4", "A10G", "L40S", "A100-SXM-80GB", "H100", "H200-SXM", "B200", "MI300X", "A100-PCIe-80GB", "T4")
-Key = tuple[str, str, str]
+SHOWN_EXACTLY = 1.001  # values are told in four digits
 
 
-def questions(seed: int) -> ServeRequest:
-    """One random question about a handful of GPUs."""
-    dice = random.Random(seed)
-    limits = {"ttft.p95": (0.2, 4.0), "tpot.p95": (0.02, 0.15), "latency.p90": (4.0, 60.0), "tpot.mean": (0.02, 0.2)}
-    chosen = dice.sample(sorted(limits), dice.randint(1, 3))
-    slo = Slo(tuple(Limit(*label.split("."), round(dice.uniform(*limits[label]), 3)) for label in chosen))
-    return ServeRequest(
-        dice.choice(MODELS),
-        round(10 ** dice.uniform(-1.5, 2.0), 3),
-        float(dice.randint(50, 6000)),
-        float(dice.randint(20, 900)),
-        slo,
-        gpus=dice.sample(GPUS, dice.randint(3, 6)),
-        pricing=dice.choice([None, None, ["on_demand", "spot"]]),
-        headroom=dice.choice([0.0, 0.2, 0.5]),
-        min_replicas=dice.choice([None, None, 2, 5]),
-        allow_lower_precision=dice.random() < 0.2,
-    )
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Every question asks for itself: `--questions 200` asks two hundred."""
+    if "index" in metafunc.fixturenames:
+        metafunc.parametrize("index", range(metafunc.config.getoption("questions")))
 
 
-@lru_cache(maxsize=1)
-def tables() -> Catalog:
-    return load_catalog()
-
-
-@dataclass(frozen=True)
-class Brute:
-    """A question that is planned again from nothing whenever something about it changes."""
-
-    request: ServeRequest
-
-    def question(self, **changes: object) -> ServeQuestion:
-        changed = replace(self.request, **changes)
-        return serve_question(changed, architecture_of(changed), tables())[0]
-
-    def winner(self, question: ServeQuestion) -> Key | None:
-        ranked = solve_serve(question, calibration_of(tables())).ranked
-        return (ranked[0].offer.cloud, ranked[0].offer.instance, ranked[0].offer.price_kind.value) if ranked else None
-
-    def at(self, flip: Flip, value: float) -> Key | None:
-        """Who wins when the quantity of a flip has a value."""
-        if flip.quantity in (PRICE, OTHER_PRICE):
-            return self.winner(self.at_price(flip, value))
-        if flip.quantity == RATE:
-            return self.winner(self.question(rate=value))
-        if flip.quantity in (INPUT, OUTPUT):
-            name = "input_tokens" if flip.quantity == INPUT else "output_tokens"
-            return self.winner(self.question(**{name: value}))
-        return self.winner(self.question(slo=self.slo_with(flip.quantity, value)))
-
-    def slo_with(self, label: str, limit_s: float) -> Slo:
-        assert isinstance(self.request.slo, Slo)
-        return Slo(tuple(replace(x, limit_s=limit_s) if x.label == label else x for x in self.request.slo.limits))
-
-    def at_price(self, flip: Flip, usd_per_hour: float) -> ServeQuestion:
-        """All regions of the machine type move together: the cheapest has the price."""
-        assert flip.of is not None
-        question, of = self.question(), (flip.of.cloud, flip.of.instance, flip.of.price_kind)
-        same = [o for o in question.offers if (o.cloud, o.instance, o.price_kind) == of]
-        ratio = usd_per_hour / min(effective_price(o) for o in same)
-        moved = tuple(
-            replace(o, price_per_instance_usd_per_hour=o.price_per_instance_usd_per_hour * ratio) if o in same else o
-            for o in question.offers
-        )
-        return replace(question, offers=moved)
-
-
-@lru_cache(maxsize=1)
-def answered() -> tuple[tuple[int, ServeRequest], ...]:
-    """The first random questions that have an answer."""
-    found: list[tuple[int, ServeRequest]] = []
-    for seed in range(20 * NUM_QUESTIONS):
-        request = questions(seed)
-        try:
-            question = serve_question(request, architecture_of(request), tables())[0]
-        except DataMissing:
-            continue
-        if solve_serve(question, calibration_of(tables())).ranked:
-            found.append((seed, request))
-        if len(found) == NUM_QUESTIONS:
-            break
-    return tuple(found)
-
-
-def flips_of(request: ServeRequest, with_lengths: bool) -> list[Flip]:
-    question, solution = solved(request, tables())
-    standing = Standing.of(question, solution)
+def flips_of(question: Asked, with_lengths: bool) -> list[Flip]:
+    asked, solution = solved(question.request, question.tables)
+    standing = Standing.of(asked, solution)
     found = cheap_flips(standing)
-    for limit in question.demand.workload.slo.limits:
+    for limit in asked.demand.workload.slo.limits:
         found += limit_flips(standing, solution, limit)
-    return [*found, *(length_flips(standing, calibration_of(tables())) if with_lengths else [])]
+    return [*found, *(length_flips(standing, calibration_of(question.tables)) if with_lengths else [])]
 
 
-def test_there_are_enough_questions_with_an_answer() -> None:
-    assert len(answered()) == NUM_QUESTIONS
-
-
-@pytest.mark.parametrize("index", range(NUM_QUESTIONS))
-def test_a_claimed_flip_flips_the_choice_and_one_percent_less_does_not(index: int) -> None:
-    _, request = answered()[index]
-    brute = Brute(request)
-    now = brute.winner(brute.question())
-    for flip in flips_of(request, index % LENGTHS_EVERY == 0):
+def test_a_claimed_flip_flips_the_choice_and_one_percent_less_does_not(index: int, tally: Tally) -> None:
+    question = question_at(index)
+    now = question.winner(question.question())
+    for flip in flips_of(question, index % LENGTHS_EVERY == 0):
         if flip.value is None:
+            tally[question.kind, "searched, none claimed"] += 1
             continue
-        then = brute.at(flip, flip.value)
+        then = question.at(flip, flip.value)
         assert then != now, (flip.quantity, flip.value)
         expected = flip.winner and (flip.winner.offer.cloud, flip.winner.offer.instance, flip.winner.offer.price_kind)
         assert then == expected, (flip.quantity, flip.value)
         nearer = max(flip.value / 1.01, flip.now) if flip.value > flip.now else min(flip.value * 1.01, flip.now)
-        assert brute.at(flip, nearer) == now, (flip.quantity, flip.value, nearer)
+        assert question.at(flip, nearer) == now, (flip.quantity, flip.value, nearer)
+        tally[question.kind, "flips held"] += 1
 
 
-@pytest.mark.parametrize("index", range(0, NUM_QUESTIONS, 3))
-def test_no_rate_between_now_and_a_claimed_flip_flips_the_choice(index: int) -> None:
+def test_no_rate_or_price_between_now_and_a_claimed_flip_flips_the_choice(index: int, tally: Tally) -> None:
     """Where no flip is claimed, none is found on the way to where the search ended."""
-    seed, request = answered()[index]
-    brute, dice = Brute(request), random.Random(seed)
-    now = brute.winner(brute.question())
-    for flip in (f for f in flips_of(request, with_lengths=False) if f.quantity == RATE):
+    question, dice = question_at(index), random.Random(index)
+    now = question.winner(question.question())
+    asked, solution = solved(question.request, question.tables)
+    for flip in cheap_flips(Standing.of(asked, solution)):
         end = flip.searched_to if flip.value is None else flip.value
         for _ in range(BETWEEN):
-            rate = flip.now * (end / flip.now) ** dice.uniform(0.02, 0.98)
-            assert brute.at(flip, rate) == now, (flip.value, rate)
+            value = flip.now * (end / flip.now) ** dice.uniform(0.02, 0.98)
+            if max(end / value, value / end) < SHOWN_EXACTLY:
+                continue
+            assert question.at(flip, value) == now, (flip.quantity, flip.value, value)
+            tally[question.kind, "points between"] += 1
+
+
+def test_the_contest_costs_what_the_ranking_costs(index: int, tally: Tally) -> None:
+    """Every row of the real ranking has its price in the contest, of the same machines."""
+    question = question_at(index)
+    asked, solution = solved(question.request, question.tables)
+    contest = Contest.of(asked, solution)
+    costs = contest.costs(solution.found.requests_per_s, asked.demand, asked.demand.workload.rate_requests_per_s)[:, 0]
+    least: dict[Key, float] = {}
+    for offer, cost in zip(contest.offers, costs, strict=True):
+        least[key_of(offer)] = min(float(cost), least.get(key_of(offer), np.inf))
+    ranked = {key_of(row.offer): row.usd_per_hour for row in solution.ranked}
+    assert {key: cost for key, cost in least.items() if np.isfinite(cost)} == pytest.approx(ranked)
+    tally[question.kind, "rows of rankings"] += len(ranked)
+
+
+def test_the_front_begins_at_the_answer(index: int, tally: Tally) -> None:
+    """Of all layouts and machine types the cheapest is the answer, and latency only falls from there."""
+    question = question_at(index)
+    asked, solution = solved(question.request, question.tables)
+    figure = next(iter(solution.found.objectives_s))
+    front = pareto_front(asked, solution, figure)
+    assert front[0].priced.usd_per_hour == pytest.approx(solution.ranked[0].usd_per_hour)
+    assert all(a.priced.usd_per_hour < b.priced.usd_per_hour for a, b in pairwise(front))
+    assert all(a.latency_s > b.latency_s for a, b in pairwise(front))
+    tally[question.kind, "points of fronts"] += len(front)
 
 
 def test_a_search_finds_the_first_of_several_changes() -> None:
@@ -197,18 +129,21 @@ def test_a_search_finds_the_first_of_several_changes() -> None:
     assert nearest_change(lambda x: False, 1.0, 0.1, 1.25) is None
 
 
-@pytest.mark.parametrize("index", range(NUM_QUESTIONS))
-def test_every_reason_for_a_rejection_is_derived_again(index: int) -> None:
-    seed, request = answered()[index]
-    dice = random.Random(seed)
+def test_every_reason_for_a_rejection_is_derived_again(index: int, tally: Tally) -> None:
+    question, dice = question_at(index), random.Random(index)
     setup = dice.choice(GPUS) + dice.choice(["", "", ":1", ":4", ":8"])
-    asked = plan_serve(request, tables()).why_not(setup)
-    again = Derived.of(request, setup)
+    asked = plan_serve(question.request, question.tables).why_not(setup)
+    again = Derived.of(question, setup)
     for reason in {refused.reason for refused in asked.refused}:
         of_reason = [refused for refused in asked.refused if refused.reason == reason]
         for refused in dice.sample(of_reason, min(len(of_reason), MOST_OF_A_REASON)):
             again.check(refused)
-    assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None
+            tally[question.kind, "reasons derived again"] += 1
+    if asked.cheapest is not None and asked.wins_below_usd_per_hour is not None:
+        assert asked.answer is not None
+        assert again.usd_at(asked.cheapest, asked.wins_below_usd_per_hour) == pytest.approx(asked.answer.usd_per_hour)
+        tally[question.kind, "prices to win"] += 1
+    assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None or question.request.max_spot is not None
     assert asked.cheapest is not None or asked.refused or not again.question.choices.instances or too_large(asked)
 
 
@@ -220,13 +155,26 @@ def too_large(asked: WhyNot) -> bool:
 class Derived:
     """One narrowed question, whose rejections are derived by other means than the search."""
 
-    request: ServeRequest
+    asked: Asked
     question: ServeQuestion
 
     @classmethod
-    def of(cls, request: ServeRequest, setup: str) -> Derived:
-        asked = parse_setup(setup, tables())
-        return cls(request, narrowed(request, architecture_of(request), tables(), asked)[0])
+    def of(cls, asked: Asked, setup: str) -> Derived:
+        wanted = parse_setup(setup, asked.tables)
+        return cls(asked, narrowed(asked.request, architecture_of(asked.request), asked.tables, wanted)[0])
+
+    def usd_at(self, cheapest: Deployment, usd_per_hour: float) -> float:
+        """What the machines of a row cost once each of them has this price, planned from nothing."""
+        key, ratio = machines_of(cheapest), usd_per_hour / cheapest.price_per_instance_usd_per_hour
+        offers = tuple(
+            replace(o, price_per_instance_usd_per_hour=o.price_per_instance_usd_per_hour * ratio)
+            if key_of(o) == key
+            else o
+            for o in self.question.offers
+        )
+        free = replace(self.question, offers=offers, purse=replace(self.question.purse, most_usd_per_hour=np.inf))
+        ranked = solve_serve(free, calibration_of(self.asked.tables)).ranked
+        return next(row.usd_per_hour for row in ranked if key_of(row.offer) == key)
 
     def check(self, refused: Refused) -> None:
         reason = refused.reason
@@ -234,6 +182,12 @@ class Derived:
             self.check_memory(refused)
         elif reason.endswith("at any load"):
             self.check_objective(refused)
+        elif reason == "no KV room for the longest request":
+            self.check_longest(refused)
+        elif reason.startswith("more machines than"):
+            self.check_supply(refused)
+        elif reason.startswith("over the budget"):
+            self.check_budget(refused)
         elif reason.startswith("no price"):
             cloud, name = refused.candidate.split("x ", 1)[1].split(" ", 1)
             assert not [o for o in self.question.offers if (o.cloud, o.instance) == (cloud, name)]
@@ -242,7 +196,7 @@ class Derived:
             assert [i for i in self.question.choices.instances if not i.fabric.bytes_per_s and i.gpu_count >= size]
         elif reason.startswith("no kernel curve"):
             assert not StepModel.build(
-                self.question.arch, self.rows(refused), calibration_of(tables())
+                self.question.arch, self.rows(refused), calibration_of(self.asked.tables)
             ).is_supported.all()
         else:
             self.check_rule(refused)
@@ -294,41 +248,78 @@ class Derived:
         assert kept, refused
         return every.take(np.array(kept))
 
-    def check_memory(self, refused: Refused) -> None:
-        """The scalar budget of one replica holds not one sequence."""
-        one = self.rows(refused).take(np.array([0]))
+    def most_sequences(self, one: Candidates, context_tokens: float) -> MemoryBudget:
+        """The scalar budget of one replica whose sequences have this context."""
         palette = one.palette
         engine = EngineMemory.of(palette.engines[one.engine[0]], palette.accelerators[one.accelerator[0]])
-        workload = self.question.demand.workload
-        budget = memory_budget(
-            self.question.arch,
-            palette.weight_formats[one.weight_format[0]],
-            engine,
-            MemoryDemand(
-                palette.kv_precisions[one.kv_precision[0]].bytes_per_element,
-                workload.input_tokens + workload.output_tokens,
-                int(one.tp[0]), int(one.pp[0]), int(one.ep[0]), int(one.attention_dp[0]),
-                prompt_tokens=workload.input_tokens,
-            ),
+        demand = MemoryDemand(
+            palette.kv_precisions[one.kv_precision[0]].bytes_per_element,
+            context_tokens,
+            int(one.tp[0]), int(one.pp[0]), int(one.ep[0]), int(one.attention_dp[0]),
+            prompt_tokens=self.question.demand.mix.lengths.input_tokens,
         )  # fmt: skip
-        assert not budget.fits or float(budget.max_sequences.expected) < 1
+        return memory_budget(self.question.arch, palette.weight_formats[one.weight_format[0]], engine, demand)
+
+    def check_memory(self, refused: Refused) -> None:
+        """The budget of one replica holds not one sequence of mean size."""
+        one = self.rows(refused).take(np.array([0]))
+        held, shared = held_tokens(self.question.demand.workload)
+        budget = self.most_sequences(one, held)
+        assert not budget.fits or float(budget.max_sequences.expected) - one.attention_dp[0] * shared / held < 1
         assert max(float(budget.short_by_bytes), 0.0) == pytest.approx(refused.shortfall, rel=1e-6, abs=1.0)
+
+    def check_longest(self, refused: Refused) -> None:
+        """One sequence of mean size has room, and the longest has none."""
+        one, classes = self.rows(refused).take(np.array([0])), self.question.demand.workload.classes
+        longest = max(c.input_tokens.most + c.output_tokens.most for c in classes)
+        assert self.most_sequences(one, held_tokens(self.question.demand.workload)[0]).fits
+        assert float(self.most_sequences(one, longest).max_sequences.expected) < 1
+
+    def check_supply(self, refused: Refused) -> None:
+        """Every offer of the machine has fewer than are needed, or leaves no machine of that number on spot."""
+        count, cloud, name = machines_in(refused)
+        share = self.question.purse.most_spot_ratio
+        for offer in (o for o in self.question.offers if (o.cloud, o.instance) == (cloud, name)):
+            too_few = offer.max_instances is not None and offer.max_instances < count
+            none_on_spot = offer.price_kind == "spot" and (share * count < 1 or not self.has_steady(offer))
+            assert too_few or none_on_spot, (refused, offer)
+
+    def has_steady(self, spot: Offer) -> bool:
+        same = [
+            o
+            for o in self.question.offers
+            if (o.cloud, o.instance, o.region) == (spot.cloud, spot.instance, spot.region)
+        ]
+        return any(o.price_kind == "on_demand" for o in same)
+
+    def check_budget(self, refused: Refused) -> None:
+        """So many machines of the cheapest offer that has them cost more than the budget; spot counts its share."""
+        count, cloud, name = machines_in(refused)
+        assert refused.shortfall > self.question.purse.most_usd_per_hour
+        if self.question.purse.most_spot_ratio < 1 or self.question.demand.quiet is not None:
+            return
+        prices = [
+            effective_price(o)
+            for o in self.question.offers
+            if (o.cloud, o.instance) == (cloud, name) and (o.max_instances is None or o.max_instances >= count)
+        ]
+        assert any(count * price == pytest.approx(refused.shortfall) for price in prices)
 
     def check_objective(self, refused: Refused) -> None:
         """No batch of a fine grid, each solved alone, keeps the objective; the claimed best is not far from theirs."""
         label = refused.reason.split(" above ")[0]
-        assert isinstance(self.request.slo, Slo)
-        limit_s = next(x.limit_s for x in self.request.slo.limits if x.label == label)
+        limit_s = next(x.limit_s for x in self.question.demand.workload.slo.limits if x.label == label)
         best = [self.best_s(self.rows(refused).take(np.array([i])), label) for i in range(len(self.rows(refused)))]
         assert max(best) > limit_s * 0.999, refused
         assert any(seconds == pytest.approx(refused.shortfall * limit_s, rel=0.05) for seconds in best), refused
 
     def best_s(self, one: Candidates, label: str) -> float:
         """The least of an objective over mean batches from 0.1 to 200 sequences, written out from the equations."""
-        metric, statistic = label.split(".")
-        quantile, workload = QUANTILES[statistic], self.question.demand.workload
-        lengths = Lengths(workload.input_tokens, workload.output_tokens)
-        model = StepModel.build(self.question.arch, one, calibration_of(tables()))
+        *name, metric, statistic = label.split(".")
+        workload = self.question.demand.workload
+        kind = next((c for c in workload.classes if c.name == "".join(name)), None)
+        model = StepModel.build(self.question.arch, one, calibration_of(self.asked.tables))
+        quantile, lengths = QUANTILES[statistic], self.question.demand.mix.lengths
         grid = np.geomspace(0.1, 200.0, 60)
         crowd = grid if quantile is None else np.maximum(grid + normal_quantile(quantile) * np.sqrt(grid), grid)
         slow = np.array(
@@ -336,15 +327,49 @@ class Derived:
         )
         if metric == "tpot":
             return float(slow.min())
-        first = np.array([self.first_token_s(model, b, lengths, quantile) for b in grid])
-        return float(first.min() if metric == "ttft" else (first + (lengths.output_tokens - 1) * slow).min())
+        first = np.array([self.first_token_s(model, b, statistic, kind) for b in grid])
+        answer = workload.output_tokens if kind is None else kind.output_tokens.at(statistic)
+        return float(first.min() if metric == "ttft" else (first + max(answer - 1, 0) * slow).min())
 
-    def first_token_s(self, model: StepModel, mean: float, lengths: Lengths, quantile: float | None) -> float:
-        batch = np.array([mean])
-        at = phases(model, batch, lengths)
+    def first_token_s(self, model: StepModel, mean: float, statistic: str, kind: RequestClass | None) -> float:
+        """The prompt of a class at its percentile, behind prompts of all classes."""
+        batch, quantile, mix = np.array([mean]), QUANTILES[statistic], self.question.demand.mix
+        at = phases(model, batch, mix.lengths)
+        longer = 0.0
+        if mix.prompts is not None and kind is not None:
+            at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
+            prompt = kind.input_tokens.at(statistic)
+            longer = float(first_token_beyond_mean_s(model, mix, prompt, kind.cached_ratio)[0])
         service = prompt_service_s(model, at)
-        rate = carried_requests_per_s(model, batch, service, tpot_s(model, at, batch, lengths), lengths)
-        load = rate / model.candidates.attention_dp * service
-        wait = load / (1 - load) / 2 * service if quantile is None else wait_percentile_s(quantile, load, service)
+        rate = carried_requests_per_s(model, batch, service, tpot_s(model, at, batch, mix.lengths), mix.lengths)
+        load, variation = rate / model.candidates.attention_dp * service, mix.prompt_squared_variation
+        wait = mean_wait_s(load, service, variation)
+        if quantile is not None:
+            tail = wait_percentile_s(quantile, load, service, variation)
+            wait = np.maximum(tail, wait) if variation else tail
         others = batch / model.candidates.attention_dp
-        return float((idle_ttft_s(model, at, lone_ttft_s(model, lengths), others) + wait)[0])
+        return float((idle_ttft_s(model, at, lone_ttft_s(model, mix.lengths), others) + wait)[0]) + longer
+
+
+def machines_of(d: Deployment) -> Key:
+    return d.cloud, d.instance, d.price_kind
+
+
+def machines_in(refused: Refused) -> tuple[int, str, str]:
+    """'3x aws p5.48xlarge' as its three parts."""
+    count, machine = refused.candidate.split("x ", 1)
+    cloud, name = machine.split(" ", 1)
+    return int(count), cloud, name
+
+
+def held_tokens(workload: Workload) -> tuple[float, float]:
+    """Context that a running sequence is given room for on average, and what all hold together, by hand."""
+    if not workload.classes:
+        return workload.input_tokens + workload.output_tokens, 0.0
+    held, running = 0.0, 0.0
+    for c in workload.classes:
+        steps = c.rate_requests_per_s * c.output_tokens.mean
+        generated = c.output_tokens.mean * max(1.0, (1 + c.output_tokens.squared_variation) / 2)
+        held += steps * (c.input_tokens.mean * (1 - c.shared_ratio) + generated)
+        running += steps
+    return held / running, max(c.input_tokens.mean * c.shared_ratio for c in workload.classes)

@@ -9,9 +9,11 @@ from gpufleet.architecture.kv_cache import (
     full_attention_kv_bytes,
     kv_bytes_per_sequence,
     latent_kv_bytes,
+    state_bytes_per_sequence,
     windowed_kv_bytes,
 )
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.memory.kv import state_bytes_per_sequence_per_device
 from gpufleet.units import GIB
 
 BF16_BYTES = 2.0
@@ -67,3 +69,26 @@ def test_llama_4_keeps_one_chunk_in_three_layers_of_four():
 def test_fp8_cache_is_half_of_bf16(bytes_per_element):
     arch = shipped_architecture("llama-3.3-70b")
     assert kv_bytes_per_sequence(arch, bytes_per_element, 1) == 163_840 * bytes_per_element
+
+
+def test_deepseek_v32_caches_656_bytes_a_token_in_fp8_and_132_for_its_index():
+    """vLLM v1/kv_cache_interface.py, MLAAttentionSpec (fp8_ds_mla), and its index in fp8: 61 layers."""
+    arch = shipped_architecture("deepseek-v3.2")
+    assert kv_bytes_per_sequence(arch, 1.0, 1000) == 1000 * 61 * (656 + 132)
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, 1000) == 1000 * 61 * (576 * 2 + 132)
+
+
+def test_a_block_of_256_tokens_of_deepseek_v4_flash_is_what_vllm_allocates():
+    """vllm-project/vllm issues/54703: 1,002,240 bytes for 62 caches and indices, pages of whole 576 bytes; 2 %."""
+    arch = shipped_architecture("deepseek-v4-flash")
+    grown = kv_bytes_per_sequence(arch, 1.0, 512_000) - kv_bytes_per_sequence(arch, 1.0, 256_000)
+    assert grown / 1000 == pytest.approx(1_002_240, rel=0.02)
+
+
+def test_the_state_of_nemotron_3_ultra_is_what_sglang_allocates():
+    """A log of the dgxarley project: 48 states and a spare one take 4.59 + 0.06 GiB on each of four GPUs; 1 %."""
+    arch = shipped_architecture("nemotron-3-ultra-550b-a55b")
+    state = float(state_bytes_per_sequence_per_device(arch, 4))
+    assert 49 * state / GIB == pytest.approx(4.59 + 0.06, rel=0.01)
+    caches = kv_bytes_per_sequence(arch, 1.0, 774_547) - state_bytes_per_sequence(arch)
+    assert caches / 2 / GIB == pytest.approx(1.11 + 1.11, rel=0.01)

@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from tools.calibrate import kernel_tables
 from tools.calibrate.grid_fit import SlopeLimits, fit_grid, grid_values
+from tools.calibrate.kernel_tables import ENGINES
 from tools.calibrate.operators import (
     DECODE,
     OPERATORS,
@@ -41,7 +42,6 @@ CACHES = 4
 CLEARLY = 4
 FEWEST_OF_ENGINE = 150
 LARGEST_CUSTOM_BYTES = 8 * MIB
-ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
 USUAL_SHARE = 0.85
 
 
@@ -136,7 +136,8 @@ def is_worth_a_table(operator: Operator, rows: pd.DataFrame, name: str) -> bool:
     lag = np.log(own / best).dropna()
     if rows.engine.nunique() < 2 or len(own) < FEWEST_OF_ENGINE:
         return False
-    return bool(lag.quantile(0.97) > LEAST_LAG and lag.median() < SLOW_PATH_LAG)
+    is_served = operator.slow_engines_are_served or lag.median() < SLOW_PATH_LAG
+    return bool(lag.quantile(0.97) > LEAST_LAG and is_served)
 
 
 def without_slow_engines(

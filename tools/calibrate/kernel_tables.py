@@ -15,6 +15,17 @@ import pandas as pd
 
 from gpufleet.units import MILLISECOND
 
+GPUS = {
+    "a100_sxm": "A100-SXM4-80GB",
+    "l40s": "L40S",
+    "h100_sxm": "H100-SXM",
+    "h200_sxm": "H200-SXM",
+    "b200_sxm": "B200",
+    "b300_sxm": "B300",
+    "rtx_pro_6000_server": "RTX-PRO-6000-Server",
+}
+PROBES = {"gb200": "GB200", "gb300": "GB300"}
+ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm"}
 TILE_STEP, LARGEST_DECODE = 8, 256
 WEIGHT_ONLY = ("int8_wo", "int4_wo")
 SLOW_GEMM = {("vllm", "fp8_block"): "DeepGemm|FlashInfer"}
@@ -46,6 +57,10 @@ PLAIN_TOP_K = 22  # Nemotron Super and Ultra: experts without a gate, which not 
 PLAIN_SHAPE = (2688, 1856)  # Nemotron Nano
 BMM_PRECISIONS = {"bfloat16": "bf16"}
 ELEMENT_BYTES = {"bfloat16": 2, "half": 2, "float16": 2}
+WHOLE_DELTA_KERNELS = "fused_kda_decode|kda_fused_decode"  # convolution and state update in one
+FASTER_THAN_MEMORY = ["trtllm"]  # its updates beat the bandwidth for a state in fp32: it must be kept in less
+SMALLEST_PROMPT = 64
+INDEX_SHAPE = ["batch_size", "isl", "step"]
 COLLECTIVE_NAMES = {
     "all_reduce": "all_reduce",
     "all_gather": "all_gather",
@@ -171,6 +186,69 @@ def current_versions(rows: pd.DataFrame) -> pd.DataFrame:
     most = count.groupby(["precision", "engine"]).transform("max")
     newest = count[count >= most / 4].reset_index().groupby(["precision", "engine"]).age.max().rename("newest")
     return rows.join(newest, on=["precision", "engine"]).query("age == newest")
+
+
+def delta_rows(gpu: Path, kernel: str, phase: str) -> pd.DataFrame:
+    """batch_size, seq_len, num_k_heads, num_v_heads; convolution and recurrence added up.
+
+    `kernel` is 'gdn' or 'kda'; `phase` is 'context' or 'generation'.
+    """
+    family = {"gdn": "linear_attention", "kda": "kda"}[kernel]
+    shape = ["phase", "batch_size", "seq_len", "num_k_heads", "num_v_heads"]
+    rows = newest_rows(gpu, family, f"{kernel}_perf", shape, "kernel_source")
+    if rows.empty:
+        return rows
+    rows = rows[rows.phase == phase]
+    if phase == "generation":
+        rows = rows[~rows.engine.isin(FASTER_THAN_MEMORY)]
+    return in_16_bits(whole_delta_kernels(rows, ["engine", "version", *shape[1:]]))
+
+
+def whole_delta_kernels(rows: pd.DataFrame, shape: list[str]) -> pd.DataFrame:
+    """The faster of one kernel for all, and of convolution and recurrence one after the other."""
+    source = rows.kernel_source
+    whole = source.str.contains(WHOLE_DELTA_KERNELS)
+    part = np.where(whole, "whole", np.where(source.str.contains("conv1d"), "convolution", "recurrence"))
+    by_part = rows.assign(part=part).pivot_table(index=shape, columns="part", values="latency_s", aggfunc="min")
+    by_part = by_part.reindex(columns=["whole", "convolution", "recurrence"])
+    both = by_part.convolution + by_part.recurrence
+    return by_part.whole.combine(both, np.fmin).dropna().rename("latency_s").reset_index()
+
+
+def scoring_rows(gpu: Path) -> pd.DataFrame:
+    """batch_size, entries: the paged index of DeepSeek-V4 scored for one new token of each sequence."""
+    table, shape = "dsv4_paged_mqa_logits_module_perf", ["batch_size", "isl", "step", "compress_ratio"]
+    rows = newest_rows(gpu, "sparse_attention", table, shape, "num_heads")
+    if rows.empty:
+        return rows
+    rows = rows[rows.isl == 1]
+    return in_16_bits(rows.assign(entries=np.maximum(rows.step // rows.compress_ratio, 1)))
+
+
+def prompt_scoring_rows(gpu: Path) -> pd.DataFrame:
+    """queries, entries (mean of each query): the index of GLM-5 over prompts; of single tokens engines page it."""
+    rows = newest_rows(gpu, "sparse_attention", "glm5_mqa_logits_module_perf", INDEX_SHAPE, "num_heads")
+    return rows if rows.empty else in_16_bits(queries_and_entries(rows[rows.isl >= SMALLEST_PROMPT]))
+
+
+def choice_rows(gpu: Path) -> pd.DataFrame:
+    """queries, entries: GLM-5's choice of 2,048; the geometric mean of even scores and of the best ones last."""
+    rows = newest_rows(gpu, "sparse_attention", "glm5_topk_module_perf", [*INDEX_SHAPE, "score_mode"], "num_heads")
+    if rows.empty:
+        return rows
+    rows = rows[rows.latency_s > 0]
+    log_s = np.log(rows.latency_s).groupby([rows[c] for c in ["engine", "version", *INDEX_SHAPE]])
+    return in_16_bits(queries_and_entries(np.exp(log_s.mean()).rename("latency_s").reset_index()))
+
+
+def queries_and_entries(rows: pd.DataFrame) -> pd.DataFrame:
+    """How many queries, and how many entries each of them meets in the mean: those before it and itself."""
+    return rows.assign(queries=rows.batch_size * rows.isl, entries=rows.step + (rows.isl + 1) / 2)
+
+
+def in_16_bits(rows: pd.DataFrame) -> pd.DataFrame:
+    """Rows of kernels whose format does not depend on that of the weights or of the cache."""
+    return rows.assign(precision="bf16")
 
 
 def collective_rows(gpu: Path) -> pd.DataFrame:

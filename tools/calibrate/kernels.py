@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 from tools.calibrate.fits import ENGINES, Fit, fits_of, window_fits
+from tools.calibrate.kernel_tables import GPUS, PROBES
 from tools.calibrate.lending import left_out_table, loan_table, loans_of, write_spreads
 from tools.calibrate.operators import DECODE, OPERATORS, PCIE_BYTES_PER_S, WINDOW, Floats
 from tools.calibrate.streams import stream_table
@@ -27,18 +28,8 @@ from gpufleet.units import PERCENT
 SOURCE = "aiconfigurator-core 0.12.0, Apache-2.0, systems/data"
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src/gpufleet/data/calibration"
-GPUS = {
-    "a100_sxm": "A100-SXM4-80GB",
-    "l40s": "L40S",
-    "h100_sxm": "H100-SXM",
-    "h200_sxm": "H200-SXM",
-    "b200_sxm": "B200",
-    "b300_sxm": "B300",
-    "rtx_pro_6000_server": "RTX-PRO-6000-Server",
-}
 UNIT = 0.002
 NCCL_ONLY = {("collectives", name) for name in collectives.COLLECTIVES if name != "all_reduce"}
-PROBES = {"gb200": "GB200", "gb300": "GB300"}
 
 
 def calibrate(path: Path) -> list[Fit]:

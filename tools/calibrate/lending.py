@@ -48,6 +48,15 @@ RULES_OF = {
     "latent_prefill": "latent",
     "latent_absorb": "latent",
     "collectives": "collectives",
+    "delta_decode": "recurrence",
+    "delta_prefill": "recurrence",
+    "kda_decode": "recurrence",
+    "kda_prefill": "recurrence",
+    "index_decode": "index",
+    "index_prefill": "index",
+    "index_choice": "index",
+    "sparse_prefill": "sparse",
+    "block_prefill": "sparse",
 }
 
 

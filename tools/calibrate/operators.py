@@ -9,17 +9,33 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
-from tools.calibrate import kernel_tables
+from tools.calibrate import kernel_tables, modules
 from tools.calibrate.grid_fit import SlopeLimits
 
+from gpufleet.architecture.recurrent import recurrence_flop_per_token, state_bytes_per_layer
+from gpufleet.architecture.sparse_attention import index_flop_per_entry
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import ACTIVATION_BYTES, Axis, Curves, GemmCurves, Grids
+from gpufleet.domain.mixers import GatedDeltaNet, TokenIndex
 from gpufleet.domain.precision import PRECISIONS
-from gpufleet.performance import attention, collectives, gemm, latent_attention, moe
+from gpufleet.performance import (
+    attention,
+    collectives,
+    delta_net,
+    gemm,
+    latent_attention,
+    moe,
+    sparse_attention,
+    token_index,
+)
 from gpufleet.units import GIGA, MICROSECOND
 
 Floats = NDArray[np.float64]
 SLICES = 4
+MEASURED_DELTA_NET = (128, 128, 4)
+DEEPSEEK_V4_INDEX = TokenIndex(64, 128, 1536, 192, 132.0)
+MINIMAX_M3_INDEX = TokenIndex(4, 128, 6144, 128, 256.0)
+GLM_5_INDEX = TokenIndex(32, 128, 2048, 160, 132.0)
 PCIE_BYTES_PER_S = {"L40S": 32 * GIGA, "RTX-PRO-6000-Server": 64 * GIGA}
 
 
@@ -48,6 +64,7 @@ class Operator:
     engines_cover_alike: bool = True
     streams_memory: bool = False
     tables_per_engine: bool = False
+    slow_engines_are_served: bool = False
 
     def slope_limits(self, accelerator: Accelerator, precision: str) -> list[SlopeLimits]:
         """Seconds must not fall along the axes `rising`, nor outgrow those of `proportional`.
@@ -169,6 +186,82 @@ def locate_collective(frame: pd.DataFrame, accelerator: Accelerator, collective:
     return Located(link_bytes / link, collectives.collective_coordinates(size_bytes, ranks))
 
 
+def work_of_heads(key_heads: Floats, heads: Floats) -> tuple[Floats, Floats, Floats]:
+    """Bytes of a sequence's state, FLOP and bytes of a token, of gated delta nets with these heads on a device.
+
+    All three are linear in both counts.
+    """
+    one, two = (GatedDeltaNet(1, n, *MEASURED_DELTA_NET) for n in (1, 2))
+
+    def linear(figure: Callable[[GatedDeltaNet], float]) -> Floats:
+        per_head = figure(two) - figure(one)
+        return key_heads * (figure(one) - per_head) + heads * per_head
+
+    moved = linear(lambda net: 2.0 * (2 * net.convolved_width + net.value_width))
+    return linear(state_bytes_per_layer), linear(lambda net: float(recurrence_flop_per_token(net))), moved
+
+
+def locate_update(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, key_heads, heads = columns(frame, "batch_size", "num_k_heads", "num_v_heads")
+    state_bytes, _, _ = work_of_heads(key_heads, heads)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    roofline = delta_net.update_roofline_s(curves, batch, state_bytes)
+    return Located(roofline, delta_net.update_coordinates(batch, heads))
+
+
+def locate_chunks(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, tokens, key_heads, heads = columns(frame, "batch_size", "seq_len", "num_k_heads", "num_v_heads")
+    state_bytes, flop, moved = work_of_heads(key_heads, heads)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    moved_bytes = batch * (tokens * moved + 2 * state_bytes)
+    roofline = delta_net.chunks_roofline_s(curves, batch * tokens * flop, moved_bytes)
+    return Located(roofline, delta_net.chunks_coordinates(batch, tokens, heads, heads / key_heads))
+
+
+def locate_scoring(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, entries = columns(frame, "batch_size", "entries")
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    flop, size = index_flop_per_entry(DEEPSEEK_V4_INDEX), DEEPSEEK_V4_INDEX.cache_bytes_per_entry
+    roofline = token_index.entries_roofline_s(curves, batch, entries, flop, size)
+    return Located(roofline, token_index.index_coordinates(batch, entries))
+
+
+def locate_prompt_scoring(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    queries, entries = columns(frame, "queries", "entries")
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    roofline = token_index.prompt_scores_roofline_s(curves, queries, entries, index_flop_per_entry(GLM_5_INDEX))
+    return Located(roofline, token_index.index_coordinates(queries, entries))
+
+
+def locate_choice(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    queries, entries = columns(frame, "queries", "entries")
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    roofline = token_index.choice_roofline_s(curves, queries, entries)
+    return Located(roofline, token_index.index_coordinates(queries, entries))
+
+
+def kept_of_prompts(tokens: Floats) -> Floats:
+    """Tokens that a query of a prompt reads, in the mean."""
+    return attention.causal_pairs(tokens, tokens, modules.KEPT_TOKENS) / tokens
+
+
+def locate_sparse_prefill(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, heads, tokens = columns(frame, "batch_size", "num_heads", "isl")
+    kept = kept_of_prompts(tokens)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    roofline = sparse_attention.sparse_prefill_roofline_s(curves, batch * tokens, kept, heads)
+    return Located(roofline, sparse_attention.sparse_coordinates(batch * tokens, kept, heads))
+
+
+def locate_block_prefill(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:
+    batch, heads, tokens = columns(frame, "batch_size", "num_heads", "isl")
+    seen, kept = (tokens + 1) / 2, kept_of_prompts(tokens)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    flop = index_flop_per_entry(MINIMAX_M3_INDEX)
+    roofline = sparse_attention.block_prefill_roofline_s(curves, batch * tokens, seen, kept, heads, flop)
+    return Located(roofline, sparse_attention.sparse_coordinates(batch * tokens, seen, heads))
+
+
 def powers(names: Sequence[str], coordinates: Sequence[Floats], **fixed: float) -> pd.DataFrame:
     """Shapes at these places of a grid whose axes are log2 of `names`."""
     return pd.DataFrame({name: 2.0**c for name, c in zip(names, coordinates, strict=True)}).assign(**fixed)
@@ -217,6 +310,79 @@ def experts_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator,
 
 def collective_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, collective: str) -> Floats:
     return locate_collective(powers(("size_bytes", "num_gpus"), coordinates), accelerator, collective).roofline_s
+
+
+def update_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("batch_size",), coordinates, num_k_heads=1, num_v_heads=1)
+    return locate_update(frame, accelerator, precision).roofline_s
+
+
+def chunks_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("states", "seq_len", "num_v_heads"), coordinates, num_k_heads=1)
+    return locate_chunks(frame.assign(batch_size=frame.states / frame.num_v_heads), accelerator, precision).roofline_s
+
+
+def scoring_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    return locate_scoring(powers(("batch_size", "entries"), coordinates), accelerator, precision).roofline_s
+
+
+def prompt_scoring_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    return locate_prompt_scoring(powers(("queries", "entries"), coordinates), accelerator, precision).roofline_s
+
+
+def choice_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    return locate_choice(powers(("queries", "entries"), coordinates), accelerator, precision).roofline_s
+
+
+def sparse_prefill_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    queries, kept, heads = (2.0**c for c in coordinates)
+    curves = bare(Curves, accelerator, PRECISIONS[precision].arithmetic, precision)
+    return sparse_attention.sparse_prefill_roofline_s(curves, queries, kept, heads)
+
+
+def block_prefill_roofline_at(coordinates: Sequence[Floats], accelerator: Accelerator, precision: str) -> Floats:
+    frame = powers(("queries", "seen", "num_heads"), coordinates)
+    frame = frame.assign(isl=2 * frame.seen - 1)
+    frame = frame.assign(batch_size=frame.queries / frame.isl)
+    return locate_block_prefill(frame, accelerator, precision).roofline_s
+
+
+def delta_decode(name: str, kernel: str) -> Operator:
+    """Updates of the states of one kind of gated delta net."""
+    return Operator(
+        name,
+        4 * MICROSECOND,
+        (Axis("log2 states", 0, 1, 18),),
+        ("batch_size", "num_k_heads", "num_v_heads"),
+        lambda gpu: kernel_tables.delta_rows(gpu, kernel, "generation"),
+        locate_update,
+        update_roofline_at,
+        rising=(0,),
+        proportional=(0,),
+        streams_memory=True,
+    )
+
+
+def delta_prefill(name: str, kernel: str, shared_keys: int) -> Operator:
+    """Prompts of one kind of gated delta net; engines serve kernels that differ by a factor."""
+    return Operator(
+        name,
+        20 * MICROSECOND,
+        (
+            Axis("log2 states", 0, 1.5, 12),
+            Axis("log2 tokens", 0, 1.5, 11),
+            Axis("log2 value heads / key heads", 0, 1, shared_keys),
+        ),
+        ("batch_size", "seq_len", "num_k_heads", "num_v_heads"),
+        lambda gpu: kernel_tables.delta_rows(gpu, kernel, "context"),
+        locate_chunks,
+        chunks_roofline_at,
+        rising=(0, 1),
+        proportional=(0,),
+        streams_memory=True,
+        tables_per_engine=True,
+        slow_engines_are_served=True,
+    )
 
 
 DECODE = Operator(
@@ -353,5 +519,68 @@ OPERATORS = (
         collective_roofline_at,
         rising=(0,),
         tables_per_engine=True,
+    ),
+    delta_decode("delta_decode", "gdn"),
+    delta_prefill("delta_prefill", "gdn", shared_keys=3),
+    delta_decode("kda_decode", "kda"),
+    delta_prefill("kda_prefill", "kda", shared_keys=2),
+    Operator(
+        "index_decode",
+        4 * MICROSECOND,
+        (Axis("log2 sequences", 0, 2, 6), Axis("log2 entries", 0, 2, 10)),
+        ("batch_size", "entries"),
+        kernel_tables.scoring_rows,
+        locate_scoring,
+        scoring_roofline_at,
+        rising=(0, 1),
+        streams_memory=True,
+    ),
+    Operator(
+        "index_prefill",
+        5 * MICROSECOND,
+        (Axis("log2 queries", 6, 1.5, 10), Axis("log2 entries", 4, 1.5, 11)),
+        ("batch_size", "isl", "queries", "entries"),
+        kernel_tables.prompt_scoring_rows,
+        locate_prompt_scoring,
+        prompt_scoring_roofline_at,
+        rising=(0, 1),
+    ),
+    Operator(
+        "index_choice",
+        5 * MICROSECOND,
+        (Axis("log2 queries", 0, 1.5, 13), Axis("log2 entries", 4, 1.5, 11)),
+        ("batch_size", "isl", "queries", "entries"),
+        kernel_tables.choice_rows,
+        locate_choice,
+        choice_roofline_at,
+        rising=(0, 1),
+    ),
+    Operator(
+        "sparse_prefill",
+        8 * MICROSECOND,
+        (Axis("log2 queries", 8, 1.5, 7), Axis("log2 kept tokens", 4, 1, 8), Axis("log2 heads", 4, 1, 4)),
+        ("batch_size", "num_heads", "isl"),
+        modules.sparse_prefill_rows,
+        locate_sparse_prefill,
+        sparse_prefill_roofline_at,
+        rising=(0, 1),
+        proportional=(2,),
+        tables_per_engine=True,
+        engines_cover_alike=False,
+        slow_engines_are_served=True,
+    ),
+    Operator(
+        "block_prefill",
+        8 * MICROSECOND,
+        (Axis("log2 queries", 8, 1.5, 7), Axis("log2 seen tokens", 5, 1.5, 7), Axis("log2 heads", 3, 1, 4)),
+        ("batch_size", "num_heads", "isl"),
+        modules.block_prefill_rows,
+        locate_block_prefill,
+        block_prefill_roofline_at,
+        rising=(0, 1),
+        proportional=(2,),
+        tables_per_engine=True,
+        slow_engines_are_served=True,
+        engines_cover_alike=False,
     ),
 )

@@ -15,6 +15,8 @@ DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 OLD_GENERATION = "V0"
 GENERATION = re.compile(r"\bV[01]\b")
 ISSUE = re.compile(r"github\.com/(?P<repository>[^/\s]+/[^/\s]+) (?:issues|pull)/(?P<number>\d+)")
+DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
+BEFORE_THE_CHANGE = re.compile(r"\bbefore PR\b", re.IGNORECASE)
 SUMMED_GPUS = re.compile(r"\bsum over (\d+) GPUs\b")
 SPLITS_BY_LAYER = ("llama.cpp", "hf-transformers", "transformers", "hf-accelerate", "exllama", "exllamav2", "autoawq")
 
@@ -51,24 +53,37 @@ def engine_of_row(row: MeasurementRow) -> EngineLabel:
 def memory_version_of(row: MeasurementRow, engine: EngineLabel) -> str | None:
     """The engine version whose memory rules a row ran under; None is today's engine.
 
-    The version that the row states. Else the newest of the era that its date falls into (a date in the engine's label,
-    or the number of the issue in the engine's own repository that the row was taken from).
+    The version that the row states. Else the newest of the era that its date falls into: the day in the engine's label,
+    the number of the issue or pull request in the engine's own repository that the row was taken from, or the month in
+    the label.
     """
     if engine.version is not None:
         return engine.version
     label = row.text("engine")
-    eras = eras_of_generation(find_engine(engine.name), label)
-    date, issue = DATE.search(label), ISSUE.search(row.text("source"))
-    if date is not None:
+    profile = find_engine(engine.name)
+    eras = eras_of_generation(profile, label)
+    date, number = DATE.search(label), own_issue(row, profile)
+    if number is not None and not DAY.search(label):
+        found = next((era for era in eras if number < era.until_issue), None)
+    elif date is not None:
         found = next((era for era in eras if date.group() < era.until_date), None)
-    elif issue is not None and issue.group("repository") == find_engine(engine.name).repository:
-        found = next((era for era in eras if int(issue.group("number")) < era.until_issue), None)
     else:
         found = None
     generation = GENERATION.search(label)
     if found is None and generation is not None and generation.group() == OLD_GENERATION:
         found = eras[-1]
     return None if found is None else found.newest
+
+
+def own_issue(row: MeasurementRow, profile: EngineProfile) -> int | None:
+    """The number of the issue or pull request of the engine's repository that a row was taken from.
+
+    A pull request's own build holds its change; what it was compared with ('main before PR') is one number older.
+    """
+    issue = ISSUE.search(row.text("source"))
+    if issue is None or issue.group("repository") != profile.repository:
+        return None
+    return int(issue.group("number")) - bool(BEFORE_THE_CHANGE.search(row.text("engine")))
 
 
 def eras_of_generation(profile: EngineProfile, label: str) -> Sequence[MemoryEra]:

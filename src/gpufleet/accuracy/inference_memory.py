@@ -20,6 +20,8 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving import REFUSALS, Setup
 from gpufleet.api.replica_memory import MemoryQuestion, ReplicaMemory, replica_memory
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.layout import Layout
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -45,6 +47,8 @@ def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScor
     compare, ran = Comparison(labels), not has_failed(row)
     try:
         setup = of_named_checkpoint(row, Setup.of(row, models), models)
+        if ran and exceeds_its_gpus(row, setup):
+            return RowScores(left_out="states more memory than its GPUs have")
         found = memory_of(row, setup)
         predictions, fits = readings(row, setup, found), bool(found.budget.fits)
     except REFUSALS as refusal:
@@ -76,6 +80,15 @@ def states_what_it_needs(row: MeasurementRow, quantity: Quantity) -> bool:
     """A total depends on GPU, batch and lengths; weights and KV pool on the GPU."""
     needed = ("batch", "isl", "osl") if quantity is TOTAL else ()
     return bool(row.text("gpu_id", "gpu")) and all(row.text(column) for column in needed)
+
+
+def exceeds_its_gpus(row: MeasurementRow, setup: Setup) -> bool:
+    """Whether a row contradicts itself: a measured total above the memory of the GPUs that it names."""
+    total = row.positive(TOTAL.column)
+    if total is None:
+        return False
+    num_gpus = 1 if states_per_gpu(row, setup.engine) else setup.layout.num_gpus
+    return total * TOTAL.scale > num_gpus * resolve_gpu(load_catalog(), setup.layout.gpu).accelerator.memory_bytes
 
 
 def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:

@@ -9,6 +9,8 @@ if TYPE_CHECKING:
     from gpufleet.api.batches import BatchRequest, plan_batch
     from gpufleet.api.comparisons import compare, compare_plans
     from gpufleet.api.demands import RequestKind
+    from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
+    from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
     from gpufleet.api.encoders import estimate_encoder
     from gpufleet.api.estimates import estimate
     from gpufleet.api.fits import fit
@@ -18,6 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BatchRequest",
+    "EncoderBatchRequest",
+    "EncoderServeRequest",
     "RequestKind",
     "ServeRequest",
     "compare",
@@ -27,12 +31,16 @@ __all__ = [
     "explain_plan",
     "fit",
     "plan_batch",
+    "plan_encoder_batch",
+    "plan_encoder_serve",
     "plan_fleet",
     "plan_serve",
 ]
 
 HOMES = {
     "BatchRequest": "batches",
+    "EncoderBatchRequest": "encoder_batches",
+    "EncoderServeRequest": "encoder_services",
     "RequestKind": "demands",
     "ServeRequest": "plans",
     "compare": "comparisons",
@@ -42,6 +50,8 @@ HOMES = {
     "explain_plan": "plan_changes",
     "fit": "fits",
     "plan_batch": "batches",
+    "plan_encoder_batch": "encoder_batches",
+    "plan_encoder_serve": "encoder_services",
     "plan_fleet": "fleets",
     "plan_serve": "plans",
 }

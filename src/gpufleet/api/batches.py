@@ -5,15 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from datetime import date
 from os import PathLike
+from typing import Protocol
 
-from gpufleet.api.demands import demand_notes
+from gpufleet.api.demands import Said, demand_notes, inputs_of
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
-from gpufleet.api.remarks import beyond_context, timed_by_formula
+from gpufleet.api.plans import ServeRequest, digest, market_question, understood
+from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
@@ -35,7 +38,8 @@ class BatchRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     Token counts are one number, or counts that differ from request to request. `deadline_s` runs from the start of the
-    machines, which take `startup_s` before they work. `budget_usd` is for the whole job.
+    machines, which take `startup_s` before they work. `budget_usd` is for the whole job. `fractions` also plans
+    machines that hold a slice of a GPU; prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
     model: str | PathLike[str] | Architecture
@@ -60,6 +64,9 @@ class BatchRequest:
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    fractions: bool = False
+    max_price_age_s: float | None = None
+    today: date | None = None
 
 
 def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPlan:
@@ -74,14 +81,15 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
         str(request.model), shipped_architecture
     )  # fmt: skip
     service = as_service(request)
-    question, notes = serve_question(service, arch, tables)
-    job = job_of(request, question)
+    tables, question, notes = market_question(service, arch, tables)
+    job = job_of(request, question.demand.headroom_ratio, longest_ratio(question))
     asked = BatchQuestion(question, job, load_interruptions())
     solution = solve_batch(asked, calibration_of(tables))
     inputs = [*job_inputs(request, job), *(i for i in understood(service, question) if i.name not in NOT_OF_JOBS)]
     demand = question.demand
+    notes += [SLICE_NOTE] if request.fractions else []
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
-    notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
+    notes += [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
     return batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
 
@@ -107,10 +115,37 @@ def as_service(request: BatchRequest) -> ServeRequest:
         rows=request.rows,
         from_file=request.from_file,
         from_config=request.from_config,
+        fractions=request.fractions,
+        max_price_age_s=request.max_price_age_s,
+        today=request.today,
     )
 
 
-def job_of(request: BatchRequest, question: ServeQuestion) -> Job:
+class JobWishes(Said, Protocol):
+    """What a request says of a job; None takes the default."""
+
+    @property
+    def requests(self) -> float:
+        """How many there are."""
+
+    @property
+    def deadline_s(self) -> float:
+        """When all are done, from the start of the machines."""
+
+    @property
+    def startup_s(self) -> float | None:
+        """How long machines take before they work."""
+
+    @property
+    def most_machines(self) -> int | None:
+        """How many machines may be rented."""
+
+    @property
+    def budget_usd(self) -> float | None:
+        """What the whole job may cost."""
+
+
+def job_of(request: JobWishes, headroom_ratio: float, longest_ratio: float = 1.0) -> Job:
     """The job, checked."""
     startup_s = DEFAULT_STARTUP_S if request.startup_s is None else request.startup_s
     most = MOST_MACHINES if request.most_machines is None else request.most_machines
@@ -130,8 +165,7 @@ def job_of(request: BatchRequest, question: ServeQuestion) -> Job:
         raise UsageError("the number of machines is out of range", found=most, expected=expected)
     if not budget > 0:
         raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
-    ratio = longest_ratio(question)
-    return Job(request.requests, request.deadline_s, startup_s, question.demand.headroom_ratio, ratio, most, budget)
+    return Job(request.requests, request.deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget)
 
 
 def longest_ratio(question: ServeQuestion) -> float:
@@ -139,10 +173,10 @@ def longest_ratio(question: ServeQuestion) -> float:
     return max((c.output_tokens.most / c.output_tokens.mean for c in question.demand.workload.classes), default=1.0)
 
 
-def job_inputs(request: BatchRequest, job: Job) -> list[Input]:
+def job_inputs(request: JobWishes, job: Job) -> list[Input]:
     """What only jobs have, as it was read."""
-    rows: list[tuple[str, str, str, bool]] = [
-        ("requests", "requests", f"{job.requests:,.0f}", True),
+    rows: list[tuple[str, str, str, object]] = [
+        ("requests", "requests", f"{request.requests:,.0f}", True),
         ("deadline", "deadline", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
         ("time to start", "startup", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
     ]
@@ -150,10 +184,7 @@ def job_inputs(request: BatchRequest, job: Job) -> list[Input]:
         rows.append(("most machines", "most_machines", str(job.most_machines), True))
     if request.budget_usd is not None:
         rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
-    return [
-        Input(name=name, value=value, origin="file" if field in request.from_file else "given" if given else "default")
-        for name, field, value, given in rows
-    ]
+    return inputs_of(request, rows)
 
 
 def in_days(seconds: float) -> str:

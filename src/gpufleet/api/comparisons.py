@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from os import PathLike
 
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plan_changes import recorded, request_of
-from gpufleet.api.plans import ServeRequest, architecture_of
+from gpufleet.api.plan_changes import recorded, refuse_mix, request_of
+from gpufleet.api.plans import ServeRequest, architecture_of, refuse_too_old, sold_tables
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
@@ -35,7 +35,7 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     >>> c.first.deployment.gpu, c.second.deployment.gpu
     ('L40S', 'H100-SXM')
     """
-    tables = load_catalog() if catalog is None else catalog
+    tables = sold_tables(request, load_catalog() if catalog is None else catalog)
     one, other = solved_side(request, tables, first), solved_side(request, tables, second)
     question = one.curve.demand.workload
     return Comparison(
@@ -52,6 +52,7 @@ def solved_side(request: ServeRequest, tables: Catalog, text: str) -> SolvedSide
     """The cheapest of one setup, and its cost at every rate."""
     setup = parse_setup(text, tables)
     question, left_out = narrowed(request, architecture_of(request), tables, setup)
+    refuse_too_old(request, question.offers)
     kept = EveryRejection()
     solution = solve_serve(question, calibration_of(tables), kept)
     best = best_of(question, solution)
@@ -68,6 +69,8 @@ def compare_plans(
     Where they ask the same, the machine types of both answers are also compared at every rate, with today's prices.
     """
     plans = [read_plan(str(path)) for path in (first, second)]
+    for plan in plans:
+        refuse_mix(plan, "compared")
     one, other = plans
     names = [str(first), str(second)]
     changed = changed_inputs(one, other)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from gpufleet.api.estimates import checked_lengths
 from gpufleet.domain.slo import Slo
@@ -15,9 +15,11 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.serve import Purse
 from gpufleet.optimize.size import Demand, QuietHours
+from gpufleet.results.base import Input
 from gpufleet.units import DAY, HOUR
 
 if TYPE_CHECKING:
+    from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plans import ServeRequest
 
 DEFAULT_HEADROOM = 0.2
@@ -41,15 +43,26 @@ class RequestKind:
 
 def demand_of(request: ServeRequest) -> Demand:
     """Rate, lengths, objectives, headroom, failure domain and hours, checked."""
+    return with_slack(request, workload_of(request))
+
+
+def with_slack(request: ServeRequest | EncoderServeRequest, workload: Workload) -> Demand:
+    """A workload with the headroom, the failure domain and the hours of a request, checked."""
     replicas = 1 if request.min_replicas is None else request.min_replicas
     refuse_outside("the number of replicas", replicas, 1, MOST_REPLICAS)
     spare, zones = request.spare_machines or 0, 1 if request.zones is None else request.zones
     refuse_outside("the number of spare machines", spare, 0, MOST_SPARE)
     refuse_outside("the number of zones", zones, 1, MOST_ZONES)
-    headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
+    headroom, quiet = checked_headroom(request.headroom), quiet_hours(request, workload.rate_requests_per_s)
+    return Demand(workload, headroom, replicas, spare, zones, quiet)
+
+
+def checked_headroom(asked: float | None) -> float:
+    """The headroom that is wanted: 20 % unless said."""
+    headroom = DEFAULT_HEADROOM if asked is None else asked
     if not 0 <= headroom <= 10:
         raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
-    return Demand(workload_of(request), headroom, replicas, spare, zones, quiet_hours(request))
+    return headroom
 
 
 def refuse_outside(what: str, found: float, least: float, most: float) -> None:
@@ -114,24 +127,24 @@ def is_plain(classes: Sequence[RequestClass]) -> bool:
     return len(classes) == 1 and not first.name and alike and not first.cached_ratio
 
 
-def quiet_hours(request: ServeRequest) -> QuietHours | None:
+def quiet_hours(request: ServeRequest | EncoderServeRequest, busy_rate: float) -> QuietHours | None:
     """The hours off peak; their rate and the length of the peak belong together."""
     if request.off_peak_rate is None and request.peak_hours is None:
         return None
     if request.off_peak_rate is None or request.peak_hours is None:
-        missing = "the rate off peak" if request.off_peak_rate is None else "the hours of the peak"
-        raise UsageError(f"{missing} is missing", expected="off_peak and peak_hours together")
+        missing = "the rate off peak is" if request.off_peak_rate is None else "the hours of the peak are"
+        expected = "off_peak and peak_hours, such as --off-peak 5/s --peak-hours 10h"
+        raise UsageError(f"{missing} missing", expected=expected)
     refuse_rate(request.off_peak_rate)
     if not 0 < request.peak_hours < HOURS_PER_DAY:
         raise UsageError("the hours of the peak are out of range", found=request.peak_hours, expected="from 0 to 24")
-    busy_rate = workload_of(request).rate_requests_per_s
     if request.off_peak_rate > busy_rate:
         raise UsageError("the rate off peak is above the rate", found=request.off_peak_rate,
                          expected=f"at most {busy_rate:g}/s")  # fmt: skip
     return QuietHours(1 - request.peak_hours / HOURS_PER_DAY, request.off_peak_rate)
 
 
-def purse_of(request: ServeRequest) -> Purse:
+def purse_of(request: ServeRequest | EncoderServeRequest) -> Purse:
     """What may be spent, and how much of it on spot machines."""
     budget = math.inf if request.budget_usd_per_hour is None else request.budget_usd_per_hour
     if not budget > 0:
@@ -146,9 +159,16 @@ def further_inputs(request: ServeRequest, demand: Demand) -> list[tuple[str, str
     rows: list[tuple[str, str, str, object]] = [
         (f"class {c.name}", "classes", class_words(c), True) for c in demand.workload.classes if c.name
     ]
-    stated: list[tuple[str, str, str, object]] = [
+    cached: list[tuple[str, str, str, object]] = [
         ("prefix cache", "prefix_cache", f"{request.prefix_cache or 0:.0%} of prompt tokens", request.prefix_cache),
         ("KV held once", "prefix_kv", f"{request.prefix_kv or 0:.0%} of prompt tokens", request.prefix_kv is not None),
+    ]
+    return [*rows, *(row for row in cached if row[3]), *slack_inputs(request, demand)]
+
+
+def slack_inputs(request: ServeRequest | EncoderServeRequest, demand: Demand) -> list[tuple[str, str, str, object]]:
+    """(name, field, value, whether it was stated) of the failure domain, the hours and the purse, where stated."""
+    stated: list[tuple[str, str, str, object]] = [
         ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines),
         ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
         ("rate off peak", "off_peak_rate", f"{request.off_peak_rate or 0:g}/s", request.off_peak_rate),
@@ -156,7 +176,7 @@ def further_inputs(request: ServeRequest, demand: Demand) -> list[tuple[str, str
         ("budget", "budget", f"${request.budget_usd_per_hour or 0:,.2f}/h", request.budget_usd_per_hour),
         ("most on spot", "max_spot", f"{request.max_spot or 0:.0%} of the machines", request.max_spot is not None),
     ]
-    return rows + [row for row in stated if row[3]]
+    return [row for row in stated if row[3]]
 
 
 def class_words(c: RequestClass) -> str:
@@ -183,6 +203,12 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit at all"] if varied else []
     if any(c.cached_ratio for c in classes):
         notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; nothing here checks the hit rate")
+    return [*notes, *failure_notes(demand)]
+
+
+def failure_notes(demand: Demand) -> list[str]:
+    """What may fail."""
+    notes = []
     if demand.spare_machines:
         notes.append(f"The headroom holds also without {demand.spare_machines} of the machines")
     if demand.zones > 1:
@@ -190,7 +216,24 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     return notes
 
 
-def input_origin(request: ServeRequest, field: str, stated: object) -> str:
+class Said(Protocol):
+    """Which fields of a request a file gave, and which were preferred."""
+
+    @property
+    def from_file(self) -> Collection[str]:
+        """Fields that a workload file gave."""
+
+    @property
+    def from_config(self) -> Collection[str]:
+        """Fields that the user's configuration gave."""
+
+
+def inputs_of(request: Said, rows: Iterable[tuple[str, str, str, object]]) -> list[Input]:
+    """Inputs from (name, field, value, whether it was stated)."""
+    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+
+
+def input_origin(request: Said, field: str, stated: object) -> str:
     """Where an input came from: the file, the command line, what the user prefers, the checkpoint or a default."""
     if field in request.from_file:
         return "file"

@@ -21,6 +21,7 @@ from gpufleet.domain.runtime import Runtime
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_encoder
+from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
 from gpufleet.results.base import Input
@@ -62,6 +63,7 @@ def estimate_encoder(
     name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
     gpu = resolve_gpu(tables, name)
     profile = find_runtime(engine)
+    refuse_device(profile, gpu.accelerator)
     tower = asked_tower(encoder, input_tokens)
     question = EncoderQuestion(
         model=encoder,
@@ -94,10 +96,15 @@ def cheapest_of_whole_gpus(tables: Catalog) -> Mapping[tuple[str, bool], PriceRo
     return cheapest_on_demand(tables, lambda row: (row.gpu, row.gpu_count >= 1))
 
 
+def refuse_device(runtime: Runtime, gpu: Accelerator) -> None:
+    """Refuse a device that the engine does not run on."""
+    reason = runtime_refusal(runtime, gpu)
+    if reason is not None:
+        raise Infeasible(reason, expected=f"a GPU of {' or '.join(runtime.vendors)}")
+
+
 def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:
     """The asked format where runtime and device run it; the checkpoint's own, with bf16 as fp16 where it must be."""
-    if gpu.vendor not in runtime.vendors:
-        raise Infeasible(f"{runtime.title} does not run on {gpu.name}")
     name = model.weights.name if label is None else LABELS.get(label.lower(), label.lower())
     if name not in PRECISIONS:
         raise UnknownName("precision", label, runtime.formats, hint=f"Known: {', '.join(runtime.formats)}.")

@@ -37,6 +37,6 @@ def plan_fleet(
     every = [solved(request, tables) for request in requests]
     pairs = [(question, solution) for question, solution, _ in every]
     plans = [answered(request, *parts, tables) for request, parts in zip(requests, every, strict=True)]
-    groups = planned_together(pairs) if all(plan.is_feasible for plan in plans) else []
+    groups = planned_together(pairs) if all(plan.deployments for plan in plans) else []
     shares = any(group.shared is not None for group in groups)
     return fleet_plan(plans, pairs, groups, budget_usd_per_hour, tables.sources, [SHARING] if shares else [])

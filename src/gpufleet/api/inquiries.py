@@ -10,9 +10,9 @@ from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog
+from gpufleet.domain.slo import metric_of
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
-from gpufleet.optimize.contest import is_contest
 from gpufleet.optimize.flips import all_flips
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
@@ -23,15 +23,13 @@ from gpufleet.results.front import front_of
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.why_not import best_of, price_to_win, refusals
 
-CONTEST = "one kind of request, all alike, without spare machines, zones, quiet hours, budget, spot share or quota"
-
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
     """The question of a request and its solution; an error where nothing serves."""
     question, _ = serve_question(request, architecture_of(request), tables)
     solution = solve_serve(question, calibration_of(tables))
     if not solution.ranked:
-        raise Infeasible(f"nothing on offer serves {question.arch.name} as asked", hint="The plan says why.")
+        raise Infeasible(f"no offer alone serves {question.arch.name} as asked", hint="The plan says why.")
     return question, solution
 
 
@@ -72,7 +70,7 @@ def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) 
         not_asked=left_out or None,
         cheapest=cheapest,
         answer=answer,
-        wins_below_usd_per_hour=price_to_win(cheapest, answer),
+        wins_below_usd_per_hour=price_to_win(solution, answer),
         refused=refusals(kept),
         notes=list(setup.notes),
     )
@@ -81,8 +79,6 @@ def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) 
 def what_flips(request: ServeRequest, tables: Catalog) -> list[Flip]:
     """Every flip of an answer: prices, rate, limits, lengths."""
     question, solution = solved(request, tables)
-    if not is_contest(question):
-        raise UsageError("flips are not told of this question", expected=CONTEST)
     return flips_of(all_flips(question, solution, calibration_of(tables)))
 
 
@@ -90,7 +86,7 @@ def pareto(request: ServeRequest, tables: Catalog, figure: str | None = None) ->
     """The front of cost against a latency figure: the asked one, else that of the latency objective, else its p95."""
     question, solution = solved(request, tables)
     known = list(solution.found.objectives_s)
-    usual = next((label for label in known if label.startswith("latency.")), USUAL_FIGURE)
+    usual = next((label for label in known if metric_of(label) == "latency"), USUAL_FIGURE)
     chosen = usual if figure is None else figure
     if chosen not in known:
         raise UnknownName("latency figure", chosen, known)
@@ -101,6 +97,8 @@ def against_tokens(request: ServeRequest, tables: Catalog, price: str | TokenPri
     """The answer beside an API that charges by the token, and from which rate on machines cost no more."""
     paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
     question, solution = solved(request, tables)
+    if question.demand.quiet is not None:
+        raise UsageError("a token API beside quiet hours is not told", expected="one rate, without the hours off peak")
     workload, own = question.demand.workload, solution.ranked[0].usd_per_hour
     api = paid.usd_per_hour(workload.rate_requests_per_s, workload.input_tokens, workload.output_tokens)
     rates = break_even_rates(question, solution, paid)

@@ -19,7 +19,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.optimize.contest import cheapest_of_each_type
+from gpufleet.optimize.contest import deciding_offers
 from gpufleet.optimize.serve import ServeQuestion
 from gpufleet.optimize.size import effective_price
 from gpufleet.results.plan import ConsideredPrice, PlanBasis
@@ -56,7 +56,7 @@ def plain_words(value: object) -> object:
 
 
 def basis_of(question_words: Words, question: ServeQuestion, tables: Catalog) -> PlanBasis:
-    """The question, digests of what predicts, and the prices that decide: the cheapest region of each machine type."""
+    """The question, digests of what predicts, and the prices that decide."""
     return PlanBasis(
         question=question_words,
         digests={
@@ -65,7 +65,7 @@ def basis_of(question_words: Words, question: ServeQuestion, tables: Catalog) ->
             ENGINE: digest(repr(question.choices.palette.engines)),
             KERNELS: kernel_digest(),
         },
-        prices=[considered(offer, tables) for offer in cheapest_of_each_type(question.offers)],
+        prices=[considered(offer, tables) for offer in deciding_offers(question)],
     )
 
 
@@ -79,6 +79,7 @@ def considered(offer: Offer, tables: Catalog) -> ConsideredPrice:
         usd_per_hour=effective_price(offer),
         as_of=offer.as_of,
         machine=machine_digest(tables, offer.cloud, offer.instance),
+        max_instances=offer.max_instances,
     )
 
 

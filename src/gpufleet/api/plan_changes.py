@@ -12,16 +12,25 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plan_basis import machine_digest
-from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question
+from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve
-from gpufleet.optimize.size import Placement, best_of_each_type, rank
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
+from gpufleet.optimize.size import Placement, PricedPlacement, best_of_each_type, rank
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
-from gpufleet.results.plan_changes import PlanChanges, TypeKey, digest_changes, key_of_price, price_changes, usd
+from gpufleet.results.plan_changes import (
+    PlanChanges,
+    TypeKey,
+    cheapest_by_key,
+    digest_changes,
+    key_of_price,
+    price_changes,
+    usd,
+)
 from gpufleet.results.why_not import best_of
 
 RECORDED = "recorded in the plan"
@@ -37,22 +46,29 @@ class Market:
 
     def best(self, offers: Sequence[Offer]) -> Deployment | None:
         """The answer at these prices."""
-        ranked = best_of_each_type(rank(self.placements, offers))
         question = replace(self.question, offers=tuple(offers))
-        return best_of(question, replace(self.solution, ranked=ranked[:1]))
+        return best_of(question, replace(self.solution, ranked=self.ranked(offers)[:1]))
 
     def first(self, offers: Sequence[Offer]) -> TypeKey | None:
         """The row of the ranking that wins at these prices."""
-        ranked = rank(self.placements, offers)
+        ranked = self.ranked(offers)
         return (ranked[0].offer.cloud, ranked[0].offer.instance, ranked[0].offer.price_kind.value) if ranked else None
+
+    def ranked(self, offers: Sequence[Offer]) -> list[PricedPlacement]:
+        """What can be had and paid for at these prices, cheapest first."""
+        purse = self.question.purse
+        priced = best_of_each_type(rank(self.placements, offers, purse.most_spot_ratio))
+        return within_budget(priced, purse.most_usd_per_hour, Rejections())
 
 
 def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None = None) -> PlanChanges:
     """The question of a plan (or of the file of one) asked again today: what is different, and what made it so."""
     tables = load_catalog() if catalog is None else catalog
     old = plan if isinstance(plan, ServePlan) else read_plan(str(plan))
+    refuse_mix(old, "explained")
     basis = recorded(old)
     request = request_of(basis)
+    tables = sold_tables(request, tables)
     new = plan_serve(request, tables)
     market = market_of(request, tables)
     offers = [offer_of(price) for price in basis.prices]
@@ -69,6 +85,12 @@ def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None 
         ),
         num_prices=len(basis.prices),
     )
+
+
+def refuse_mix(plan: ServePlan, what: str) -> None:
+    """Two offers together are no row of a ranking that could be found again."""
+    if plan.mix is not None and not plan.deployments:
+        raise UsageError(f"a plan of two offers together is not {what}", hint="Plan again and see what it says now.")
 
 
 def recorded(plan: ServePlan) -> PlanBasis:
@@ -136,6 +158,7 @@ def offer_of(price: ConsideredPrice) -> Offer:
             basis=PriceBasis.LIST,
             source=RECORDED,
             as_of=price.as_of,
+            max_instances=price.max_instances,
         )
     except ValueError as error:
         raise DataMissing(f"a price of the plan cannot be read: {error}") from error
@@ -143,18 +166,18 @@ def offer_of(price: ConsideredPrice) -> Offer:
 
 def decisive_prices(market: Market, old: PlanBasis, new: PlanBasis) -> frozenset[TypeKey]:
     """Price changes each of which alone turns the winner at the old prices into the winner at the new ones."""
-    then, today = ({key_of_price(p): p for p in basis.prices} for basis in (old, new))
-    was, now = (market.first([offer_of(p) for p in prices.values()]) for prices in (then, today))
+    was, now = (market.first([offer_of(p) for p in basis.prices]) for basis in (old, new))
     if was == now:
         return frozenset()
+    then, today = cheapest_by_key(old.prices), cheapest_by_key(new.prices)
     changed = [key for key in {*then, *today} if usd(then.get(key)) != usd(today.get(key)) and key in (was, now)]
-    return frozenset(key for key in changed if market.first(with_one(then, today, key)) == now)
+    return frozenset(key for key in changed if market.first(with_one(old, new, key)) == now)
 
 
-def with_one(then: dict[TypeKey, ConsideredPrice], today: dict[TypeKey, ConsideredPrice], key: TypeKey) -> list[Offer]:
-    """The old prices where one is today's, or is gone."""
-    mixed = {k: p for k, p in then.items() if k != key} | ({key: today[key]} if key in today else {})
-    return [offer_of(price) for price in mixed.values()]
+def with_one(old: PlanBasis, new: PlanBasis, key: TypeKey) -> list[Offer]:
+    """The old prices where those of one machine type and price kind are today's, or are gone."""
+    kept = [p for p in old.prices if key_of_price(p) != key]
+    return [offer_of(p) for p in (*kept, *(p for p in new.prices if key_of_price(p) == key))]
 
 
 def machines_today(prices: Sequence[ConsideredPrice], tables: Catalog) -> dict[tuple[str, str], str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
@@ -16,44 +17,37 @@ from gpufleet.api.demands import (
     demand_notes,
     demand_of,
     further_inputs,
-    input_origin,
+    inputs_of,
     purse_of,
 )
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
-from gpufleet.api.remarks import beyond_context, timed_by_formula
+from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.query import (
-    OfferFilter,
-    matching_offers,
-    priced_regions,
-    resolve_cloud,
-    resolve_gpu,
-    resolve_region,
-)
-from gpufleet.catalog.slices import SLICE_NOTE, slices_of, with_slices
+from gpufleet.catalog.slices import SLICE_NOTE, with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
-from gpufleet.optimize.contest import is_contest
 from gpufleet.optimize.flips import Standing, price_flips
+from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import best_of_each_type, rank
+from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
 from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
+from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
@@ -63,8 +57,9 @@ QUALITY_COST = {
     "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
     "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
 }
-USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
-MOST_ROWS, MOST_NAMED = 1000, 8
+NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
+NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
+MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
 
 
@@ -124,19 +119,36 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     >>> plan.answer.usd_per_hour > 0
     True
     """
-    tables = load_catalog() if catalog is None else catalog
-    tables = with_slices(tables) if request.fractions else tables
+    tables = sold_tables(request, load_catalog() if catalog is None else catalog)
     question, solution, notes = solved(request, tables)
     return answered(request, question, solution, notes, tables)
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
     """The question with its solution, and notes on how it was read."""
-    arch = architecture_of(request)
-    question, notes = serve_question(request, arch, tables)
-    if request.max_price_age_s is not None:
-        refuse_old_prices(question.offers, request.max_price_age_s, request.today or date.today())
+    _, question, notes = market_question(request, architecture_of(request), tables)
     return question, solve_serve(question, calibration_of(tables)), notes
+
+
+def sold_tables(request: ServeRequest, tables: Catalog) -> Catalog:
+    """The tables with slices of GPUs as devices of their own, where they may be rented."""
+    return with_slices(tables) if request.fractions else tables
+
+
+def market_question(
+    request: ServeRequest, arch: Architecture, tables: Catalog
+) -> tuple[Catalog, ServeQuestion, list[str]]:
+    """The tables that a request is asked of, the question and notes on it; prices that are too old end it."""
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, arch, sold)
+    refuse_too_old(request, question.offers)
+    return sold, question, notes
+
+
+def refuse_too_old(request: ServeRequest, offers: Sequence[Offer]) -> None:
+    """Raise when any of these prices is older than the request allows."""
+    if request.max_price_age_s is not None:
+        refuse_old_prices(offers, request.max_price_age_s, request.today or date.today())
 
 
 def answered(
@@ -145,19 +157,34 @@ def answered(
     """The plan of a solved question, with the alternatives that were not asked for."""
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
-    of_model = [*beyond_context(arch, longest), *timed_by_formula(arch), *arch.notes]
+    of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
+    plan = with_mix(plan, question, solution, tables)
     if not plan.deployments:
-        return ServeAnswer.of(plan, request, tables)
+        unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
+        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
+    spot = best_on_spot(request, solution.ranked, tables)
     alternatives = {
-        "spot_alternative": spot_alternative(request, question, solution, tables),
-        "flips": flips_of(price_flips(Standing.of(question, solution))) if is_contest(question) else [],
+        "spot_alternative": spot and deployment(Context.of(question, solution), spot),
+        "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
-    told = with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
-    return ServeAnswer.of(told, request, tables)
+    whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
+    return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), request, tables)
+
+
+def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog) -> ServePlan:
+    """The plan with the sources of every price that it says: of alternatives and of who wins beyond a flip too."""
+    beside = [d for d in (plan.spot_alternative, plan.lower_precision_alternative) if d is not None]
+    winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
+    named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}
+    flipped = [
+        (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
+    ]
+    used = [*price_days([*plan.deployments, *beside]), *flipped]
+    return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
 
 
 def architecture_of(request: ServeRequest) -> Architecture:
@@ -170,63 +197,16 @@ def architecture_of(request: ServeRequest) -> Architecture:
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     refuse_rows(request.rows)
-    gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
-    notes = [gpu.note for gpu in gpus if gpu.note]
-    wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
-    if not offers:
-        raise no_price(tables, wanted)
+    market = market_of(request, tables)
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     engines = engines_allowed(request.engine)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    choices = Choices(palette, machines(tables, wanted), tuple(tuple(map(distinct.index, row)) for row in kv))
-    return ServeQuestion(arch, choices, offers, demand_of(request), purse_of(request)), notes + quality
-
-
-def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
-    """What is known instead of the prices that were asked for."""
-    regions = priced_regions(tables, wanted.clouds)
-    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
-    return DataMissing(
-        "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
-    )
-
-
-def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
-    """Whole-GPU machine types of the allowed clouds and accelerators, priced or not."""
-    allowed = (
-        i for i in tables.instances.values()
-        if i.gpu_count >= 1 and not i.retired
-        and (wanted.clouds is None or i.cloud in wanted.clouds)
-        and (wanted.accelerators is None or i.accelerator in wanted.accelerators)
-    )  # fmt: skip
-    return tuple(allowed)
-
-
-def offer_filter(request: ServeRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
-    """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    clouds = [resolve_cloud(tables, name) for name in request.clouds or ()] or None
-    regions = [resolve_region(tables, name, clouds) for name in request.regions or ()] or None
-    kinds = [price_kind(name) for name in kinds_asked(request)]
-    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
-
-
-def kinds_asked(request: ServeRequest) -> Sequence[str]:
-    """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
-    spot = () if request.max_spot is None else (PriceKind.SPOT,)
-    return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
-
-
-def price_kind(name: str) -> PriceKind:
-    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
-    folded = name.strip().lower().replace("-", "_")
-    if folded not in {k.value for k in PriceKind}:
-        raise UnknownName("price kind", name, [k.value for k in PriceKind])
-    return PriceKind(folded)
+    choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
+    question = ServeQuestion(arch, choices, market.offers, demand_of(request), purse_of(request))
+    return question, [*market.notes, *quality]
 
 
 def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[WeightFormat], list[str]]:
@@ -267,16 +247,26 @@ def refuse_rows(rows: int) -> None:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
 
 
-def spot_alternative(
-    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
-) -> Deployment | None:
-    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if request.pricing or request.max_spot is not None or not solution.ranked:
-        return None
-    wanted = offer_filter(replace(request, pricing=("spot",)), tables, None)
-    placements = {p.placement.instance: p.placement for p in solution.ranked}.values()
-    found = best_of_each_type(rank(placements, matching_offers(tables, wanted)))
-    return deployment(Context.of(question, solution), found[0]) if found else None
+def with_mix(plan: ServePlan, question: ServeQuestion, solution: ServeSolution, tables: Catalog) -> ServePlan:
+    """The plan with two offers together where they cost less than any alone; where nothing serves, why not two."""
+    found = cheapest_mix(question, solution)
+    least = min((row.usd_per_hour for row in solution.ranked), default=math.inf)
+    if found is None or found.usd_per_hour > question.purse.most_usd_per_hour:
+        told = [] if plan.deployments else no_mix_notes(question, solution, found)
+        return plan.model_copy(update={"notes": [*plan.notes, *told]})
+    if found.usd_per_hour >= least:
+        return plan
+    mix = mixed_deployment(question, solution, found)
+    sources = price_sources(price_days([*plan.deployments, *(part.deployment for part in mix.parts)]), tables.sources)
+    return plan.model_copy(update={"mix": mix, "price_sources": sources})
+
+
+def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | None) -> list[str]:
+    """Why two offers together do not help where no offer has enough machines."""
+    if found is not None:
+        return [f"Two offers together would cost ${found.usd_per_hour:,.2f}/h, over the budget"]
+    is_short = BEYOND_QUOTA in solution.rejections.counts
+    return [NO_MIX] if is_short and not may_mix(question) else []
 
 
 def lower_precision_alternative(
@@ -297,9 +287,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     demand, palette, r = question.demand, question.choices.palette, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
     engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    sold = {offer.price_kind.value for offer in question.offers}
-    asked = [kind for kind in kinds_asked(r) if r.pricing or kind != PriceKind.OWNED.value or kind in sold]
-    kinds, mean = ", ".join(asked).replace("-", "_"), demand.workload
+    mean = demand.workload
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
         ("rate", "rate", f"{demand.workload.rate_requests_per_s:g}/s", True),
@@ -309,15 +297,12 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("engine", "engine", engines, r.engine),
         ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
         ("KV cache", "kv_precision", _names(palette.kv_precisions), r.kv_precision),
-        ("clouds", "clouds", ", ".join(r.clouds or ["all"]), r.clouds),
-        ("regions", "regions", ", ".join(r.regions or ["all"]), r.regions),
-        ("GPUs", "gpus", ", ".join(r.gpus or ["all"]), r.gpus),
-        ("price kinds", "pricing", kinds, r.pricing),
+        *market_rows(r, question.offers),
         ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
         *further_inputs(r, demand),
     ]
-    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+    return inputs_of(request, rows)
 
 
 def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:

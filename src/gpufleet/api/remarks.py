@@ -18,7 +18,7 @@ from gpufleet.layout.support import arithmetic_of, precisions_of
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.layer_operators import CACHE_BYTES_PER_S_PER_CORE, cache_bytes_per_s_of
-from gpufleet.performance.recurrence import is_timed_by_formula
+from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.vision import VISION_FLOP_RATIO, vision_s
 from gpufleet.units import GB, MILLISECOND
 
@@ -31,7 +31,7 @@ def remarks_on(question: EstimateQuestion, solution: EstimateSolution) -> list[s
     return [
         *beyond_context(arch, float(lengths.input_tokens + lengths.output_tokens)),
         *smaller_batch(question, solution),
-        *timed_by_formula(arch),
+        *unmeasured_kernels(arch),
         *read_for_each_query_head(arch, question.candidates),
         *arch.notes,
         *images_cost(arch, question.candidates),
@@ -69,11 +69,17 @@ def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightForm
     )
 
 
-def timed_by_formula(arch: Architecture) -> list[str]:
-    """Why the figures of models with other than full attention bear a lower grade and a wider range."""
-    if not is_timed_by_formula(arch):
-        return []
-    return ["Recurrent and sparse layers are timed by formula: no measured curve describes their kernels here."]
+def unmeasured_kernels(arch: Architecture) -> list[str]:
+    """Why the figures of models with layers that no curve describes bear a lower grade and a wider range."""
+    notes = []
+    if is_timed_by_formula(arch):
+        notes.append("State-space layers are timed by formula: no measured curve describes their kernels here.")
+    if borrows_full_attention(arch):
+        notes.append(
+            "Attention of new tokens over compressed or chosen ones takes the curves of full attention over as many: "
+            "no curve of its own is kept."
+        )
+    return notes
 
 
 def read_for_each_query_head(arch: Architecture, candidates: Candidates) -> list[str]:

@@ -11,12 +11,14 @@ from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
+from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 
 
 @dataclass(frozen=True)
@@ -44,8 +46,7 @@ class MemoryQuestion:
 class ReplicaMemory:
     """The budget of the fullest device, or why the engine does not run these formats there.
 
-    `kv_bytes_per_block_token` is what a token of a fresh block takes in all layers: engines log their pool in such
-    tokens, windows or not. Where layers keep a state, engines log whole sequences of the longest context instead.
+    `kv_bytes_per_block_token` is what a token takes of the pool as the engine counts when it logs its size.
     """
 
     budget: MemoryBudget
@@ -89,9 +90,26 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
         prompt_tokens=q.prompt_tokens,
     )
     refusal = weight_refusal(engine, accelerator, weights) or kv_refusal(engine, accelerator, kv)
-    block = q.context_tokens if state_bytes_per_sequence(q.model) else engine.kv_block_tokens
-    per_block = kv_bytes_per_sequence_per_device(
-        q.model, kv.bytes_per_element, block, q.layout.tp, q.layout.pp, engine.kv_block_tokens
-    )
     budget = memory_budget(q.model, weights, rules, demand)
-    return ReplicaMemory(budget, q.context_tokens, engine.grade, refusal, float(per_block) / block)
+    logged = logged_bytes_per_token(q.model, engine, rules, demand)
+    return ReplicaMemory(budget, q.context_tokens, engine.grade, refusal, logged)
+
+
+def logged_bytes_per_token(model: Architecture, engine: EngineProfile, rules: EngineMemory, demand: Demand) -> float:
+    """Pool bytes of one token as an engine counts tokens when it logs the size of its pool.
+
+    What a token of a fresh block takes in all layers, windows or not; whole sequences of the longest context where
+    layers keep a state, or caches alone where states have a pool of their own. vLLM with pages for all kinds of
+    layers: blocks dealt out to the groups, from 0.21 on whole sequences, which keep a prefill chunk beside a window.
+    """
+    d = demand
+    if rules.shared_pages and shares_pages(model):
+        pages = pages_of(model, d.kv_bytes_per_element, d.tp, d.pp, rules.kv_block_tokens)
+        if "logs_whole_contexts" not in engine.constants or not engine.constant("logs_whole_contexts"):
+            return float(pages.bytes_per_logged_token)
+        chunk = min(float(rules.prefill_budget_tokens), float(d.context_tokens))
+        whole = paged_bytes_per_sequence(pages, d.context_tokens, rules.states_per_sequence, chunk)
+        return float(whole) / float(d.context_tokens)
+    tokens = d.context_tokens if state_bytes_per_sequence(model) else rules.kv_block_tokens
+    held = kv_bytes_per_sequence_per_device(model, d.kv_bytes_per_element, tokens, d.tp, d.pp, rules.kv_block_tokens)
+    return float(held) / float(tokens)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpufleet.api.plans import ServeRequest, machines, offer_filter, serve_question
+from gpufleet.api.market import machines, offer_filter
+from gpufleet.api.plans import ServeRequest, serve_question
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import matching_offers, resolve_gpu, resolve_instance
 from gpufleet.domain.architecture import Architecture

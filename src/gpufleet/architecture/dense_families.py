@@ -155,12 +155,17 @@ def phi3(fields: ConfigFields, family: str) -> Architecture:
 
 
 def qwen1(fields: ConfigFields, family: str) -> Architecture:
-    """Qwen 1: `intermediate_size` counts gate and up projection together; biases on q, k and v."""
+    """Qwen 1: `intermediate_size` counts gate and up projection together; biases on q, k and v.
+
+    Engines serve it up to `seq_length`, which is below the positions that its config allows.
+    """
     heads, hidden_size = fields.count("num_attention_heads"), fields.count("hidden_size")
     width = fields.count("kv_channels", default=hidden_size // heads)
     mixer = attention_of(heads, heads, width, hidden_size, Biases(query_key_value=True))
     mlp = DenseMlp(fields.count("intermediate_size") // 2, gated=True)
-    return decoder(fields, family, uniform(fields, mixer, mlp), tied=False, default_context=8192)
+    plain = decoder(fields, family, uniform(fields, mixer, mlp), tied=False, default_context=8192)
+    served = fields.count("seq_length", default=plain.max_context_tokens)
+    return replace(plain, max_context_tokens=min(plain.max_context_tokens, served))
 
 
 def nemotron_nas(fields: ConfigFields, family: str) -> Architecture:

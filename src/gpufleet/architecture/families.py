@@ -164,7 +164,7 @@ def _unreadable(family: str, name: str, strange: list[str]) -> UsageError:
         return UsageError(
             f"{name} is not a decoder (family {family})",
             expected="a model that writes token after token",
-            hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is.",
+            hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is, 'gpufleet plan' what it costs.",
         )
     nearest = ["gpt2"] if kind else nearest_names(family, FAMILIES) or ["llama"]
     what = f"{kind} (family {family})" if kind else f"of family {shorten(family)}"

@@ -84,7 +84,10 @@ def _gated_attention(fields: ConfigFields) -> Attention:
 
 
 def _gated_delta_net(fields: ConfigFields) -> GatedDeltaNet:
-    """One number per head decays; the state is kept in the type that the config names."""
+    """One number per head decays; the state is kept in the type that the config names, else in the model's.
+
+    Qwen3-Next names none: vLLM then keeps 16 bits (blocks of 544 tokens), SGLang 32 (`least_state_bytes`).
+    """
     heads, head_dim = (
         fields.count("linear_num_value_heads", default=32),
         fields.count("linear_value_head_dim", default=128),
@@ -95,7 +98,7 @@ def _gated_delta_net(fields: ConfigFields) -> GatedDeltaNet:
         key_head_dim=fields.count("linear_key_head_dim", default=128),
         value_head_dim=head_dim,
         conv_width=fields.count("linear_conv_kernel_dim", default=4),
-        state_bytes_per_element=_state_bytes(fields, default="float32"),
+        state_bytes_per_element=_state_bytes(fields, default="bfloat16"),
     )
     return replace(bare, vector_params=bare.conv_width * bare.convolved_width + 2 * heads + head_dim)
 

@@ -14,6 +14,9 @@ from gpufleet.domain.architecture import Architecture, Attention, Block, LatentA
 from gpufleet.domain.arrays import Floats
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, StateSpace
 
+FP8_BYTES, SCALE_BYTES = 1.0, 4.0
+LATENT_SCALE_BLOCK, ENTRY_SCALE_BLOCK, ENTRY_ALIGNMENT = 128, 64, 8
+
 
 def kv_elements_per_token(mixer: Mixer) -> int:
     """Numbers that one layer keeps for one token, or for one compressed entry.
@@ -29,6 +32,30 @@ def kv_elements_per_token(mixer: Mixer) -> int:
     if isinstance(mixer, Attention):
         return mixer.num_kv_heads * (mixer.head_dim + mixer.value_dim)
     return mixer.head_dim if isinstance(mixer, CompressedAttention) else 0
+
+
+def kept_beside_fp8_bytes(mixer: Mixer, kv_bytes_per_element: Floats) -> Floats:
+    """Bytes of a cached vector beyond one byte an element, where attention chooses what it reads of an fp8 cache.
+
+    The rotary part stays in 16 bits; scales: fp32 per 128 of a latent, a byte per 64 of a compressed entry, in whole 8.
+    DeepSeek-V3.2 caches 512 + 4 x 4 + 64 x 2 = 656 bytes a token, V4 448 + 64 x 2 + 8 = 584 an entry: MLAAttentionSpec
+    of vLLM (v1/kv_cache_interface.py), FlashMLA, SGLang.
+
+    >>> float(kept_beside_fp8_bytes(LatentAttention(128, 1536, 512, 128, 64, 128, kept_tokens=2048), 1.0))
+    80.0
+    """
+    extra = 0.0
+    if isinstance(mixer, LatentAttention) and math.isfinite(mixer.kept_tokens):
+        extra = mixer.qk_rope_head_dim + SCALE_BYTES * mixer.kv_lora_rank / LATENT_SCALE_BLOCK
+    elif isinstance(mixer, CompressedAttention):
+        plain = mixer.head_dim - mixer.rope_head_dim
+        extra = mixer.rope_head_dim + ENTRY_ALIGNMENT * math.ceil(plain / ENTRY_SCALE_BLOCK / ENTRY_ALIGNMENT)
+    return cast(Floats, np.where(np.asarray(kv_bytes_per_element) == FP8_BYTES, extra, 0.0)[()])
+
+
+def bytes_per_vector(mixer: Mixer, kv_bytes_per_element: Floats) -> Floats:
+    """Bytes that one layer keeps for one token, or for one compressed entry, on no more than one copy   [bytes]."""
+    return kv_elements_per_token(mixer) * kv_bytes_per_element + kept_beside_fp8_bytes(mixer, kv_bytes_per_element)
 
 
 def held_tokens(mixer: Mixer, context_tokens: Floats) -> Floats:
@@ -53,7 +80,7 @@ def block_kv_bytes_per_layer(block: Block, kv_bytes_per_element: Floats, context
     4096.0
     """
     mixer = block.mixer
-    cache = kv_elements_per_token(mixer) * kv_bytes_per_element * held_tokens(mixer, context_tokens)
+    cache = bytes_per_vector(mixer, kv_bytes_per_element) * held_tokens(mixer, context_tokens)
     return cache + index_bytes_per_layer(mixer, context_tokens) + state_bytes(mixer)
 
 
@@ -176,8 +203,7 @@ def _kv_bytes(blocks: Iterable[Block], kv_bytes_per_element: Floats, context_tok
 def _cache_bytes(blocks: Iterable[Block], kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
     """Cached vectors alone, without index and state."""
     per_block = (
-        b.count * kv_elements_per_token(b.mixer) * kv_bytes_per_element * held_tokens(b.mixer, context_tokens)
-        for b in blocks
+        b.count * bytes_per_vector(b.mixer, kv_bytes_per_element) * held_tokens(b.mixer, context_tokens) for b in blocks
     )
     return sum(per_block, _nothing(kv_bytes_per_element, context_tokens))
 

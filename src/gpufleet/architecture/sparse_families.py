@@ -128,6 +128,7 @@ def _compressed(fields: ConfigFields, ratio: int) -> CompressedAttention:
         output_rank=fields.count("o_lora_rank"),
         window_tokens=fields.count("sliding_window"),
         vector_params=heads + rank + head_dim,
+        rope_head_dim=fields.count("qk_rope_head_dim", default=64),
     )
     if not ratio:
         return window

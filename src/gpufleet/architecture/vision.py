@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.domain.architecture import VisionTower
 from gpufleet.domain.arrays import Floats
 
 NUM_COLOURS = 3
+QWEN_LARGEST_IMAGE_PIXELS = 4096**2  # size.longest_edge of the processors of Qwen2-VL to Qwen 3.8
 
 
 @dataclass(frozen=True)
@@ -82,6 +83,8 @@ def _tower(fields: ConfigFields, encoder: _Encoder, layer: int, merging: int, ve
         params=per_patch + merging + vectors,
         params_per_patch=per_patch,
         params_per_token=merging,
+        width=encoder.width,
+        patch_elements=encoder.taps,
     )
 
 
@@ -101,7 +104,8 @@ def _qwen_vl(fields: ConfigFields, text: ConfigFields) -> VisionTower:
     merging = (1 + deep) * (merged**2 + merged * out)
     vectors = hidden + fields.count("num_position_embeddings") * hidden
     vectors += (1 + deep) * (merged + out) + 2 * hidden + deep * 2 * merged
-    return _tower(fields, encoder, encoder.plain_layer, merging, vectors + encoder.num_layers * encoder.plain_vectors)
+    tower = _tower(fields, encoder, encoder.plain_layer, merging, vectors + encoder.num_layers * encoder.plain_vectors)
+    return replace(tower, largest_image_tokens=QWEN_LARGEST_IMAGE_PIXELS // (patch**2 * encoder.merged))
 
 
 def _gemma4(fields: ConfigFields, text: ConfigFields) -> VisionTower:

@@ -8,7 +8,7 @@ import json
 import math
 import sys
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -22,6 +22,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import (
     ENGINES_WITH_KERNELS,
     EVERY_ENGINE,
+    MIXER_OPERATORS,
     UNSUPPORTED,
     Axis,
     Calibration,
@@ -52,6 +53,15 @@ RULES_OF = {
     "latent_decode": "latent",
     "latent_prefill": "latent",
     "latent_absorb": "latent",
+    "delta_decode": "recurrence",
+    "delta_prefill": "recurrence",
+    "kda_decode": "recurrence",
+    "kda_prefill": "recurrence",
+    "index_decode": "index",
+    "index_prefill": "index",
+    "index_choice": "index",
+    "sparse_prefill": "sparse",
+    "block_prefill": "sparse",
 }
 
 
@@ -125,7 +135,32 @@ def load_calibration(
         latent_absorb_tables=tables["latent_absorb"],
         expert_tables=tables["experts"],
         collective_tables=_collective_tables(accelerators, loans),
+        mixer_tables=MixerTables(accelerators, loans),
     )
+
+
+class MixerTables(Mapping[str, OperatorTables]):
+    """The tables of rarer mixers, read when a model has one."""
+
+    def __init__(self, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> None:
+        self._accelerators, self._loans = tuple(accelerators), loans
+        self._found: dict[str, OperatorTables] = {}
+
+    def __getitem__(self, operator: str) -> OperatorTables:
+        if operator not in MIXER_OPERATORS:
+            raise KeyError(operator)
+        if operator not in self._found:
+            self._found[operator] = _operator_tables(operator, self._accelerators, self._loans)
+        return self._found[operator]
+
+    def __contains__(self, operator: object) -> bool:
+        return operator in MIXER_OPERATORS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(MIXER_OPERATORS)
+
+    def __len__(self) -> int:
+        return len(MIXER_OPERATORS)
 
 
 @lru_cache(maxsize=1)
@@ -218,7 +253,10 @@ def _knots(text: str) -> FloatArray:
 
 def curve_names() -> Mapping[str, Sequence[str]]:
     """Whose measurements each table is, by operator: 'H100-SXM bf16', 'B200 nvfp4 vllm', 'L40S pcie'."""
-    names = {operator: [" ".join(key).strip() for key in read_tables(operator).rows] for operator in OPERATORS}
+    names = {
+        operator: [" ".join(key).strip() for key in read_tables(operator).rows]
+        for operator in (*OPERATORS, *MIXER_OPERATORS)
+    }
     return {**names, "collectives": [" ".join(key).strip() for key in _collective_keys(read_tables("collectives"))]}
 
 

@@ -44,6 +44,7 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
         name=name,
         title=table["title"],
         aliases=tuple(table["aliases"]),
+        vendors=tuple(table["vendors"]),
         passes=Passes(
             hidden=float(passes["hidden"]),
             mlp=float(passes["mlp"]),
@@ -54,7 +55,6 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
         product_kernels=int(table["product_kernels"]),
         fused_head_dims=tuple(int(size) for size in table["fused_head_dims"]),
         formats=tuple(table["formats"]),
-        vendors=tuple(table["vendors"]),
         passes_range=range_from(table["passes_range"]),
         answers_range=range_from(table["answers_range"]),
         speech=speech_from(table["speech"]) if "speech" in table else None,

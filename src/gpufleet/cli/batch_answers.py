@@ -5,9 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from gpufleet.api.batches import BatchRequest, plan_batch
+from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
+from gpufleet.cli.encoder_answers import (
+    asks_encoder,
+    audio_seconds,
+    num_beams,
+    one_length,
+    refuse_of_decoders,
+    refuse_of_encoders,
+    without_serving,
+    written_tokens,
+)
+from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, request_tokens, seen_in, whole
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
+from gpufleet.results.encoder_batch import EncoderBatchPlan
 from gpufleet.units import parse_count, parse_duration, parse_usd
 
 OF_SERVICES = (
@@ -24,21 +37,86 @@ class BatchFlags:
     kv_precision: str | None
     max_machines: str | None
     rows: int
+    market: MarketFlags = SHIPPED_MARKET
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What was typed over what a file says over what is preferred, and which fields came from where."""
+
+    words: WorkloadFile
+    from_file: frozenset[str]
+    from_config: frozenset[str]
 
 
 def batch_answer(
     typed: WorkloadFile, workload: str | None, flags: BatchFlags, preferred: WorkloadFile | None = None
-) -> BatchPlan:
+) -> BatchPlan | EncoderBatchPlan:
     """The plan for what was typed, over what the file says, over what is preferred."""
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, OF_SERVICES, "plan batch")
-    liked = preferred or WorkloadFile()
-    said = laid_over(typed, written)
-    asked = laid_over(said, liked)
-    model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'")
-    requests = parse_count(needed(asked.requests, "--requests", "how many, such as '10M'"))
-    deadline_s = parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
-    prompt, answer, notes = request_tokens(seen_in(asked.trace), asked.input, asked.output)
+    said, liked = laid_over(typed, written), preferred or WorkloadFile()
+    model = needed(said.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'")
+    is_encoder = asks_encoder(model)
+    liked = without_serving(liked) if is_encoder else liked
+    asked = Asked(laid_over(said, liked), from_file(typed, written), from_file(said, liked))
+    return encoder_job(asked, model, flags) if is_encoder else decoder_job(asked, model, flags)
+
+
+def requests_of(asked: WorkloadFile) -> float:
+    """How many requests there are."""
+    return parse_count(needed(asked.requests, "--requests", "how many, such as '10M'"))
+
+
+def deadline_of(asked: WorkloadFile) -> float:
+    """Seconds until all are done."""
+    return parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
+
+
+def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan:
+    """The plan of a job of an encoder."""
+    said = asked.words
+    beside = {
+        "--kv-precision": flags.kv_precision is not None,
+        "--allow-lower-precision": flags.allow_lower_precision,
+        "--fractions": flags.market.fractions,
+    }
+    refuse_of_decoders(said, beside)
+    return plan_encoder_batch(
+        EncoderBatchRequest(
+            model=model,
+            requests=requests_of(said),
+            deadline_s=deadline_of(said),
+            input_tokens=one_length(said.input),
+            output_tokens=written_tokens(said.output),
+            audio_s=audio_seconds(said.audio),
+            beams=num_beams(said.beams),
+            clouds=said.clouds,
+            regions=said.regions,
+            pricing=said.pricing,
+            gpus=said.gpus,
+            precision=said.precision,
+            engine=said.engine,
+            headroom=ratio(said.headroom),
+            startup_s=None if said.startup is None else parse_duration(said.startup),
+            most_machines=whole(flags.max_machines, "the number of machines"),
+            budget_usd=None if said.budget is None else parse_usd(said.budget),
+            rows=flags.rows,
+            from_file=asked.from_file,
+            from_config=asked.from_config,
+            max_price_age_s=flags.market.max_price_age_s,
+            today=flags.market.today,
+        ),
+        flags.market.tables(),
+    )
+
+
+def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
+    """The plan of a job of a model that writes."""
+    said = asked.words
+    refuse_of_encoders(said)
+    requests, deadline_s = requests_of(said), deadline_of(said)
+    prompt, answer, notes = request_tokens(seen_in(said.trace), said.input, said.output)
     return plan_batch(
         BatchRequest(
             model=model,
@@ -46,22 +124,26 @@ def batch_answer(
             input_tokens=prompt,
             output_tokens=answer,
             deadline_s=deadline_s,
-            clouds=asked.clouds,
-            regions=asked.regions,
-            pricing=asked.pricing,
-            gpus=asked.gpus,
-            precision=asked.precision,
+            clouds=said.clouds,
+            regions=said.regions,
+            pricing=said.pricing,
+            gpus=said.gpus,
+            precision=said.precision,
             allow_lower_precision=flags.allow_lower_precision,
             kv_precision=flags.kv_precision,
-            engine=asked.engine,
-            headroom=ratio(asked.headroom),
-            prefix_cache=ratio(asked.prefix_cache),
-            startup_s=None if asked.startup is None else parse_duration(asked.startup),
+            engine=said.engine,
+            headroom=ratio(said.headroom),
+            prefix_cache=ratio(said.prefix_cache),
+            startup_s=None if said.startup is None else parse_duration(said.startup),
             most_machines=whole(flags.max_machines, "the number of machines"),
-            budget_usd=None if asked.budget is None else parse_usd(asked.budget),
+            budget_usd=None if said.budget is None else parse_usd(said.budget),
             rows=flags.rows,
-            from_file=from_file(typed, written),
-            from_config=from_file(said, liked),
+            from_file=asked.from_file,
+            from_config=asked.from_config,
             notes=notes,
-        )
+            fractions=flags.market.fractions,
+            max_price_age_s=flags.market.max_price_age_s,
+            today=flags.market.today,
+        ),
+        flags.market.tables(),
     )

@@ -7,15 +7,12 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, is_page
+from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
 
 app = verb_group("What the tables hold, with sources and dates; live only where you update it.")
 
-CatalogOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
-]
 GpuOption = Annotated[
     Optional[list[str]],  # noqa: UP045
     typer.Option("--gpu", metavar="NAME,...", help="Only these GPUs, such as H100 or L40S,A100-40GB."),
@@ -46,7 +43,7 @@ InstanceOption = Annotated[
 ]
 RegionOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions."),
+    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions; eu, us, germany too."),
 ]
 KindOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -196,7 +193,7 @@ def regions(
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
 ) -> None:
-    """Regions and zones where types are sold, price known or not."""
+    """Regions of a cloud or an area; with --gpu, --instance or a region by name, what is sold where."""
     from gpufleet.cli.catalog_answers import region_answer
 
     emit(
@@ -213,6 +210,14 @@ def regions(
         output,
         out_file,
     )
+
+
+@app.command("coverage")
+def coverage(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
+    """Which clouds and regions have prices here at all, by price kind, and of which day."""
+    from gpufleet.cli.catalog_answers import coverage_answer
+
+    emit(*coverage_answer(catalog_dir), output, out_file)
 
 
 @app.command("discounts")

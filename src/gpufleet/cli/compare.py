@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit
+from gpufleet.cli.grouped_help import GroupedCommand
+from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.cli.plan import (
     CloudsOption,
@@ -41,7 +43,7 @@ PrecisionOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 def compare(
     context: typer.Context,
     first: FirstArgument,
@@ -58,6 +60,10 @@ def compare(
     precision: PrecisionOption = None,
     engine: EngineOption = None,
     headroom: HeadroomOption = None,
+    fractions: FractionsOption = False,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    catalog_dir: CatalogOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -67,7 +73,7 @@ def compare(
     from gpufleet.inputs.workload import WorkloadFile
 
     if is_plan(first) and is_plan(second):
-        return finish(compared_plans(first, second), output, out_file)
+        return finish(compared_plans(first, second, catalog_dir), output, out_file)
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
     given = WorkloadFile(
@@ -75,7 +81,8 @@ def compare(
         clouds=listed(clouds), regions=listed(regions), pricing=listed(pricing), precision=listed(precision),
     )  # fmt: skip
     typed, preferred = without(given, names_preferred(context))
-    return finish(compared(typed, preferred, workload, first, second), output, out_file)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    return finish(compared(typed, preferred, workload, (first, second), market), output, out_file)
 
 
 def is_plan(text: str) -> bool:
@@ -83,11 +90,12 @@ def is_plan(text: str) -> bool:
     return text.lower().endswith(".json")
 
 
-def compared_plans(first: str, second: str) -> Comparison:
+def compared_plans(first: str, second: str, catalog_dir: str | None) -> Comparison:
     """Two plan files."""
     from gpufleet.api.comparisons import compare_plans
+    from gpufleet.catalog.load import load_catalog
 
-    return compare_plans(first, second)
+    return compare_plans(first, second, load_catalog(catalog_dir))
 
 
 def finish(result: Comparison, output: OutputFormat | None, out_file: str | None) -> int:

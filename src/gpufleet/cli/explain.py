@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gpufleet.cli.emit import emit
+from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.errors import PolicyViolation
 
@@ -20,14 +21,16 @@ CheckOption = Annotated[bool, typer.Option("--check", help="Exit code 4 where th
 def explain(
     plan: PlanArgument,
     check: CheckOption = False,
+    catalog_dir: CatalogOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """Make a plan again from the question in its file: does the answer stand, and what changed it, prices or model?"""
     from gpufleet.api.plan_changes import explain_plan
+    from gpufleet.catalog.load import load_catalog
     from gpufleet.report.plan_changes import changes_page
     from gpufleet.results.plan_changes import is_same
 
-    result = explain_plan(plan)
+    result = explain_plan(plan, load_catalog(catalog_dir))
     emit(result, changes_page(result), output, out_file)
     return PolicyViolation.exit_code if check and not is_same(result.was, result.now) else 0

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
+from gpufleet.cli.grouped_help import GroupedCommand
+from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
+    from gpufleet.cli.plan_answers import FurtherFlags
     from gpufleet.inputs.workload import WorkloadFile
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
@@ -57,7 +61,7 @@ CloudsOption = Annotated[
 ]
 RegionsOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--regions", "--region", metavar="NAME,...", help="Only these regions."),
+    typer.Option("--regions", "--region", metavar="NAME,...", help="Only these regions; eu, us, germany too."),
 ]
 PricingOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -80,7 +84,11 @@ KvOption = Annotated[
 ]
 EngineOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--engine", metavar="NAME", help="vllm (default), sglang, tensorrt-llm, or all of them."),
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="vllm (default), sglang, tensorrt-llm, or all of them; transformers, ... of encoders.",
+    ),
 ]
 HeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -122,6 +130,22 @@ PrefixOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--prefix-cache", metavar="SHARE", help="Prompt tokens that all requests share and a cache holds."),
 ]
+SpareOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--spare-machines", metavar="N", help="So many machines may fail, and the headroom stays."),
+]
+ZonesOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--zones", metavar="N", help="Spread over N zones, of which any one may fail."),
+]
+OffPeakOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--off-peak", metavar="N/TIME", help="The rate in quiet hours, beside --peak-hours."),
+]
+PeakHoursOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--peak-hours", metavar="TIME", help="Hours of a day with the full --rate: 10h."),
+]
 StartupOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--startup", metavar="TIME", help="Until a machine works: image, weights; 10min unless said."),
@@ -134,25 +158,18 @@ JobBudgetOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--budget", metavar="USD", help="Spend at most so much on the whole job."),
 ]
+AudioOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--audio", metavar="TIME", help="Length of a recording (Whisper, wav2vec): 30s, 30min."),
+]
+BeamsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper)."),
+]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
-]
-CatalogOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
-]
-FractionsOption = Annotated[
-    bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
-]
-MaxAgeOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
-]
-AsOfOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
 ]
 WhyNotOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -180,13 +197,12 @@ ShowOption = Annotated[
 ]
 
 
-@app.command("serve")
+@app.command("serve", cls=GroupedCommand)
 def serve(
     context: typer.Context,
     model: ModelArgument = None,
     rate: RateOption = None,
-    input_tokens: InOption = None,
-    output_tokens: OutOption = None,
+    input_tokens: InOption = None, output_tokens: OutOption = None,
     slo: SloOption = None,
     workload: WorkloadOption = None,
     clouds: CloudsOption = None,
@@ -200,37 +216,57 @@ def serve(
     headroom: HeadroomOption = None,
     min_replicas: ReplicasOption = None,
     trace: TraceOption = None,
-    budget: BudgetOption = None,
-    max_spot: MaxSpotOption = None,
+    prefix_cache: PrefixOption = None,
+    spare_machines: SpareOption = None, zones: ZonesOption = None,
+    off_peak: OffPeakOption = None, peak_hours: PeakHoursOption = None,
+    budget: BudgetOption = None, max_spot: MaxSpotOption = None,
+    audio: AudioOption = None, beams: BeamsOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
-    fractions: FractionsOption = False,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    catalog_dir: CatalogOption = None,
+    fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None, as_of: AsOfOption = None,
     show: ShowOption = None,
     why_not: WhyNotOption = None,
     flips: FlipsOption = False,
-    pareto: ParetoOption = False,
-    picture: PictureOption = None,
-    token_price: TokenPriceOption = None,
-    grid: GridOption = None,
+    pareto: ParetoOption = False, picture: PictureOption = None,
+    token_price: TokenPriceOption = None, grid: GridOption = None,
     explain: ExplainOption = False,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
-) -> int:
-    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
+    output: OutputOption = None, out_file: OutFileOption = None,
+) -> int:  # fmt: skip
+    """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot)  # fmt: skip
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
+        off_peak, peak_hours, budget, max_spot, audio=audio, beams=beams)  # fmt: skip
     draws = pareto or draws_front(picture, output, out_file)
-    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
-    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)
+    asks_front = pareto or picture is not None
+    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid, asks_front)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
+
+
+def further_flags(
+    why_not: list[str] | None,
+    flips: bool,
+    pareto: bool,
+    picture: str | None,
+    has_front: bool,
+    token_price: str | None,
+    grid: float | None,
+) -> FurtherFlags:
+    """What is asked beside the answer; a page of HTML has a front that nobody typed."""
+    from gpufleet.cli.plan_answers import FurtherFlags
+
+    asks_front = pareto or picture is not None
+    return FurtherFlags(listed(why_not) or (), flips, pareto or has_front, token_price, grid, asks_front)
 
 
 def typed_and_preferred(given: WorkloadFile, context: typer.Context) -> tuple[WorkloadFile, WorkloadFile]:
@@ -248,7 +284,7 @@ def draws_front(picture: str | None, output: OutputFormat | None, out_file: str 
 
 
 def show_plan(
-    plan: ServePlan | FleetPlan,
+    plan: ServePlan | EncoderServePlan | FleetPlan,
     output: OutputFormat | None,
     out_file: str | None,
     picture: str | None,
@@ -267,7 +303,7 @@ def show_plan(
     return 0 if plan.is_feasible else Infeasible.exit_code
 
 
-@app.command("batch")
+@app.command("batch", cls=GroupedCommand)
 def batch(
     context: typer.Context,
     model: ModelArgument = None,
@@ -290,13 +326,22 @@ def batch(
     startup: StartupOption = None,
     max_machines: MachinesOption = None,
     budget: JobBudgetOption = None,
+    audio: AudioOption = None,
+    beams: BeamsOption = None,
     rows: RowsOption = 10,
+    fractions: FractionsOption = False,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    catalog_dir: CatalogOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does."""
+    """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does.
+
+    MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
+    """
     from gpufleet.cli.batch_answers import BatchFlags, batch_answer
     from gpufleet.cli.plan_pages import job_page
     from gpufleet.inputs.workload import WorkloadFile
@@ -304,10 +349,11 @@ def batch(
     given = WorkloadFile(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
-        deadline=deadline, startup=startup,
+        deadline=deadline, startup=startup, audio=audio, beams=beams,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
-    flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows, market)
     plan = batch_answer(typed, workload, flags, preferred)
     page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)
@@ -323,7 +369,7 @@ def refuse_picture(picture: str | None, out_file: str | None) -> None:
     refuse_targets([picture, None if out_file == "-" else out_file], [])
 
 
-def write_picture(plan: ServePlan | FleetPlan, picture: str | None) -> None:
+def write_picture(plan: ServePlan | EncoderServePlan | FleetPlan, picture: str | None) -> None:
     """The front as a file of its own; plans of several models have none."""
     from gpufleet.results.plan import ServePlan
 

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
-from gpufleet.catalog.load import load_catalog
+from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
+from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.options import answer_tokens
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
@@ -30,6 +31,7 @@ from gpufleet.units import (
 )
 
 if TYPE_CHECKING:
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
 
 REQUEST_FIELD = {
@@ -37,6 +39,7 @@ REQUEST_FIELD = {
     "output": "output_tokens",
     "off_peak": "off_peak_rate",
 }
+AGE = "'30d' for thirty days"
 HINT = "A workload file may give it too: --workload."
 
 
@@ -48,21 +51,19 @@ class ServeFlags:
     allow_lower_precision: bool
     rows: int
     seed_config: str | None = None
-    max_price_age: str | None = None
-    as_of: str | None = None
-    fractions: bool = False
-    catalog_dir: str | None = None
+    market: MarketFlags = SHIPPED_MARKET
 
 
 @dataclass(frozen=True)
 class FurtherFlags:
-    """What is asked about the plan beside its answer."""
+    """What is asked about the plan beside its answer; `asks_front`: by a flag of its own, not by a page of HTML."""
 
     why_not: tuple[str, ...] = ()
     flips: bool = False
     front: bool = False
     token_price: str | None = None
     grid_g_co2_per_kwh: float | None = None
+    asks_front: bool = False
 
 
 NOTHING_FURTHER = FurtherFlags()
@@ -74,7 +75,7 @@ def serve_answer(
     workload: str | None,
     flags: ServeFlags,
     further: FurtherFlags = NOTHING_FURTHER,
-) -> ServePlan | FleetPlan:
+) -> ServePlan | EncoderServePlan | FleetPlan:
     """The plan for what was typed, over what the file says, over what is preferred; and what else was asked about it.
 
     Several models are planned together where the file has them.
@@ -86,6 +87,11 @@ def serve_answer(
         if replace(further, front=False) != NOTHING_FURTHER:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
         return fleet_answer(typed, written, liked, flags)
+    said = laid_over(typed, written)
+    if said.model is not None and asks_encoder(said.model):
+        from gpufleet.cli.encoder_services import encoder_service
+
+        return encoder_service(said, without_serving(liked), from_file(typed, written), flags, further)
     plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
@@ -105,16 +111,22 @@ def planned(request: ServeRequest, flags: ServeFlags) -> ServeAnswer:
     """The plan on the shipped tables, one's own over them, or those of a seed config."""
     if flags.seed_config is not None:
         return plan_on_seed_config(request, flags.seed_config)
-    return plan_serve(request, load_catalog(flags.catalog_dir, as_of=request.today))
+    return plan_serve(request, flags.market.tables())
 
 
-def compared(typed: WorkloadFile, preferred: WorkloadFile, workload: str | None, first: str, second: str) -> Comparison:
+def compared(
+    typed: WorkloadFile,
+    preferred: WorkloadFile,
+    workload: str | None,
+    sides: tuple[str, str],
+    market: MarketFlags = SHIPPED_MARKET,
+) -> Comparison:
     """Two setups under what was typed, over what the file says, over what is preferred."""
     from gpufleet.api.comparisons import compare
 
     written = WorkloadFile() if workload is None else read_workload(workload)
-    request = serve_request(typed, written, likings(preferred, written), ServeFlags(None, False, 1))
-    return compare(request, first, second)
+    flags = ServeFlags(None, False, 1, market=market)
+    return compare(serve_request(typed, written, likings(preferred, written), flags), *sides, market.tables())
 
 
 def likings(preferred: WorkloadFile | None, written: WorkloadFile) -> WorkloadFile:
@@ -130,8 +142,7 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
 
     budget = typed.budget or written.budget
     requests = fleet_requests(typed, written, liked, flags)
-    tables = load_catalog(flags.catalog_dir, as_of=requests[0].today if requests else None)
-    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), tables)
+    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), flags.market.tables())
 
 
 def fleet_requests(
@@ -152,6 +163,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     said = laid_over(typed, written)
     asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    refuse_of_encoders(said)
     kinds, notes = request_kinds(asked)
     first = kinds[0]
     return ServeRequest(
@@ -183,18 +195,10 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
         max_spot=ratio(asked.max_spot),
         notes=notes,
-        fractions=flags.fractions,
-        max_price_age_s=None if flags.max_price_age is None else parse_duration(flags.max_price_age),
-        today=None if flags.as_of is None else day_of(flags.as_of),
+        fractions=flags.market.fractions,
+        max_price_age_s=flags.market.max_price_age_s,
+        today=flags.market.today,
     )
-
-
-def day_of(text: str) -> date:
-    """The day as of which prices count."""
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise UsageError("--as-of is no day", found=text, expected="a day such as 2026-11-21") from None
 
 
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:

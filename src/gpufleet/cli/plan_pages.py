@@ -8,25 +8,41 @@ from typing import TYPE_CHECKING
 from gpufleet.cli.emit import page_width
 from gpufleet.cli.options import OutputFormat
 from gpufleet.report.page import Page
-from gpufleet.results.plan import ServePlan
+from gpufleet.results.plan import ServePlan, ServicePlan
 
 if TYPE_CHECKING:
     from gpufleet.results.batch import BatchPlan
+    from gpufleet.results.encoder_batch import EncoderBatchPlan
+    from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
 
 UNBOUNDED_WIDTH = 1000
 
 
 def serve_page(
-    plan: ServePlan | FleetPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool, all_flips: bool = False
+    plan: ServePlan | EncoderServePlan | FleetPlan,
+    chosen: OutputFormat,
+    *,
+    explain: bool,
+    all_rejections: bool,
+    all_flips: bool = False,
 ) -> Page:
-    """The page of a service, or of several models together."""
-    if not isinstance(plan, ServePlan):
-        from gpufleet.report.fleet_plan import fleet_page, fleet_rows_page
+    """The page of a service, of a model that writes or of an encoder, or of several models together."""
+    if isinstance(plan, ServePlan):
+        return decoder_page(plan, chosen, explain=explain, all_rejections=all_rejections, all_flips=all_flips)
+    if isinstance(plan, ServicePlan):
+        return encoder_page(plan, chosen, explain=explain, all_rejections=all_rejections)
+    from gpufleet.report.fleet_plan import fleet_page, fleet_rows_page
 
-        if chosen is OutputFormat.CSV:
-            return fleet_rows_page(plan)
-        return fleet_page(plan, explain=explain, all_rejections=all_rejections, today=date.today())
+    if chosen is OutputFormat.CSV:
+        return fleet_rows_page(plan)
+    return fleet_page(plan, explain=explain, all_rejections=all_rejections, today=date.today())
+
+
+def decoder_page(
+    plan: ServePlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool, all_flips: bool
+) -> Page:
+    """The page of a service of a model that writes."""
     from gpufleet.report.plan import plan_page, plan_rows_page
 
     if chosen is OutputFormat.CSV:
@@ -37,13 +53,29 @@ def serve_page(
     )
 
 
-def job_page(plan: BatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
-    """The page of a batch job."""
-    from gpufleet.report.batch_plan import batch_page, batch_rows_page
+def encoder_page(plan: EncoderServePlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+    """The page of a service of an encoder."""
+    from gpufleet.report.encoder_service import encoder_serve_page, encoder_serve_rows_page
 
     if chosen is OutputFormat.CSV:
-        return batch_rows_page(plan)
+        return encoder_serve_rows_page(plan)
     width = width_of(chosen)
+    return encoder_serve_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+
+
+def job_page(plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+    """The page of a batch job, of a model that writes or of an encoder."""
+    from gpufleet.report.batch_plan import batch_page, batch_rows_page
+    from gpufleet.report.encoder_batch import encoder_batch_page, encoder_batch_rows_page
+    from gpufleet.results.encoder_batch import EncoderBatchPlan
+
+    is_csv, width = chosen is OutputFormat.CSV, width_of(chosen)
+    if isinstance(plan, EncoderBatchPlan):
+        if is_csv:
+            return encoder_batch_rows_page(plan)
+        return encoder_batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+    if is_csv:
+        return batch_rows_page(plan)
     return batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
 
 

@@ -66,6 +66,11 @@ class Attention:
         """Elements of one head's value."""
         return self.value_head_dim or self.head_dim
 
+    @property
+    def chooses_tokens(self) -> bool:
+        """Whether an index of its own chooses what it reads."""
+        return self.index is not None and math.isfinite(self.kept_tokens)
+
 
 @dataclass(frozen=True)
 class LatentAttention:
@@ -159,6 +164,8 @@ class VisionTower:
 
     `params` counts everything of it, projector included; its matrices that every patch passes are
     `params_per_patch`, those that every image token passes `params_per_token`. `patches_per_token` are merged.
+    `width` is that of its MLPs, `patch_elements` the pixel values of a patch over its frames and colours,
+    `largest_image_tokens` what its processor makes of the largest image by default; 0 where that is not known.
     """
 
     num_layers: int
@@ -168,6 +175,9 @@ class VisionTower:
     params: int
     params_per_patch: int
     params_per_token: int
+    width: int = 0
+    patch_elements: int = 0
+    largest_image_tokens: int = 0
 
     def __post_init__(self) -> None:
         require_positive(

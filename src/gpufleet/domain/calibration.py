@@ -20,6 +20,17 @@ from gpufleet.errors import UnknownName
 PRECISION_INDEX: Mapping[str, int] = {name: index for index, name in enumerate(PRECISIONS)}
 UNSUPPORTED = -1
 EVERY_ENGINE = ""
+MIXER_OPERATORS = (
+    "delta_decode",
+    "delta_prefill",
+    "kda_decode",
+    "kda_prefill",
+    "index_decode",
+    "index_prefill",
+    "index_choice",
+    "sparse_prefill",
+    "block_prefill",
+)
 ENGINES_WITH_KERNELS = (EVERY_ENGINE, "vllm", "sglang", "tensorrt-llm")
 
 
@@ -190,6 +201,21 @@ class Calibration:
     latent_absorb_tables: OperatorTables
     expert_tables: OperatorTables
     collective_tables: CollectiveTables
+    mixer_tables: Mapping[str, OperatorTables]
+
+    def tables_of(self, operator: str) -> OperatorTables | CollectiveTables:
+        """The tables of an operator by its name, as the files are called."""
+        if operator in self.mixer_tables:
+            return self.mixer_tables[operator]
+        field = {"experts": "expert_tables", "collectives": "collective_tables"}.get(operator, f"{operator}_tables")
+        tables: OperatorTables | CollectiveTables = getattr(self, field)
+        return tables
+
+    def mixer(
+        self, operator: str, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
+    ) -> Curves:
+        """Curves of a kernel of `MIXER_OPERATORS`, computing in `precisions[index]`."""
+        return Curves(**self._gather(self.mixer_tables[operator], accelerator, precisions, index, engine))
 
     def gemm(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0) -> GemmCurves:
         """Curves of dense products with weights in `precisions[index]`; `engine` as `engine_index` gives it."""

@@ -35,7 +35,8 @@ class CompressedAttention:
 
     One vector of `head_dim` per entry is key and value of all heads. `kept_entries` bounds the compressed entries
     that a query reads, which `index` chooses. 0 tokens an entry: the window alone. The output projection goes through
-    `output_groups` low-rank maps. `overlap` is how many groups of tokens flow into one entry.
+    `output_groups` low-rank maps. `overlap` is how many groups of tokens flow into one entry; `rope_head_dim` of its
+    elements are turned by position, which stay in 16 bits where the cache is fp8.
     Source: DeepSeek-V4 (compressed sparse and heavily compressed attention), class DeepseekV4 of transformers 5.23.
     """
 
@@ -50,6 +51,7 @@ class CompressedAttention:
     kept_entries: float = float("inf")
     index: TokenIndex | None = None
     vector_params: int = 0
+    rope_head_dim: int = 0
 
     def __post_init__(self) -> None:
         require_positive(

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import date
 from enum import Enum
 
+from gpufleet.provenance import day_in_words
+
 
 class PriceKind(str, Enum):
     """How a price is bought."""
@@ -36,7 +38,8 @@ class PriceBasis(str, Enum):
 class Offer:
     """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero.
 
-    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it.
+    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `first_seen` marks
+    a price of an undated copy: `as_of` then is the earliest day that it can be of.
     """
 
     cloud: str
@@ -50,6 +53,12 @@ class Offer:
     upfront_usd: float = 0.0
     interruption: str | None = None
     max_instances: int | None = None
+    first_seen: date | None = None
+
+    @property
+    def day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
 
     def can_supply(self, num_instances: int) -> bool:
         """Whether so many machines can be had."""

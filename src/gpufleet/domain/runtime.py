@@ -69,14 +69,16 @@ class Speech:
 class Runtime:
     """Judgements about one runtime; every constant comes from `data/runtimes/<name>.toml` with its source.
 
-    A pass takes the longer of its kernels and of `launch_s` per kernel, which is the host's time. Attention is one
-    kernel for head sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and less. `passes_range` is of models
-    that write no answer, `answers_range` of those that do; `speech` None: not made to transcribe.
+    It runs on devices of `vendors`. A pass takes the longer of its kernels and of `launch_s` per kernel, which is the
+    host's time. Attention is one kernel for head sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and
+    less. `passes_range` is of models that write no answer, `answers_range` of those that do; `speech` None: not made to
+    transcribe.
     """
 
     name: str
     title: str
     aliases: tuple[str, ...]
+    vendors: tuple[str, ...]
     launch_s: Sourced
     passes: Passes
     product_kernels: int
@@ -86,7 +88,6 @@ class Runtime:
     passes_range: LogRange
     answers_range: LogRange
     formats: tuple[str, ...]
-    vendors: tuple[str, ...]
     speech: Speech | None = None
 
     def range_of(self, writes_answer: bool) -> LogRange:

@@ -51,3 +51,17 @@ class TokenCounts:
     def equal_parts(self) -> tuple[float, ...]:
         """Tokens that stand for equal shares of the requests."""
         return self.octiles or (self.mean,)
+
+    def scaled(self, ratio: float) -> TokenCounts:
+        """Every request so many times as long.
+
+        >>> TokenCounts(100.0, 0.5, (80.0, 180.0, 220.0, 400.0), 500.0).scaled(2.0).at("p95")
+        440.0
+        """
+        return TokenCounts(
+            self.mean * ratio,
+            self.squared_variation,
+            tuple(tokens * ratio for tokens in self.percentiles),
+            self.longest * ratio,
+            tuple(tokens * ratio for tokens in self.octiles),
+        )

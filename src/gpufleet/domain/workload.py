@@ -37,7 +37,8 @@ class RequestClass:
 class Workload:
     """Poisson arrivals at `rate_requests_per_s`, of requests that are alike or of several classes.
 
-    Where there are `classes`, the token counts are their means, the rate their sum and `slo` holds all their limits.
+    An encoder writes nothing: 0 output tokens. Where there are `classes`, the token counts are their means, the rate
+    their sum and `slo` holds all their limits.
     """
 
     input_tokens: float
@@ -47,10 +48,12 @@ class Workload:
     classes: tuple[RequestClass, ...] = ()
 
     def __post_init__(self) -> None:
-        for name in ("input_tokens", "output_tokens", "rate_requests_per_s"):
+        for name in ("input_tokens", "rate_requests_per_s"):
             value = getattr(self, name)
             if not value > 0:
                 raise ValueError(f"workload: {name} must be positive, found {value!r}")
+        if not self.output_tokens >= 0:
+            raise ValueError(f"workload: output_tokens must not be negative, found {self.output_tokens!r}")
         if not (math.isfinite(self.input_tokens) and math.isfinite(self.output_tokens)):
             raise ValueError("workload: token counts must be finite")
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from gpufleet.architecture.encoder_parse import parse_encoder
+from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
@@ -46,6 +46,14 @@ def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> E
         if _is_on_disk(model):
             return parse_encoder(*_named_config(Path(model)))
         raise
+
+
+def is_encoder(model: str, shipped: Callable[[str], bool]) -> bool:
+    """Whether a model is not a decoder: told by its config, or by `shipped` for a name."""
+    refuse_url(model)
+    if _is_path(model):
+        return encoder_family_of(_named_config(Path(model))[0]) is not None
+    return shipped(model)
 
 
 def refuse_url(model: str) -> None:

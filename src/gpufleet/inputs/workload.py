@@ -73,6 +73,8 @@ class WorkloadFile:
     requests: str | None = None
     deadline: str | None = None
     startup: str | None = None
+    audio: str | None = None
+    beams: str | None = None
     classes: tuple[ClassEntry, ...] | None = None
     models: tuple[WorkloadFile, ...] | None = None
 
@@ -84,7 +86,8 @@ def keys_of(entry: type, *left_out: str) -> dict[str, str]:
 
 FIELD_OF_KEY = keys_of(WorkloadFile)
 JOB_FIELDS = ("requests", "deadline", "startup")
-FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", *JOB_FIELDS)
+ENCODER_FIELDS = ("audio", "beams")
+FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", *JOB_FIELDS, *ENCODER_FIELDS)
 FIELD_OF_CLASS_KEY = keys_of(ClassEntry, "name")
 LIST_KEYS = frozenset({"precision", "clouds", "regions", "gpus", "pricing"})
 TOKEN_KEYS = frozenset({"in", "out"})

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.engine import EngineProfile, FormatSupport
 from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.domain.runtime import Runtime
 
 HALF_TWIN = {"bf16": "fp16"}
 
@@ -44,8 +45,17 @@ def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> str | Non
     if accelerator.vendor not in engine.vendors:
         return f"{engine.title} does not run on {accelerator.name}"
     if not any(accelerator.generation in row.generations for row in engine.formats):
+        dropped = next((d for d in engine.dropped if d.generation == accelerator.generation), None)
+        if dropped is not None:
+            return f"{engine.title} {dropped.until} and later {dropped.why}"
         return f"{engine.title} does not run on {accelerator.name} ({accelerator.generation})"
     return None
+
+
+def runtime_refusal(runtime: Runtime, accelerator: Accelerator) -> str | None:
+    """Why a runtime of encoders does not run on an accelerator; None where it does."""
+    runs = accelerator.vendor in runtime.vendors
+    return None if runs else f"{runtime.title} does not run on {accelerator.name}"
 
 
 def weight_refusal(

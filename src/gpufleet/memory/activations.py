@@ -72,6 +72,37 @@ def moe_workspace_bytes(engine: EngineMemory, arch: Architecture, tokens: Floats
     return engine.moe_workspace_copies.scaled(BYTES_PER_ACTIVATION * tokens * widest)
 
 
+def vision_bytes(engine: EngineMemory, arch: Architecture, tp: Ints) -> Band:
+    """Buffers of a vision tower while the largest image that its processor lets through passes one of its layers.
+
+    patches x 2 B x (3 patch elements + 2 ceil(width / tp) + vision_hidden_copies h)   [bytes]
+    Pixels arrive in fp32 and are copied in 16 bits; the MLP holds its output before and after the activation.
+    vLLM profiles this before it sizes the KV cache: "profiled with 1 image items of the maximum feature size".
+
+    Source: peak activation of Qwen3.8-27B on two GPUs in vLLM 0.27, 1.59 to 1.66 GiB (noonghunna/club-3090 issues/1087,
+    pull/1139); one GPU holds about 2.2 GiB of Qwen3.6-35B-A3B (issues/612).
+    """
+    tower = arch.vision
+    if tower is None or not tower.largest_image_tokens:
+        return Band.exact(0.0)
+    patches = tower.largest_image_tokens * tower.patches_per_token
+    is_profiled = np.where(np.asarray(engine.vision_hidden_copies.expected) > 0, 1.0, 0.0)
+    held = Band.exact(3.0 * tower.patch_elements + 2.0 * shard(tower.width, tp))
+    hidden = engine.vision_hidden_copies.scaled(tower.hidden_size)
+    return held.plus(hidden).scaled(BYTES_PER_ACTIVATION * patches * is_profiled)
+
+
+def held_reduction_bytes(engine: EngineMemory, arch: Architecture, tokens: Floats, tp: Ints) -> Band:
+    """All-reduced hidden states that are not freed before a step ends: of every layer where tensor parallelism is used.
+
+    held_reductions x reductions x tokens x h x 2 B   [bytes]
+    Source: vLLM issues/2150 and pull/2151 (December 2023): 25.5 instead of 19.5 GiB for Llama-2-70B on 8 GPUs.
+    """
+    reductions = sum(block.count * (1 if block.summed_together else 2) for block in arch.blocks)
+    held_tokens = tokens * np.where(np.asarray(tp) > 1, 1.0, 0.0)
+    return engine.held_reductions.scaled(BYTES_PER_ACTIVATION * reductions * arch.hidden_size * held_tokens)
+
+
 def profiled_tokens(engine: EngineMemory, context_tokens: Floats) -> Floats:
     """Prefill tokens of the largest step: the engine's chunk, or one sequence of the whole context.
 
@@ -92,11 +123,12 @@ def activation_bytes_per_device(
     attention_dp: Ints = 1,
     context_tokens: Floats = 0.0,
 ) -> Band:
-    """Peak of the forward pass and the sampler: the larger, or both where the engine's profile adds them.   [bytes]
+    """Peak of forward pass and sampler: the larger, or both where the engine's profile adds them; or of an image.
+
 
     `batch` sequences per device group; where None, the engine's own limit, or one sequence with static batches.
     An engine that prefills in chunks is bound by its token budget whatever the prompt; one with static batches takes
-    batch x prompt at once.
+    batch x prompt at once.   [bytes]
     """
     unstated = np.where(engine.whole_prompt, 1.0, engine.max_batch)
     sequences = unstated if batch is None else np.minimum(batch, engine.max_batch)
@@ -107,4 +139,5 @@ def activation_bytes_per_device(
     forward = forward_bytes(engine, arch, tokens, tp, moe_tp)
     sampler = sampler_bytes(engine, arch, rows, tokens)
     peak = forward.larger_of(sampler).plus(forward.smaller_of(sampler).scaled(engine.peaks_add))
-    return peak.plus(moe_workspace_bytes(engine, arch, tokens, moe_tp))
+    of_text = peak.plus(moe_workspace_bytes(engine, arch, tokens, moe_tp))
+    return of_text.larger_of(vision_bytes(engine, arch, tp)).plus(held_reduction_bytes(engine, arch, tokens, tp))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
 import numpy as np
 
+from gpufleet.architecture.kv_cache import state_bytes_per_sequence
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import AnyArray, Floats, Ints
 from gpufleet.domain.engine import EngineProfile
@@ -15,14 +17,16 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
-from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
+from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
+from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
 from gpufleet.provenance import Grade, Sourced, Term
-from gpufleet.units import GIB
+from gpufleet.units import GIB, MIB
 
 FITS, TIGHT, DOES_NOT_FIT = "fits", "tight", "does not fit"
 RAISED_POOL_RATIO = 0.05  # engines are started with a higher memory fraction until KV has this share of the card
+PAGES_SOURCE = "vLLM, v1/core/kv_cache_utils.py"
 ROUNDING = 1e-9  # a pool of exactly n sequences holds n of them in floating point too
 
 
@@ -163,12 +167,11 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
     """The budget of a replica of which what it holds is known: for a demand of the same layout and batch."""
     d, loaded, overhead = demand, held.loaded_bytes, held.overhead_bytes
     activations = activations_of(arch, engine, d) if held.activations is None else held.activations
-    per_sequence = kv_bytes_per_sequence_per_device(
-        arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
-    )
+    per_sequence = pool_bytes_per_sequence(arch, engine, d)
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
     profiled = activations.scaled(engine.profiled_share)
-    taken = profiled.beside(overhead).beside(loaded).beside(driver_variation_bytes(engine))
+    seen = overhead.scaled(engine.seen_overhead).plus(engine.graph_bytes.scaled(engine.graphs_in_fraction))
+    taken = profiled.beside(seen).beside(loaded).beside(driver_variation_bytes(engine))
     pool = kv_pool_bytes(engine, taken, needed, d.num_devices)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
@@ -183,6 +186,40 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
         needed_kv_bytes=needed,
         attention_dp=d.attention_dp,
     )
+
+
+def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: Demand) -> Floats:
+    """What one sequence of the demand's context takes of the KV pool of the fullest device.
+
+    Layer by layer, or in whole pages where the engine lets layers of several kinds share a pool.   [bytes]
+    """
+    d = demand
+    plain = kv_bytes_per_sequence_per_device(
+        arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
+    )
+    if not shares_pages(arch):
+        return plain
+    caches = plain - state_bytes_per_sequence_per_device(arch, d.tp, d.pp)
+    states = state_bytes_per_sequence_per_device(arch, d.tp, d.pp, engine.least_state_bytes)
+    apart = beside_states(caches, states, engine)
+    pages = pages_of(arch, d.kv_bytes_per_element, d.tp, d.pp, engine.kv_block_tokens)
+    paged = paged_bytes_per_sequence(pages, d.context_tokens, engine.states_per_sequence)
+    return cast(Floats, np.where(np.asarray(engine.shared_pages) > 0, paged, apart)[()])
+
+
+def beside_states(cache_bytes: Floats, state_bytes: Floats, engine: EngineMemory) -> Floats:
+    """What a sequence takes of a pool that the engine splits once between caches and states: the scarcer part counts.
+
+    max(caches (1 + r), states_per_sequence x state (1 + r) / r), r = state_pool_ratio; unsplit, their sum   [bytes]
+    SGLang gives states 0.9 / 1.9 of the pool and a sequence three of them (--mamba-full-memory-ratio; pull/11679,
+    issues/25993: Qwen3.5-122B on four H100 has 15.9 GB and about 435 states).
+    """
+    ratio = np.asarray(engine.state_pool_ratio)
+    splits = (ratio > 0) & (np.asarray(state_bytes) > 0)
+    share = np.where(splits, ratio, 1.0)
+    of_states = engine.states_per_sequence * state_bytes * (1.0 + share) / share
+    scarcer = np.maximum(cache_bytes * (1.0 + share), of_states)
+    return cast(Floats, np.where(splits, scarcer, cache_bytes + state_bytes)[()])
 
 
 def loaded_weights_bytes(
@@ -235,11 +272,11 @@ def memory_terms(
     return [
         *weights_terms(arch, weights, layout),
         *_loading_terms(engine, budget),
-        _activation_term(engine, budget),
+        _activation_term(arch, engine, budget),
         _overhead_term(engine, layout, budget),
         _judged("graphs", budget.graph_bytes, "captured decode batches", engine.title, engine, engine.graph_bytes),
         _pool_term(engine, budget),
-        _sequence_term(kv, engine, layout, budget),
+        _sequence_term(arch, kv, engine, layout, budget),
     ]
 
 
@@ -249,13 +286,16 @@ def _judged(name: str, band: Band, formula: str, inputs: str, engine: EngineProf
     return Term(name, value, "bytes", formula, inputs, figure.source, grade, low, high)
 
 
-def _activation_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
+def _activation_term(arch: Architecture, engine: EngineProfile, budget: MemoryBudget) -> Term:
     logit, hidden, mlp = (engine.constants[name] for name in ("logit_bytes", "hidden_copies", "mlp_copies"))
     formula = (
         "max(tokens x 2 B x (hidden_copies h + mlp_copies x MLP width), rows x vocabulary x logit_bytes)"
         " + expert buffers"
     )
     inputs = f"{hidden.value:g} hidden_copies, {mlp.value:g} mlp_copies, {logit.value:g} B a logit"
+    if arch.vision and arch.vision.largest_image_tokens and "vision_hidden_copies" in engine.constants:
+        formula += ", or the largest image: patches x 2 B x (3 patch elements + 2 MLP width / tp + copies h)"
+        inputs += f", {arch.vision.largest_image_tokens * arch.vision.patches_per_token} patches"
     return _judged("activations", budget.activation_bytes, formula, inputs, engine, logit)
 
 
@@ -277,7 +317,8 @@ def _overhead_term(engine: EngineProfile, layout: Layout, budget: MemoryBudget) 
 
 
 def _pool_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
-    formula = "free_fraction x (memory_fraction x device - weights - profiled activations - overhead)"
+    graphs = " - graphs" if "graphs_in_fraction" in engine.constants and engine.constant("graphs_in_fraction") else ""
+    formula = f"free_fraction x (memory_fraction x device - weights - profiled activations - overhead{graphs})"
     inputs = (
         f"memory_fraction {float(budget.memory_fraction):.3g}, device {float(budget.device_bytes) / GIB:.1f} GiB, "
         f"free_fraction {engine.constant('free_fraction'):g}"
@@ -285,8 +326,25 @@ def _pool_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
     return _judged("KV pool", budget.kv_pool_bytes, formula, inputs, engine, engine.memory_fraction)
 
 
-def _sequence_term(kv: Precision, engine: EngineProfile, layout: Layout, budget: MemoryBudget) -> Term:
-    formula = "layers x 2 ceil(kv_heads/tp) d x bytes x min(context, window) in blocks; MLA: one latent"
+def _sequence_term(
+    arch: Architecture, kv: Precision, engine: EngineProfile, layout: Layout, budget: MemoryBudget
+) -> Term:
+    formula, source = _sequence_formula(arch, engine)
     inputs = f"{kv.name} at {kv.bytes_per_element:g} B, {layout.label}, blocks of {engine.kv_block_tokens} tokens"
+    if source == PAGES_SOURCE:
+        pages = pages_of(arch, kv.bytes_per_element, layout.tp, layout.pp, engine.kv_block_tokens)
+        kinds = zip(pages.groups, pages.block_tokens, strict=True)
+        blocks = ", ".join(f"{n} x {'a state' if math.isinf(t) else f'{float(t):g} tokens'}" for n, t in kinds)
+        inputs = f"{kv.name}, {layout.label}, blocks of {float(pages.block_bytes) / MIB:.1f} MiB: {blocks}"
     size = float(budget.kv_bytes_per_sequence)
-    return Term("KV of one sequence", size, "bytes", formula, inputs, "PagedAttention, arXiv:2309.06180")
+    return Term("KV of one sequence", size, "bytes", formula, inputs, source)
+
+
+def _sequence_formula(arch: Architecture, engine: EngineProfile) -> tuple[str, str]:
+    """The formula of a sequence's share of the pool, and its source."""
+    if shares_pages(arch) and "shared_pages" in engine.constants and engine.constant("shared_pages"):
+        return "block x sum over kinds of layers of groups x blocks that the context needs", PAGES_SOURCE
+    if shares_pages(arch) and "state_pool_ratio" in engine.constants and state_bytes_per_sequence(arch):
+        return "max(caches (1 + r), states x state (1 + r) / r)", engine.constants["state_pool_ratio"].source
+    formula = "layers x 2 ceil(kv_heads/tp) d x bytes x min(context, window) in blocks; MLA: one latent"
+    return formula, "PagedAttention, arXiv:2309.06180"

@@ -6,7 +6,12 @@ from typing import cast
 
 import numpy as np
 
-from gpufleet.architecture.kv_cache import held_tokens, index_bytes_per_layer, kv_elements_per_token
+from gpufleet.architecture.kv_cache import (
+    held_tokens,
+    index_bytes_per_layer,
+    kept_beside_fp8_bytes,
+    kv_elements_per_token,
+)
 from gpufleet.architecture.recurrent import CONVOLUTION_BYTES_PER_ELEMENT, Recurrent
 from gpufleet.architecture.sparse_attention import index_of
 from gpufleet.domain.architecture import Architecture, Attention, Mixer
@@ -39,14 +44,27 @@ def cached_elements_per_token(mixer: Mixer, tp: Ints) -> Floats:
     return cast(Floats, kv_elements_per_token(mixer) + 0.0 * tp)
 
 
-def state_bytes_per_device(mixer: Recurrent, tp: Ints) -> Floats:
+def cached_bytes_per_token(mixer: Mixer, kv_bytes_per_element: Floats, tp: Ints) -> Floats:
+    """Bytes that one layer caches per token, or per compressed entry, on one rank.
+
+    >>> from gpufleet.domain.architecture import LatentAttention
+    >>> float(cached_bytes_per_token(LatentAttention(128, 1536, 512, 128, 64, 128, kept_tokens=2048), 1.0, 8))
+    656.0
+    """
+    elements = cached_elements_per_token(mixer, tp) * kv_bytes_per_element
+    return elements + kept_beside_fp8_bytes(mixer, kv_bytes_per_element)
+
+
+def state_bytes_per_device(mixer: Recurrent, tp: Ints, least_bytes_per_element: Floats = 0.0) -> Floats:
     """Recurrent state and convolution taps that one sequence holds in one layer on one rank: heads are dealt out.
+
+    `least_bytes_per_element`: of an engine that keeps states in a wider format than the model asks for.
 
     >>> float(state_bytes_per_device(GatedDeltaNet(16, 32, 128, 128, 4), 8)) / 2**20
     0.255859375
     """
     taps = CONVOLUTION_BYTES_PER_ELEMENT * (mixer.conv_width - 1)
-    state = shard(mixer.state_elements, tp) * mixer.state_bytes_per_element
+    state = shard(mixer.state_elements, tp) * np.maximum(mixer.state_bytes_per_element, least_bytes_per_element)
     return state + taps * shard(mixer.convolved_width, tp)
 
 
@@ -57,7 +75,7 @@ def layer_bytes_per_device(
     if isinstance(mixer, (GatedDeltaNet, StateSpace)):
         return state_bytes_per_device(mixer, tp)
     held = round_to_blocks(held_tokens(mixer, context_tokens), block_tokens)
-    cache = cached_elements_per_token(mixer, tp) * kv_bytes_per_element * held
+    cache = cached_bytes_per_token(mixer, kv_bytes_per_element, tp) * held
     return cache + index_bytes_per_layer(mixer, context_tokens) if index_of(mixer) else cache
 
 
@@ -85,4 +103,25 @@ def kv_bytes_per_sequence_per_device(
         layer_bytes_per_device(block.mixer, kv_bytes_per_element, context_tokens, tp, block_tokens)
         for block in arch.blocks
     ]
+    return stage_share(arch, per_layer, pp)
+
+
+def state_bytes_per_sequence_per_device(
+    arch: Architecture, tp: Ints = 1, pp: Ints = 1, least_bytes_per_element: Floats = 0.0
+) -> Floats:
+    """State that one sequence holds on the fullest device of its replica, whatever its length; 0 without such layers.
+
+    >>> from gpufleet.domain.architecture import Block, DenseMlp
+    >>> blocks = (Block(36, GatedDeltaNet(16, 64, 128, 128, 4), DenseMlp(1024, True)),
+    ...           Block(12, Attention(32, 2, 256), DenseMlp(1024, True)))
+    >>> arch = Architecture("qwen3.5-122b-a10b", "qwen3_5_moe", 3072, 248320, blocks, False, 262144)
+    >>> float(state_bytes_per_sequence_per_device(arch, 4)) / 1e6
+    38.412288
+    """
+    per_layer: list[Floats] = []
+    for block in arch.blocks:
+        if isinstance(block.mixer, (GatedDeltaNet, StateSpace)):
+            per_layer.append(state_bytes_per_device(block.mixer, tp, least_bytes_per_element))
+        else:
+            per_layer.append(0.0)
     return stage_share(arch, per_layer, pp)

@@ -29,6 +29,13 @@ class EngineMemory:
     every prompt position are kept (both: engines with static batches). `whole_context` is 1 where the profiled step
     is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `peaks_add` where the forward
     pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
+
+    `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `state_pool_ratio` the size of a pool
+    of states in that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
+    `least_state_bytes` the narrowest element of a state that the engine keeps.
+    `graphs_in_fraction` is 1 where captured graphs come out of the fraction (vLLM from 0.21), `seen_overhead` the share
+    of the overhead that the profile sees (none before vLLM 0.2.5), `held_reductions` the share of a step's all-reduced
+    tensors that are not freed before it is read (vLLM 0.2.5). `vision_hidden_copies` is 0 where no image is profiled.
     """
 
     device_bytes: Floats
@@ -44,6 +51,12 @@ class EngineMemory:
     chunk_above_tokens: Floats
     peaks_add: Floats
     mxfp4_alignment: Floats
+    shared_pages: Floats
+    state_pool_ratio: Floats
+    states_per_sequence: Floats
+    least_state_bytes: Floats
+    graphs_in_fraction: Floats
+    seen_overhead: Floats
     max_batch: Floats
     prefill_budget_tokens: Floats
     kv_block_tokens: Floats
@@ -56,6 +69,8 @@ class EngineMemory:
     mlp_copies: Band
     sampler_hidden_copies: Band
     moe_workspace_copies: Band
+    vision_hidden_copies: Band
+    held_reductions: Band
     loaded_ratio: Band
 
     @classmethod
@@ -84,6 +99,12 @@ class EngineMemory:
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
             peaks_add=_optional(engine, "peaks_add"),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
+            shared_pages=_optional(engine, "shared_pages"),
+            state_pool_ratio=_optional(engine, "state_pool_ratio"),
+            states_per_sequence=_optional(engine, "states_per_sequence", 1.0),
+            least_state_bytes=_optional(engine, "least_state_bytes"),
+            graphs_in_fraction=_optional(engine, "graphs_in_fraction"),
+            seen_overhead=_optional(engine, "seen_overhead", 1.0),
             driver_bytes=driver,
             communication_bytes=communication_bytes(engine, accelerator),
             logit_bytes=Band.of(engine.constants["logit_bytes"]),
@@ -91,6 +112,8 @@ class EngineMemory:
             mlp_copies=Band.of(engine.constants["mlp_copies"]),
             sampler_hidden_copies=_optional_band(engine, "sampler_hidden_copies"),
             moe_workspace_copies=_optional_band(engine, "moe_workspace_copies"),
+            vision_hidden_copies=_optional_band(engine, "vision_hidden_copies"),
+            held_reductions=_optional_band(engine, "held_reductions"),
             loaded_ratio=_optional_band(engine, "loaded_ratio", 1.0),
         )
 

@@ -22,7 +22,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.serve import ServeQuestion, keep_runnable
+from gpufleet.optimize.serve import BEYOND_QUOTA, NO_PRICE, ServeQuestion, keep_runnable
 from gpufleet.optimize.size import effective_price, is_host
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.queueing import normal_quantile
@@ -33,7 +33,7 @@ from gpufleet.units import HOUR, MINUTE
 FULL_QUANTILE = 0.95
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
 NOT_IN_TIME = "not done by the deadline, whatever the number of machines"
-Terms: TypeAlias = tuple[str, str, str, str | None]
+Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 
 
 @dataclass(frozen=True)
@@ -90,12 +90,26 @@ class Job:
 
 
 @dataclass(frozen=True)
+class JobMarket:
+    """A job, the offers to buy machines from, and how often spot machines are taken away."""
+
+    job: Job
+    offers: tuple[Offer, ...]
+    interruptions: Interruptions
+
+
+@dataclass(frozen=True)
 class BatchQuestion:
     """A model with its offers and request lengths, the job, and how often spot machines are taken away."""
 
     service: ServeQuestion
     job: Job
     interruptions: Interruptions
+
+    @property
+    def market(self) -> JobMarket:
+        """The job and where machines for it are bought."""
+        return JobMarket(self.job, self.service.offers, self.interruptions)
 
 
 @dataclass(frozen=True)
@@ -149,7 +163,7 @@ def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolut
     curves = load_curves(service.arch, candidates, calibration, service.demand.workload, largest)
     rates = generation_rates(curves, service.demand.mix.held_squared_variation)
     hosts = hosts_of(service.choices.instances, candidates, rates)
-    ranked = within_usd(place_jobs(question, hosts, rates, rejections), question.job, rejections)
+    ranked = within_usd(place_jobs(question.market, hosts, rates, rejections), question.job, rejections)
     num_layouts = len(every) + sum(rejections.counts.values())
     model = StepModel.build(service.arch, candidates, calibration)
     return BatchSolution(candidates, model, rates, largest, ranked, rejections, num_layouts)
@@ -199,34 +213,36 @@ def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkR
     return Hosts(machines, rows, np.asarray(candidates.num_devices))
 
 
-def place_jobs(question: BatchQuestion, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
+def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
     """The job on the cheapest region of each machine type and price kind, cheapest first."""
     found: dict[Terms, JobPlacement | float] = {}
     placed = []
-    for offer in question.service.offers:
+    for offer in market.offers:
         key = (offer.cloud, offer.instance)
         if key in hosts.rows and len(hosts.rows[key]):
-            terms = (*key, offer.price_kind.value, offer.interruption)
+            terms = (*key, offer.price_kind.value, offer.interruption, offer.max_instances)
             if terms not in found:
-                found[terms] = place_job(question, offer, hosts, rates)
+                found[terms] = place_job(market, offer, hosts, rates)
             placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
     count_late(found, rejections)
-    count_unsold(hosts, question, rejections)
-    return cheapest_of_each_type(placed, question.job)
+    count_unsold(hosts, market.offers, rejections)
+    return cheapest_of_each_type(placed, market.job)
 
 
-def place_job(question: BatchQuestion, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
+def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
     """The candidate and number of machines that cost least and are done in time, the fewest among equals.
 
-    Where none is, the seconds after which the soonest is done.
+    Where none is, the seconds after which the soonest is done; infinite where no machine can be had.
     """
-    job, key = question.job, (offer.cloud, offer.instance)
+    job, key = market.job, (offer.cloud, offer.instance)
     instance, rows = hosts.instances[key], hosts.rows[key]
     per_machine = np.floor(instance.gpu_count / hosts.num_devices[rows])[:, None]
-    choices = machine_choices(job.most_machines)
+    choices = machine_choices(had_machines(job, offer))
+    if not len(choices):
+        return math.inf
     requests = np.ceil(job.requests / (choices[None, :] * per_machine))
     seconds = work_s(rates, rows, requests, job.longest_ratio)
-    rate, wait = interruptions_of(question, offer)
+    rate, wait = interruptions_of(market, offer)
     wave_s = rates.wave_s(rows)[:, None]
     planned = seconds * (1 + job.headroom_ratio)
     done = np.asarray(elapsed_work_s(planned, rate.expected / HOUR, job.startup_s, wave_s / 2, wait.expected))
@@ -242,11 +258,16 @@ def place_job(question: BatchQuestion, offer: Offer, hosts: Hosts, rates: WorkRa
     )  # fmt: skip
 
 
-def interruptions_of(question: BatchQuestion, offer: Offer) -> tuple[Spread, Spread]:
+def had_machines(job: Job, offer: Offer) -> int:
+    """How many machines may be rented: by the job, and by a quota, a reservation or one's own rack."""
+    return job.most_machines if offer.max_instances is None else min(job.most_machines, offer.max_instances)
+
+
+def interruptions_of(market: JobMarket, offer: Offer) -> tuple[Spread, Spread]:
     """Interruptions per hour, and the wait after each; none for what is not spot."""
     if offer.price_kind is not PriceKind.SPOT:
         return NEVER, NEVER
-    return question.interruptions.per_hour(offer.interruption), question.interruptions.wait_s
+    return market.interruptions.per_hour(offer.interruption), market.interruptions.wait_s
 
 
 def expected_usd(p: JobPlacement, job: Job) -> float:
@@ -272,16 +293,18 @@ def within_usd(placed: Sequence[JobPlacement], job: Job, rejections: Rejections)
 
 
 def count_late(found: Mapping[Terms, JobPlacement | float], rejections: Rejections) -> None:
-    """Count the machine types that are not done in time, however many are rented, with when they would be."""
+    """Count the machine types that are not done in time, however many can be had, with when they would be."""
     in_time = {terms[:3] for terms, p in found.items() if isinstance(p, JobPlacement)}
-    for (cloud, name, kind, _), p in found.items():
+    for (cloud, name, kind, _, most), p in found.items():
         if not isinstance(p, JobPlacement) and (cloud, name, kind) not in in_time:
-            what = f"{cloud} {name}, {kind.replace('_', ' ')}: {p / MINUTE:,.1f} min with the headroom"
-            rejections.add(NOT_IN_TIME, what, p)
+            had = "" if most is None else f", {most:,} to be had"
+            late = "none to be had" if math.isinf(p) else f"{p / MINUTE:,.1f} min with the headroom{had}"
+            reason = NOT_IN_TIME if most is None else BEYOND_QUOTA
+            rejections.add(reason, f"{cloud} {name}, {kind.replace('_', ' ')}: {late}", p)
 
 
-def count_unsold(hosts: Hosts, question: BatchQuestion, rejections: Rejections) -> None:
+def count_unsold(hosts: Hosts, offers: Iterable[Offer], rejections: Rejections) -> None:
     """Count machine types that would do the job but have no price under the chosen terms."""
-    priced = {(o.cloud, o.instance) for o in question.service.offers}
+    priced = {(o.cloud, o.instance) for o in offers}
     for cloud, name in sorted(key for key, rows in hosts.rows.items() if len(rows) and key not in priced):
-        rejections.add("no price under the chosen clouds, regions and price kinds", f"{cloud} {name}")
+        rejections.add(NO_PRICE, f"{cloud} {name}")

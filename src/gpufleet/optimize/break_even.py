@@ -33,7 +33,7 @@ class BreakEvenRates:
 
 def break_even_rates(question: ServeQuestion, solution: ServeSolution, price: TokenPrice) -> BreakEvenRates:
     """Where the cheapest machines cost no more than the API, as the rate grows."""
-    contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
+    contest = Contest.of(question, solution)
     workload, demand = question.demand.workload, question.demand
     per_request = price.usd_per_request(workload.input_tokens, workload.output_tokens)
 

@@ -3,76 +3,197 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray, Floats, IntArray
-from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer
-from gpufleet.optimize.serve import ServeQuestion
-from gpufleet.optimize.size import Demand, effective_price, is_host
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
+from gpufleet.optimize.size import (
+    BY_THE_HOUR,
+    ROUNDING,
+    Demand,
+    effective_price,
+    is_host,
+    machines_for,
+    on_demand_beside,
+)
 
 NOBODY, MOST_MULTIPLES = -1, 20_000
+Key = tuple[str, str, str]
+
+
+def key_of(offer: Offer) -> Key:
+    """What a row of the ranking stands for: a machine type at a price kind, in any region."""
+    return offer.cloud, offer.instance, offer.price_kind.value
 
 
 @dataclass(frozen=True)
-class Contest:
-    """Machine types with a price (`offers`: the cheapest region of each type and price kind) and what they can host.
+class Hosts:
+    """Machine types and what they can hold: one element per pair of a type and a candidate.
 
-    Entrants stand in the order that decides between equals. The other arrays have one element per pair of an entrant
-    and a candidate that its machines host: pairs of one entrant stand together, from `first_pair[entrant]` on.
+    Pairs of one type stand together, from `first_pair[type]` on.
     """
 
-    offers: tuple[Offer, ...]
-    usd_per_hour: FloatArray
+    instances: tuple[Instance, ...]
     first_pair: IntArray
     row: IntArray
     per_machine: FloatArray
 
     @classmethod
-    def of(cls, instances: Sequence[Instance], offers: Sequence[Offer], candidates: Candidates) -> Contest:
-        """The contest of all priced machine types that host any candidate."""
-        hosted = {(i.cloud, i.name): (i, np.flatnonzero(is_host(i, candidates))) for i in instances}
-        entrants = [o for o in cheapest_of_each_type(offers) if len(hosted.get((o.cloud, o.instance), (0, ()))[1])]
-        rows = [hosted[o.cloud, o.instance][1] for o in entrants]
-        per_machine = [
-            np.floor(hosted[o.cloud, o.instance][0].gpu_count / candidates.num_devices[at])
-            for o, at in zip(entrants, rows, strict=True)
-        ]
-        sizes = np.array([len(at) for at in rows], dtype=np.int64)
+    def of(cls, question: ServeQuestion, solution: ServeSolution) -> Hosts:
+        """All machine types with a price that hold any candidate."""
+        sold = {(o.cloud, o.instance) for o in question.offers}
+        hosted = [(i, np.flatnonzero(is_host(i, solution.candidates))) for i in question.choices.instances]
+        kept = [(i, rows) for i, rows in hosted if (i.cloud, i.name) in sold and len(rows)]
+        sizes = np.array([len(rows) for _, rows in kept], dtype=np.int64)
+        devices = solution.candidates.num_devices
         return cls(
-            tuple(entrants),
-            np.array([effective_price(o) for o in entrants], dtype=np.float64),
+            tuple(i for i, _ in kept),
             np.cumsum(sizes) - sizes,
-            np.concatenate(rows) if rows else np.zeros(0, dtype=np.int64),
-            np.concatenate(per_machine) if rows else np.zeros(0),
+            np.concatenate([rows for _, rows in kept]) if kept else np.zeros(0, dtype=np.int64),
+            np.concatenate([np.floor(i.gpu_count / devices[rows]) for i, rows in kept]) if kept else np.zeros(0),
         )
 
-    def machines(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> FloatArray:
-        """Machines that each entrant needs at each rate [entrant, rate]; infinite where it cannot serve.
+    @property
+    def of_pair(self) -> IntArray:
+        """The machine type of every pair."""
+        sizes = np.diff(np.append(self.first_pair, len(self.row)))
+        return np.repeat(np.arange(len(self.instances)), sizes)
 
-        n = min over its candidates of ceil(max(ceil(rate (1 + headroom) / capacity), least replicas) / per machine)
-        """
-        planned = np.atleast_1d(np.asarray(rates, dtype=np.float64)) * (1 + demand.headroom_ratio)
-        if not self.offers:
-            return np.zeros((0, len(planned)))
+    def needed(self, requests_per_s: FloatArray, demand: Demand, rates: FloatArray) -> FloatArray:
+        """Machines that every pair needs at each rate [pair, rate]; infinite where it cannot serve."""
+        planned = rates * (1 + demand.headroom_ratio)
         with np.errstate(divide="ignore"):
-            needed = np.ceil(planned[None, :] / requests_per_s[self.row][:, None])
-        of_pair = np.ceil(np.maximum(needed, demand.min_replicas) / self.per_machine[:, None])
-        return np.asarray(np.minimum.reduceat(of_pair, self.first_pair, axis=0))
+            return machines_for(planned[None, :], self.per_machine[:, None], requests_per_s[self.row][:, None], demand)
+
+    def counts(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> Counts:
+        """Machines of each type at each rate [type, rate], of the candidate that `size.place` chooses."""
+        asked = np.atleast_1d(np.asarray(rates, dtype=np.float64))
+        if not self.instances:
+            return Counts(np.zeros((0, len(asked))), np.zeros((0, len(asked))))
+        busy = self.needed(requests_per_s, demand, asked)
+        if demand.quiet is None:
+            fewest = np.asarray(np.minimum.reduceat(busy, self.first_pair, axis=0))
+            return Counts(fewest, fewest)
+        quiet = self.needed(requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s]))
+        chosen = self.chosen(busy, quiet, requests_per_s, demand)
+        return Counts(np.take_along_axis(busy, chosen, axis=0), quiet[chosen, 0])
+
+    def chosen(self, busy: FloatArray, quiet: FloatArray, requests_per_s: FloatArray, demand: Demand) -> IntArray:
+        """The pair of each type that pays for the fewest machines; among equals the one with most capacity."""
+        paid = demand.busy_ratio * busy + (1 - demand.busy_ratio) * quiet
+        carried = np.where(np.isfinite(busy), busy, 0.0) * (self.per_machine * requests_per_s[self.row])[:, None]
+        is_open = np.ones_like(busy, dtype=np.bool_)
+        for key in (paid, -carried):
+            among = np.where(is_open, key, np.inf)
+            is_open &= among == np.minimum.reduceat(among, self.first_pair, axis=0)[self.of_pair]
+        pair = np.where(is_open, np.arange(len(self.row))[:, None], len(self.row))
+        return np.asarray(np.minimum.reduceat(pair, self.first_pair, axis=0))
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Machines at the asked rate, and those that are kept in quiet hours   [.., rate]."""
+
+    machines: FloatArray
+    quiet: FloatArray
+
+
+@dataclass(frozen=True)
+class Contest:
+    """Offers that may win, with the machine type that each sells (`host`).
+
+    Entrants stand in the order that decides between equals. Of one type and price kind only regions take part that no
+    other beats in price, in how many there are, and in the price of what is bought beside machines that may not all
+    be spot (`steady`; `steady_usd_per_hour` is 0 where all may be).
+    """
+
+    hosts: Hosts
+    offers: tuple[Offer, ...]
+    steady: tuple[Offer | None, ...]
+    host: IntArray
+    usd_per_hour: FloatArray
+    steady_usd_per_hour: FloatArray
+    purse: Purse
+
+    @classmethod
+    def of(cls, question: ServeQuestion, solution: ServeSolution) -> Contest:
+        """The contest of all offers whose machines hold any candidate."""
+        hosts = Hosts.of(question, solution)
+        place = {(i.cloud, i.name): at for at, i in enumerate(hosts.instances)}
+        steady = steady_of(question)
+        offers = [o for o in unbeaten(question.offers, steady) if (o.cloud, o.instance) in place]
+        beside = [bought_beside(o, steady) for o in offers]
+        return cls(
+            hosts,
+            tuple(offers),
+            tuple(beside),
+            np.array([place[o.cloud, o.instance] for o in offers], dtype=np.int64),
+            np.array([effective_price(o) for o in offers], dtype=np.float64),
+            np.array([0.0 if o is None else effective_price(o) for o in beside], dtype=np.float64),
+            question.purse,
+        )
+
+    def counts(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> Counts:
+        """Machines of every entrant at each rate [entrant, rate]."""
+        of_host = self.hosts.counts(requests_per_s, demand, rates)
+        return Counts(of_host.machines[self.host], of_host.quiet[self.host])
 
     def costs(self, requests_per_s: FloatArray, demand: Demand, rates: Floats) -> FloatArray:
         """USD per hour of every entrant at each rate [entrant, rate]."""
-        return self.machines(requests_per_s, demand, rates) * self.usd_per_hour[:, None]
+        return self.usd_of(np.arange(len(self.offers)), self.counts(requests_per_s, demand, rates), demand)
 
-    def with_price(self, entrant: int, usd_per_hour: float) -> Contest:
-        """The same where the machines of one entrant cost something else."""
-        prices = self.usd_per_hour.copy()
-        prices[entrant] = usd_per_hour
-        return replace(self, usd_per_hour=prices)
+    def usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
+        """USD per hour of so many machines of these entrants; infinite where they cannot be had or paid for.
+
+        cost = p (n - s) + p_steady s over the busy and the quiet hours, each with its own n
+        """
+        sold = counts.machines <= self.supply[entrant][:, None]
+        had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
+        usd = self.machines_usd(entrant, had)
+        if demand.quiet is not None:
+            kept = np.where(self.is_by_the_hour[entrant][:, None] & np.isfinite(counts.quiet), counts.quiet, had)
+            usd = demand.busy_ratio * usd + (1 - demand.busy_ratio) * self.machines_usd(entrant, kept)
+        sold &= np.isfinite(counts.machines) & (self.num_steady(entrant, had) < had)
+        return np.where(sold & (usd <= self.purse.most_usd_per_hour), usd, np.inf)
+
+    def machines_usd(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
+        """What so many machines cost, those that may not be spot on demand."""
+        steady = self.num_steady(entrant, machines)
+        beside = steady * self.steady_usd_per_hour[entrant][:, None]
+        return np.asarray((machines - steady) * self.usd_per_hour[entrant][:, None] + beside)
+
+    def num_steady(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
+        """How many of so many machines may not be spot."""
+        is_mixed = np.array([o is not None for o in self.steady], dtype=np.bool_)[entrant][:, None]
+        return np.where(is_mixed, machines - np.floor(machines * self.purse.most_spot_ratio + ROUNDING), 0.0)
+
+    @property
+    def supply(self) -> FloatArray:
+        """How many machines of each entrant can be had."""
+        return np.array([supply_of(o) for o in self.offers], dtype=np.float64)
+
+    @property
+    def is_by_the_hour(self) -> BoolArray:
+        """Entrants whose machines are given back in quiet hours."""
+        return np.array([o.price_kind in BY_THE_HOUR for o in self.offers], dtype=np.bool_)
+
+    def members(self, key: Key) -> BoolArray:
+        """Entrants of one machine type and price kind."""
+        return np.array([key_of(o) == key for o in self.offers], dtype=np.bool_)
+
+    def at_price_ratio(self, key: Key, ratio: float) -> Contest:
+        """The same where the machines of one type and price kind cost so many times as much, in all regions."""
+        beside = np.array([o is not None and key_of(o) == key for o in self.steady], dtype=np.bool_)
+        return replace(
+            self,
+            usd_per_hour=self.usd_per_hour * np.where(self.members(key), ratio, 1.0),
+            steady_usd_per_hour=self.steady_usd_per_hour * np.where(beside, ratio, 1.0),
+        )
 
     def thresholds(
         self, requests_per_s: FloatArray, demand: Demand, farthest: float, entrant: int | None = None
@@ -82,19 +203,14 @@ class Contest:
         rate = n x replicas per machine x capacity / (1 + headroom),  n = 1, 2, ...
         Of candidates that need the same least number of machines, only the one with most capacity counts.
         """
-        capacity = self.per_machine * requests_per_s[self.row] / (1 + demand.headroom_ratio)
-        least = np.ceil(demand.min_replicas / self.per_machine).astype(np.int64)
-        groups, group = np.unique(np.stack([self.entrant, least]), axis=1, return_inverse=True)
+        per_machine, of_pair = self.hosts.per_machine, self.hosts.of_pair
+        capacity = per_machine * requests_per_s[self.hosts.row] / (1 + demand.headroom_ratio)
+        least = np.ceil(demand.min_replicas / per_machine).astype(np.int64)
+        groups, group = np.unique(np.stack([of_pair, least]), axis=1, return_inverse=True)
         most = np.zeros(groups.shape[1])
         np.maximum.at(most, group.ravel(), capacity)
-        steps = most[(most > 0) & (groups[0] == (groups[0] if entrant is None else entrant))]
+        steps = most[(most > 0) & (groups[0] == (groups[0] if entrant is None else self.host[entrant]))]
         return Thresholds.between(np.unique(steps), demand.workload.rate_requests_per_s, farthest)
-
-    @property
-    def entrant(self) -> IntArray:
-        """The entrant of every pair."""
-        sizes = np.diff(np.append(self.first_pair, len(self.row)))
-        return np.repeat(np.arange(len(self.offers)), sizes)
 
 
 @dataclass(frozen=True)
@@ -117,25 +233,54 @@ class Thresholds:
         return cls(rates if up else rates[::-1], searched_to)
 
 
-def cheapest_of_each_type(offers: Sequence[Offer]) -> list[Offer]:
-    """The cheapest region of each machine type and price kind, in the order that decides between equal costs."""
-    best: dict[tuple[str, str, str], Offer] = {}
-    for offer in sorted(offers, key=lambda o: (effective_price(o), o.region)):
-        best.setdefault((offer.cloud, offer.instance, offer.price_kind.value), offer)
-    return sorted(best.values(), key=lambda o: (o.cloud, o.instance, o.region, o.price_kind))
+Steady = Mapping[tuple[str, str, str], Offer]
 
 
-def is_contest(question: ServeQuestion) -> bool:
-    """Whether machine types compete by price and rate alone: one kind of request, alike; no spares, quiet hours, quota.
+def bought_beside(offer: Offer, steady: Steady | None) -> Offer | None:
+    """What is bought beside spot machines of that region, where not all may be spot."""
+    if steady is None or offer.price_kind is not PriceKind.SPOT:
+        return None
+    return steady.get((offer.cloud, offer.instance, offer.region))
 
-    Elsewhere the machines of a type are no step function of the rate, and no flips are told.
+
+def supply_of(offer: Offer) -> float:
+    """How many machines of an offer can be had."""
+    return math.inf if offer.max_instances is None else float(offer.max_instances)
+
+
+def steady_of(question: ServeQuestion) -> Steady | None:
+    """What is bought beside spot in each region; None where all may be spot."""
+    return on_demand_beside(question.offers) if question.purse.most_spot_ratio < 1 else None
+
+
+def deciding_offers(question: ServeQuestion) -> list[Offer]:
+    """The offers of which the answer is one, whatever the demand, and those that are bought beside them."""
+    steady = steady_of(question)
+    kept = unbeaten(question.offers, steady)
+    beside = (bought_beside(offer, steady) for offer in kept)
+    return in_order({*kept, *(offer for offer in beside if offer is not None)})
+
+
+def unbeaten(offers: Sequence[Offer], steady: Steady | None) -> list[Offer]:
+    """Of each machine type and price kind the regions that no other beats in price, number and price beside.
+
+    Where `steady` names what is bought beside spot, spot without anything beside it is left out.
     """
-    demand, purse = question.demand, question.purse
-    is_plain = not demand.workload.classes and demand.quiet is None
-    has_no_spare = demand.spare_machines == 0 and demand.zones == 1
-    is_free = math.isinf(purse.most_usd_per_hour) and purse.most_spot_ratio >= 1
-    is_unbounded = all(offer.max_instances is None for offer in question.offers)
-    return is_plain and has_no_spare and is_free and is_unbounded
+    kept: dict[Key, list[tuple[float, float, Offer]]] = {}
+    for offer in sorted(offers, key=lambda o: (effective_price(o), o.region)):
+        beside = bought_beside(offer, steady)
+        if beside is None and steady is not None and offer.price_kind is PriceKind.SPOT:
+            continue
+        had, price = supply_of(offer), 0.0 if beside is None else effective_price(beside)
+        rivals = kept.setdefault(key_of(offer), [])
+        if not any(number >= had and usd <= price for number, usd, _ in rivals):
+            rivals.append((had, price, offer))
+    return in_order(offer for rivals in kept.values() for _, _, offer in rivals)
+
+
+def in_order(offers: Iterable[Offer]) -> list[Offer]:
+    """Offers in the order that decides between equal costs."""
+    return sorted(offers, key=lambda o: (o.cloud, o.instance, o.region, o.price_kind))
 
 
 def winners(costs: FloatArray) -> IntArray:

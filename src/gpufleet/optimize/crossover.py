@@ -6,14 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Thresholds
 from gpufleet.optimize.flips import JUST_BEYOND
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Demand
 
 WITHIN_RATIO = 100.0
-FIRST, SECOND, EQUAL = 1, 2, 0
+FIRST, SECOND, EQUAL, NEITHER = 1, 2, 0, 3
 
 
 @dataclass(frozen=True)
@@ -27,7 +27,7 @@ class CostCurve:
     @classmethod
     def of(cls, question: ServeQuestion, solution: ServeSolution) -> CostCurve:
         """The curve of all that the question allows."""
-        contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
+        contest = Contest.of(question, solution)
         return cls(contest, solution.found.requests_per_s, question.demand)
 
     def usd_per_hour(self, rates: FloatArray) -> FloatArray:
@@ -44,7 +44,7 @@ class CostCurve:
 
 @dataclass(frozen=True)
 class Stretch:
-    """Rates over which one of the two costs less (FIRST, SECOND), or both the same (EQUAL)."""
+    """Rates over which one of the two costs less (FIRST, SECOND), both the same (EQUAL), or NEITHER serves."""
 
     from_requests_per_s: float
     to_requests_per_s: float
@@ -52,25 +52,29 @@ class Stretch:
 
 
 def stretches(first: CostCurve, second: CostCurve) -> list[Stretch]:
-    """Who is cheaper at which rates, from a hundredth of the asked rate to a hundred times it.
+    """Who is cheaper at which rates, from a hundredth of the asked rate (or that of quiet hours) to a hundred times it.
 
     Costs change only where a machine of either is full, so that every change is found.
     """
-    now = first.demand.workload.rate_requests_per_s
-    down, up = ([curve.steps(edge) for curve in (first, second)] for edge in (now / WITHIN_RATIO, now * WITHIN_RATIO))
+    now, quiet = first.demand.workload.rate_requests_per_s, first.demand.quiet
+    least = now / WITHIN_RATIO if quiet is None else max(now / WITHIN_RATIO, quiet.rate_requests_per_s)
+    down, up = ([curve.steps(edge) for curve in (first, second)] for edge in (least, now * WITHIN_RATIO))
     low, high = max(steps.searched_to for steps in down), min(steps.searched_to for steps in up)
     begins = np.unique(np.concatenate([np.array([low]), *(steps.requests_per_s for steps in (*down, *up))]))
     begins = begins[(begins >= low) & (begins < high)]
     beyond = begins * (1 + JUST_BEYOND)
-    cheaper = np.sign(difference(first.usd_per_hour(beyond), second.usd_per_hour(beyond))).astype(np.int64)
+    cheaper = cheaper_of(first.usd_per_hour(beyond), second.usd_per_hour(beyond))
     turns = np.flatnonzero(np.diff(cheaper)) + 1
     edges = [low, *(float(begins[i]) for i in turns), high]
     sides = [int(cheaper[0]), *(int(cheaper[i]) for i in turns)]
-    names = {-1: FIRST, 0: EQUAL, 1: SECOND}
-    return [Stretch(a, b, names[s]) for a, b, s in zip(edges, edges[1:], sides, strict=False)]
+    return [Stretch(a, b, s) for a, b, s in zip(edges, edges[1:], sides, strict=False)]
 
 
-def difference(one: FloatArray, other: FloatArray) -> FloatArray:
-    """One cost less the other; 0 where neither serves."""
-    both = np.isfinite(one) | np.isfinite(other)
-    return np.subtract(one, other, out=np.zeros(len(one)), where=both)
+def cheaper_of(one: FloatArray, other: FloatArray) -> IntArray:
+    """Who costs less at each rate; infinite costs serve nothing.
+
+    >>> cheaper_of(np.array([1.0, 2.0, 3.0, np.inf]), np.array([2.0, 1.0, 3.0, np.inf])).tolist()
+    [1, 2, 0, 3]
+    """
+    serves = np.isfinite(one) | np.isfinite(other)
+    return np.select([~serves, one < other, one > other], [NEITHER, FIRST, SECOND], EQUAL)

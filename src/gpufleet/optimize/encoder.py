@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -52,6 +52,17 @@ class EncoderQuestion:
     audio_s: float | None = None
 
     @property
+    def learnt(self) -> LogRange:
+        """What the runtime missed on models of this kind."""
+        return self.runtime.range_of(self.model.decoder is not None)
+
+    @property
+    def most_inputs(self) -> float:
+        """Inputs that the runtime takes together: few windows of audio in some."""
+        speech = self.runtime.speech
+        return (speech.most_windows if speech and self.tower.window_s else None) or math.inf
+
+    @property
     def new_audio_s(self) -> float | None:
         """Seconds of a recording that one window adds to those before; None where inputs are no windows."""
         speech, window_s = self.runtime.speech, self.tower.window_s
@@ -78,7 +89,6 @@ class EncoderSolution:
     memory: EncoderMemory
     batch: float
     times: PassTimes
-    reading_s: float
     low_ratio: float
     high_ratio: float
     grade: Grade
@@ -86,7 +96,12 @@ class EncoderSolution:
     @property
     def pass_s(self) -> float:
         """Seconds of one batch, reading and answers included."""
-        return float(self.times.seconds[0]) + self.reading_s
+        return float(self.times.seconds[0])
+
+    @property
+    def reading_s(self) -> float:
+        """Seconds of it in which the host reads audio."""
+        return float(np.atleast_1d(self.times.reading_s)[0])
 
 
 def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> EncoderSolution:
@@ -96,11 +111,13 @@ def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> Encode
     curves = curves_of(calibration, q.gpu, q.weights)
     batch = q.batch if q.batch is not None else enough(q, curves, memory.largest_batch)
     times = pass_times(q, curves, np.array([batch], dtype=np.float64))
-    learnt = q.runtime.range_of(q.model.decoder is not None)
-    low, high = log_bounds(learnt, curves)
-    grade = Grade(max(worst_grade(curves), int(learnt.measured.grade_on(q.gpu.name))))
-    reading_s = float(batch) * q.host_s_per_window
-    return EncoderSolution(memory, float(batch), times, reading_s, math.exp(low), math.exp(high), grade)
+    low, high = log_bounds(q, curves)
+    return EncoderSolution(memory, float(batch), times, math.exp(low), math.exp(high), grade_of(q, curves))
+
+
+def grade_of(question: EncoderQuestion, curves: PassCurves) -> Grade:
+    """The worse grade of the runtime's constants and of the kernels."""
+    return Grade(max(worst_grade(curves), int(question.learnt.measured.grade_on(question.gpu.name))))
 
 
 def curves_of(calibration: Calibration, gpu: Accelerator, weights: WeightFormat) -> PassCurves:
@@ -121,17 +138,29 @@ def _gathered(calibration: Calibration, gpu: str, weights: WeightFormat) -> Pass
 
 def enough(question: EncoderQuestion, curves: PassCurves, largest: float) -> float:
     """The smallest power of two that reaches 97 % of the best throughput of all that have room."""
-    speech = question.runtime.speech
-    most = (speech.most_windows if speech and question.tower.window_s else None) or MOST_TRIED
-    batches = tried_batches(int(min(max(largest, 1.0), most))).astype(np.float64)
-    seconds = pass_times(question, curves, batches).seconds + batches * question.host_s_per_window
+    batches = batches_in(min(largest, question.most_inputs))
+    return enough_of(batches, pass_times(question, curves, batches).seconds)
+
+
+def batches_in(largest: float) -> FloatArray:
+    """Powers of two that have room, one at least."""
+    return tried_batches(int(min(max(largest, 1.0), MOST_TRIED))).astype(np.float64)
+
+
+def enough_of(batches: FloatArray, seconds: FloatArray) -> float:
+    """The smallest batch that reaches 97 % of the best throughput of these.
+
+    >>> enough_of(np.array([1.0, 2.0, 4.0]), np.array([1.0, 1.0, 1.99]))
+    2.0
+    """
     rates = batches / seconds
     return float(batches[np.argmax(rates >= ENOUGH_RATIO * rates.max())])
 
 
 def pass_times(question: EncoderQuestion, curves: PassCurves, batches: FloatArray) -> PassTimes:
     """Seconds of one pass at each of these batches: the tower, then what its decoder writes."""
-    return together(passes_of(question, curves, batches))
+    times = together(passes_of(question, curves, batches))
+    return replace(times, reading_s=batches * question.host_s_per_window)
 
 
 def passes_of(question: EncoderQuestion, curves: PassCurves, batches: FloatArray) -> list[PassTimes]:
@@ -144,13 +173,13 @@ def passes_of(question: EncoderQuestion, curves: PassCurves, batches: FloatArray
     return [encoded, decoder_steps(q.model.decoder, curves, q.runtime, batches, size.tokens, answer)]
 
 
-def log_bounds(learnt: LogRange, curves: PassCurves) -> tuple[float, float]:
+def log_bounds(question: EncoderQuestion, curves: PassCurves) -> tuple[float, float]:
     """ln of the factors that turn an expected time into its 10th and 90th percentile.
 
     The wider of what the runtime missed on GPUs left out of its fit, which holds what lent kernels miss as far as
     those GPUs borrow, and of what lent kernels miss.
     """
-    lent_low, lent_high = lent_log_ratios(curves)
+    learnt, (lent_low, lent_high) = question.learnt, lent_log_ratios(curves)
     return -max(-learnt.low.value, lent_low), max(learnt.high.value, lent_high)
 
 

@@ -1,7 +1,8 @@
 """What flips a choice: the nearest price, rate, limit or length at which another machine type wins.
 
-Prices and rates have exact answers, since the machines of a type are a step function of the rate. Limits and lengths
-are searched outward in steps, and the first interval in which the winner changes is halved.
+Prices and rates have exact answers, since costs are linear in a price and the machines of a type are a step function of
+the rate: with spare machines, zones, quiet hours, quotas, a budget or a spot share too. Limits and lengths are searched
+outward in steps, and the first interval in which the winner changes is halved; for lengths all is planned again.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit
-from gpufleet.optimize.contest import NOBODY, Contest, Thresholds, winners
+from gpufleet.optimize.contest import NOBODY, Contest, Counts, Key, Thresholds, key_of, winners
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import Capacity, Demand, capacity
 
 FARTHEST_RATIO = 10.0
 JUST_BEYOND = 1e-9
 CLOSE_RATIO, LESS_RATIO, MOST_TRIES = 1.0001, 1.01, 8
+PRICE_CLOSE_RATIO, MOST_DOUBLINGS = 1 + JUST_BEYOND, 20
 LIMIT_STEP_RATIO, LENGTH_STEP_RATIO = 1.03, 1.25
 RATES_AT_A_TIME = 256
 SHOWN_DIGITS, WHOLE_FROM = 4, 100.0
@@ -66,7 +68,7 @@ class Standing:
     @classmethod
     def of(cls, question: ServeQuestion, solution: ServeSolution) -> Standing:
         """The standing of a question with an answer; the contest must name the answer that the ranking names."""
-        contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
+        contest = Contest.of(question, solution)
         rate = question.demand.workload.rate_requests_per_s
         chosen = int(winners(contest.costs(solution.found.requests_per_s, question.demand, rate))[0])
         best = solution.ranked[0].offer
@@ -74,23 +76,28 @@ class Standing:
         assert key_of(contest.offers[chosen]) == key_of(best), "contest and ranking disagree"
         return cls(question, solution.found, contest, chosen)
 
-    def winner(self, contest: Contest, requests_per_s: FloatArray, demand: Demand) -> Winner | None:
-        """Who wins a contest under a demand."""
-        machines = contest.machines(requests_per_s, demand, demand.workload.rate_requests_per_s)
-        first = int(winners(machines * contest.usd_per_hour[:, None])[0])
+    @property
+    def key(self) -> Key:
+        """The machine type and price kind of the answer."""
+        return key_of(self.contest.offers[self.chosen])
+
+    def winner(self, requests_per_s: FloatArray, demand: Demand) -> Winner | None:
+        """Who wins where replicas sustain these rates, under a demand."""
+        return self.winner_of(
+            self.contest, self.contest.counts(requests_per_s, demand, demand.workload.rate_requests_per_s), demand
+        )
+
+    def winner_of(self, contest: Contest, counts: Counts, demand: Demand) -> Winner | None:
+        """Who wins a contest with so many machines of each entrant."""
+        costs = contest.usd_of(np.arange(len(contest.offers)), counts, demand)
+        first = int(winners(costs)[0])
         if first == NOBODY:
             return None
-        count = float(machines[first, 0])
-        return Winner(contest.offers[first], int(count), count * float(contest.usd_per_hour[first]))
+        return Winner(contest.offers[first], int(counts.machines[first, 0]), float(costs[first, 0]))
 
     def is_other(self, winner: Winner | None) -> bool:
         """Whether this is not the machine type and price kind of the answer."""
-        return winner is None or key_of(winner.offer) != key_of(self.contest.offers[self.chosen])
-
-
-def key_of(offer: Offer) -> tuple[str, str, str]:
-    """What a row of the ranking stands for: a machine type at a price kind, in any region."""
-    return offer.cloud, offer.instance, offer.price_kind.value
+        return winner is None or key_of(winner.offer) != self.key
 
 
 def all_flips(question: ServeQuestion, solution: ServeSolution, calibration: Calibration) -> list[Flip]:
@@ -111,80 +118,102 @@ def cheap_flips(standing: Standing) -> list[Flip]:
 def price_flips(standing: Standing) -> list[Flip]:
     """How dear the answer's machines may become (in all regions), and how cheap the nearest other must become."""
     contest, demand = standing.contest, standing.question.demand
-    rate = demand.workload.rate_requests_per_s
-    machines = contest.machines(standing.found.requests_per_s, demand, rate)[:, 0]
-    costs = machines * contest.usd_per_hour
-    others = np.where(np.arange(len(costs)) == standing.chosen, np.inf, costs)
-    if not np.isfinite(others).any():
-        return []
-    nearest, cost = int(np.argmin(others)), float(costs[standing.chosen])
-    up = float(others[nearest]) / float(machines[standing.chosen]) * (1 + JUST_BEYOND)
-    down = cost / float(machines[nearest]) * (1 - JUST_BEYOND)
-    return [price_flip(standing, PRICE, standing.chosen, up), price_flip(standing, OTHER_PRICE, nearest, down)]
+    counts = contest.counts(standing.found.requests_per_s, demand, demand.workload.rate_requests_per_s)
+    costs = contest.usd_of(np.arange(len(contest.offers)), counts, demand)[:, 0]
+    others = np.where(contest.members(standing.key), np.inf, costs)
+    found = [price_flip(standing, counts, PRICE, standing.chosen, MOST_DOUBLINGS)]
+    if np.isfinite(others).any():
+        found.append(price_flip(standing, counts, OTHER_PRICE, int(np.argmin(others)), -MOST_DOUBLINGS))
+    return [flip for flip in found if flip is not None]
 
 
-def price_flip(standing: Standing, quantity: str, entrant: int, usd_per_hour: float) -> Flip:
-    """The flip at one price of one entrant's machines."""
-    contest, now = standing.contest, float(standing.contest.usd_per_hour[entrant])
-    found = standing.found.requests_per_s
+def price_flip(standing: Standing, counts: Counts, quantity: str, entrant: int, most_doublings: int) -> Flip | None:
+    """The nearest price of one entrant's machines at which another wins; None where no price does it.
+
+    Costs are linear in a price, so that the choice changes once on the way: the last doubling (or halving) is halved.
+    """
+    contest, offer = standing.contest, standing.contest.offers[entrant]
+    now = float(contest.usd_per_hour[entrant])
 
     def wins(price: float) -> Winner | None:
-        return standing.winner(contest.with_price(entrant, price), found, standing.question.demand)
+        moved = contest.at_price_ratio(key_of(offer), price / now)
+        return standing.winner_of(moved, counts, standing.question.demand)
 
-    value = shown_value(usd_per_hour, now, lambda price: standing.is_other(wins(price)))
-    return Flip(quantity, now, value, value, wins(value), contest.offers[entrant])
+    def is_other(price: float) -> bool:
+        return standing.is_other(wins(price))
+
+    near, step = now, 1 if most_doublings > 0 else -1
+    for far in (now * 2.0**n for n in range(step, most_doublings + step, step)):
+        if is_other(far):
+            value = shown_value(halved(is_other, near, far, PRICE_CLOSE_RATIO), now, is_other)
+            return Flip(quantity, now, value, value, wins(value), offer)
+        near = far
+    return None
 
 
 def rate_flips(standing: Standing) -> Iterator[Flip]:
-    """The nearest lower and higher rate at which another wins.
+    """The nearest higher and lower rate at which another wins; quiet hours keep their rate, and no peak is below it.
 
-    On the way up only a machine more of the answer lets another pass; on the way down a machine less of any other does.
+    On the way up only a machine more of the answer lets another pass, where no other becomes cheaper with the rate.
     """
     demand, found = standing.question.demand, standing.found.requests_per_s
     now = demand.workload.rate_requests_per_s
-    yield rate_flip(standing, standing.contest.thresholds(found, demand, now * FARTHEST_RATIO, standing.chosen))
-    yield rate_flip(standing, standing.contest.thresholds(found, demand, now / FARTHEST_RATIO))
+    only_own = demand.quiet is None and standing.question.purse.most_spot_ratio >= 1
+    entrant = standing.chosen if only_own else None
+    yield rate_flip(standing, standing.contest.thresholds(found, demand, now * FARTHEST_RATIO, entrant))
+    least = max(now / FARTHEST_RATIO, quiet_rate(demand))
+    if least < now:
+        yield rate_flip(standing, standing.contest.thresholds(found, demand, least))
+
+
+def quiet_rate(demand: Demand) -> float:
+    """The rate of quiet hours, below which no peak lies."""
+    return 0.0 if demand.quiet is None else demand.quiet.rate_requests_per_s
 
 
 def rate_flip(standing: Standing, full: Thresholds) -> Flip:
     """The first of these rates beyond which another wins."""
     now, demand = standing.question.demand.workload.rate_requests_per_s, standing.question.demand
     rates = full.requests_per_s * (1 + JUST_BEYOND * (1 if full.searched_to > now else -1))
+    keys = np.array([key_of(o) == standing.key for o in standing.contest.offers])
+
+    rates = rates[rates >= quiet_rate(demand)]
 
     def wins(rate: float) -> Winner | None:
-        return standing.winner(standing.contest, standing.found.requests_per_s, at_rate(demand, rate))
+        return standing.winner(standing.found.requests_per_s, at_rate(demand, rate))
+
+    def is_other(rate: float) -> bool:
+        return rate >= quiet_rate(demand) and standing.is_other(wins(rate))
 
     for begin in range(0, len(rates), RATES_AT_A_TIME):
         some = rates[begin : begin + RATES_AT_A_TIME]
         first = winners(standing.contest.costs(standing.found.requests_per_s, demand, some))
-        others = np.flatnonzero(first != standing.chosen)
+        others = np.flatnonzero(~((first != NOBODY) & keys[first]))
         if len(others):
-            value = shown_value(float(some[others[0]]), now, lambda rate: standing.is_other(wins(rate)))
+            value = shown_value(float(some[others[0]]), now, is_other)
             return Flip(RATE, now, value, full.searched_to, wins(value))
     return Flip(RATE, now, None, full.searched_to)
 
 
 def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> Iterator[Flip]:
     """The nearest tighter and looser value of one limit at which another wins, or nothing serves."""
-    curves, candidates = solution.found.curves, solution.candidates
+    curves, candidates = solution.curves, solution.candidates
 
     def wins(limit_s: float) -> Winner | None:
         demand = with_limit(standing.question.demand, limit, limit_s)
-        return standing.winner(standing.contest, capacity(curves, candidates, demand).requests_per_s, demand)
+        return standing.winner(capacity(curves, candidates, demand).requests_per_s, demand)
 
     for farthest in (limit.limit_s / FARTHEST_RATIO, limit.limit_s * FARTHEST_RATIO):
         yield searched_flip(standing, limit.label, limit.limit_s, farthest, LIMIT_STEP_RATIO, wins)
 
 
 def length_flips(standing: Standing, calibration: Calibration) -> Iterator[Flip]:
-    """The nearest shorter and longer prompt and answer at which another wins."""
+    """The nearest shorter and longer prompts and answers (all alike, by their mean) at which another wins."""
     workload, question = standing.question.demand.workload, priced_only(standing.question)
 
     def wins(input_tokens: float, output_tokens: float) -> Winner | None:
-        asked = with_lengths(question, input_tokens, output_tokens)
-        solved = solve_serve(asked, calibration)
-        contest = Contest.of(asked.choices.instances, asked.offers, solved.candidates)
-        return standing.winner(contest, solved.found.requests_per_s, asked.demand)
+        ranked = solve_serve(with_lengths(question, input_tokens, output_tokens), calibration).ranked
+        return Winner(ranked[0].offer, ranked[0].placement.instance_count, ranked[0].usd_per_hour) if ranked else None
 
     lengths = {
         INPUT: (workload.input_tokens, lambda n: wins(n, workload.output_tokens)),
@@ -231,9 +260,9 @@ def nearest_change(is_other: Callable[[float], bool], now: float, farthest: floa
     return None
 
 
-def halved(is_other: Callable[[float], bool], near: float, far: float) -> float:
+def halved(is_other: Callable[[float], bool], near: float, far: float, close_ratio: float = CLOSE_RATIO) -> float:
     """The flipped end of the interval, once both ends are close."""
-    while max(far / near, near / far) > CLOSE_RATIO:
+    while max(far / near, near / far) > close_ratio:
         middle = math.sqrt(near * far)
         near, far = (near, middle) if is_other(middle) else (middle, far)
     return far
@@ -269,8 +298,10 @@ def shown_value(value: float, now: float, is_other: Callable[[float], bool]) -> 
 
 
 def at_rate(demand: Demand, requests_per_s: float) -> Demand:
-    """The same demand at another rate."""
-    return replace(demand, workload=replace(demand.workload, rate_requests_per_s=requests_per_s))
+    """The same demand at another rate, of which every class keeps its share."""
+    workload, ratio = demand.workload, requests_per_s / demand.workload.rate_requests_per_s
+    classes = tuple(replace(c, rate_requests_per_s=c.rate_requests_per_s * ratio) for c in workload.classes)
+    return replace(demand, workload=replace(workload, rate_requests_per_s=requests_per_s, classes=classes))
 
 
 def with_limit(demand: Demand, limit: Limit, limit_s: float) -> Demand:
@@ -281,9 +312,15 @@ def with_limit(demand: Demand, limit: Limit, limit_s: float) -> Demand:
 
 
 def with_lengths(question: ServeQuestion, input_tokens: float, output_tokens: float) -> ServeQuestion:
-    """The same question for requests of other lengths."""
-    workload = replace(question.demand.workload, input_tokens=input_tokens, output_tokens=output_tokens)
-    return replace(question, demand=replace(question.demand, workload=workload))
+    """The same question where every prompt and every answer is longer or shorter, to these means."""
+    workload = question.demand.workload
+    longer = input_tokens / workload.input_tokens, output_tokens / workload.output_tokens
+    classes = tuple(
+        replace(c, input_tokens=c.input_tokens.scaled(longer[0]), output_tokens=c.output_tokens.scaled(longer[1]))
+        for c in workload.classes
+    )
+    moved = replace(workload, input_tokens=input_tokens, output_tokens=output_tokens, classes=classes)
+    return replace(question, demand=replace(question.demand, workload=moved))
 
 
 def priced_only(question: ServeQuestion) -> ServeQuestion:

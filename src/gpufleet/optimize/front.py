@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
-from gpufleet.optimize.contest import Contest
+from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.optimize.contest import Contest, Counts, Hosts
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import Placement, PricedPlacement, operate
+from gpufleet.optimize.size import Demand, Placement, PricedPlacement, operate
 
 
 @dataclass(frozen=True)
@@ -26,38 +26,52 @@ def pareto_front(question: ServeQuestion, solution: ServeSolution, figure: str) 
     Every layout, format and engine of every machine type takes part, each with as many machines as it needs and no
     more: machines beyond that would buy latency too, and are not looked at.
     """
-    contest = Contest.of(question.choices.instances, question.offers, solution.candidates)
-    entrant, row = contest.entrant, contest.row
-    needed = machines_of_pairs(contest, solution.found.requests_per_s, question)
-    costs = needed * contest.usd_per_hour[entrant]
+    contest, demand = Contest.of(question, solution), question.demand
+    entrant, pair = pairs_of_entrants(contest)
+    counts = counts_of_pairs(contest.hosts, solution.found.requests_per_s, demand)
+    counts = Counts(counts.machines[pair], counts.quiet[pair])
+    costs = contest.usd_of(entrant, counts, demand)[:, 0]
     front: list[FrontPoint] = []
-    for pair in np.argsort(costs, kind="stable"):
-        if not np.isfinite(costs[pair]):
+    for at in np.argsort(costs, kind="stable"):
+        if not np.isfinite(costs[at]):
             break
-        priced = priced_pair(question, contest, int(pair), int(needed[pair]), solution)
-        rate = question.demand.workload.rate_requests_per_s / priced.placement.replicas
-        latency_s = operate(solution.found, int(row[pair]), rate).objectives_s[figure]
+        needed = int(counts.machines[at, 0]), int(counts.quiet[at, 0])
+        priced = priced_pair(contest, int(entrant[at]), int(pair[at]), needed, question, solution)
+        rate = demand.workload.rate_requests_per_s / priced.placement.replicas
+        latency_s = operate(solution.found, priced.placement.row, rate).objectives_s[figure]
         if not front or latency_s < front[-1].latency_s:
             front = [p for p in front if p.priced.usd_per_hour < priced.usd_per_hour]
             front.append(FrontPoint(priced, latency_s))
     return front
 
 
-def machines_of_pairs(contest: Contest, requests_per_s: FloatArray, question: ServeQuestion) -> FloatArray:
+def pairs_of_entrants(contest: Contest) -> tuple[IntArray, IntArray]:
+    """Every offer with every candidate that its machines hold: (entrant, pair)."""
+    of_pair = contest.hosts.of_pair
+    pairs = [np.flatnonzero(of_pair == host) for host in contest.host]
+    entrants = np.repeat(np.arange(len(pairs)), [len(p) for p in pairs])
+    return entrants, np.concatenate(pairs) if pairs else np.zeros(0, dtype=np.int64)
+
+
+def counts_of_pairs(hosts: Hosts, requests_per_s: FloatArray, demand: Demand) -> Counts:
     """Machines that every pair of machine type and candidate needs; infinite where it cannot serve."""
-    demand = question.demand
-    with np.errstate(divide="ignore"):
-        needed = np.ceil(demand.planned_requests_per_s / requests_per_s[contest.row])
-    return np.asarray(np.ceil(np.maximum(needed, demand.min_replicas) / contest.per_machine))
+    busy = hosts.needed(requests_per_s, demand, np.array([demand.workload.rate_requests_per_s]))
+    if demand.quiet is None:
+        return Counts(busy, busy)
+    return Counts(busy, hosts.needed(requests_per_s, demand, np.array([demand.quiet.rate_requests_per_s])))
 
 
 def priced_pair(
-    question: ServeQuestion, contest: Contest, pair: int, machines: int, solution: ServeSolution
+    contest: Contest,
+    entrant: int,
+    pair: int,
+    machines: tuple[int, int],
+    question: ServeQuestion,
+    solution: ServeSolution,
 ) -> PricedPlacement:
-    """One pair as a placement with its price."""
-    offer, row = contest.offers[int(contest.entrant[pair])], int(contest.row[pair])
-    instance = next(i for i in question.choices.instances if (i.cloud, i.name) == (offer.cloud, offer.instance))
-    replicas = machines * int(contest.per_machine[pair])
-    return PricedPlacement(
-        Placement(instance, row, replicas, machines, int(solution.candidates.num_devices[row])), offer
-    )
+    """One pair as a placement with its price; `machines` in all, and in quiet hours."""
+    hosts, (count, quiet) = contest.hosts, machines
+    instance, row = hosts.instances[int(contest.host[entrant])], int(hosts.row[pair])
+    replicas, gpus = count * int(hosts.per_machine[pair]), int(solution.candidates.num_devices[row])
+    placement = Placement(instance, row, replicas, count, gpus, quiet, question.demand.busy_ratio)
+    return PricedPlacement(placement, contest.offers[entrant], contest.steady[entrant], question.purse.most_spot_ratio)

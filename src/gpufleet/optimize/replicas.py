@@ -26,6 +26,8 @@ from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
 from gpufleet.units import GIB, MIB
 
+TOO_LARGE, NO_CURVE = "does not fit in memory", "no kernel curve for this format on this device"
+
 
 @dataclass
 class Rejections:
@@ -233,12 +235,13 @@ def keep_fitting(candidates: Candidates, space: Room, rejections: Rejections) ->
     short = np.broadcast_to(np.asarray(space.budget.short_by_bytes, dtype=np.float64), fits.shape)
     for row in np.flatnonzero(~fits):
         missing = max(float(short[row]), 0.0)
-        what = f"{describe(candidates, int(row))}: short by {_shortage(missing)} per GPU"
-        rejections.add("does not fit in memory", what, missing)
+        what = f"{describe(candidates, int(row))}: short by {shortage(missing)} per GPU"
+        rejections.add(TOO_LARGE, what, missing)
     return fits
 
 
-def _shortage(missing_bytes: float) -> str:
+def shortage(missing_bytes: float) -> str:
+    """What is missing, in words."""
     return f"{missing_bytes / GIB:.1f} GiB" if missing_bytes >= GIB / 10 else f"{missing_bytes / MIB:.0f} MiB"
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -12,8 +13,9 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.replicas import Choices, Rejections, Room, describe, keep_fitting, replicas, room
+from gpufleet.optimize.replicas import NO_CURVE, Choices, Rejections, Room, describe, keep_fitting, replicas, room
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -66,6 +68,7 @@ class ServeSolution:
     candidates: Candidates
     model: StepModel
     limited_by_engine: BoolArray
+    curves: LoadCurves
     found: Capacity
     ranked: list[PricedPlacement]
     rejections: Rejections
@@ -74,7 +77,7 @@ class ServeSolution:
     @property
     def num_configurations(self) -> int:
         """Candidate x batch combinations whose latency was computed."""
-        return int(self.found.curves.tpot_s.size)
+        return int(self.found.curves.requests_per_s.size)
 
 
 def solve_serve(
@@ -91,14 +94,15 @@ def solve_serve(
     largest = space.largest_batch[kept]
     curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
     found = capacity(curves, candidates, question.demand)
-    count_infeasible(candidates, found, question.demand, rejections)
+    count_infeasible(partial(describe, candidates), found, question.demand, rejections)
     placements = place_all(question, candidates, found)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     count_unpriced(placements, priced, question.offers, rejections)
     ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
     model = StepModel.build(question.arch, candidates, calibration)
     num_layouts = len(every) + sum(rejections.counts.values())
-    return ServeSolution(candidates, model, space.limited_by_engine[kept], found, ranked, rejections, num_layouts)
+    limited = space.limited_by_engine[kept]
+    return ServeSolution(candidates, model, limited, curves, found, ranked, rejections, num_layouts)
 
 
 def keep_runnable(
@@ -149,7 +153,7 @@ def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) ->
     """Candidates whose kernels are known; of those that fit, the others are counted."""
     supported = model.is_supported
     for row in np.flatnonzero(fits & ~supported):
-        rejections.add("no kernel curve for this format on this device", describe(model.candidates, int(row)))
+        rejections.add(NO_CURVE, describe(model.candidates, int(row)))
     return supported
 
 
@@ -166,13 +170,13 @@ def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) 
     return [p for p in placements if p is not None]
 
 
-def count_infeasible(candidates: Candidates, found: Capacity, demand: Demand, rejections: Rejections) -> None:
+def count_infeasible(name: Callable[[int], str], found: Capacity, demand: Demand, rejections: Rejections) -> None:
     """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
     for row in np.flatnonzero(~found.is_feasible):
-        rejections.add(*missed_objective(candidates, found, demand, int(row)))
+        rejections.add(*missed_objective(name(int(row)), found, demand, int(row)))
 
 
-def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
+def missed_objective(name: str, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
     """(reason, nearest miss in words, how many times over the limit) of one candidate."""
     over = {
         limit.label: float(np.min(found.objectives_s[limit.label][row]) / limit.limit_s)
@@ -180,10 +184,10 @@ def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, ro
     }
     worst = max(over, key=lambda label: over[label], default=LOAD)
     if over.get(worst, 0.0) <= 1:
-        reason = ROOM if found.breaks[ROOM][row].all() else LOAD
-        return REASONS[reason], describe(candidates, row), 0.0
+        is_full = ROOM in found.breaks and found.breaks[ROOM][row].all()
+        return REASONS[ROOM if is_full else LOAD], name, 0.0
     limit = next(x for x in demand.workload.slo.limits if x.label == worst)
-    what = f"{describe(candidates, row)}: {in_ms(over[worst] * limit.limit_s)} at best"
+    what = f"{name}: {in_ms(over[worst] * limit.limit_s)} at best"
     return f"{worst} above {in_ms(limit.limit_s)} at any load", what, over[worst]
 
 

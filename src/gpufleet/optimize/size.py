@@ -9,10 +9,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
@@ -89,6 +90,22 @@ class Demand:
         return self.busy_ratio * self.workload.rate_requests_per_s + quiet
 
 
+class RateCurves(Protocol):
+    """What rates need of candidates: [candidate, batch] over a shared grid of batches."""
+
+    @property
+    def batch(self) -> FloatArray:
+        """The grid: requests at a time."""
+
+    @property
+    def requests_per_s(self) -> FloatArray:
+        """The arrival rate that keeps that batch going."""
+
+    @property
+    def largest_batch(self) -> FloatArray:
+        """The most that fit, of each candidate."""
+
+
 @dataclass(frozen=True)
 class Capacity:
     """What one replica of each candidate sustains within the objectives.
@@ -98,7 +115,7 @@ class Capacity:
     towards the next column every limit still holds (0..1), `requests_per_s` the rate there (0: none is admissible).
     """
 
-    curves: LoadCurves
+    curves: RateCurves
     objectives_s: dict[str, FloatArray]
     breaks: dict[str, BoolArray]
     best: IntArray
@@ -143,6 +160,13 @@ def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand) -> Capa
         crowd = crowded_batch(curves.batch, ADMISSION_QUANTILE, demand.mix.held_squared_variation)
         strains[ROOM] = crowd[None, :] / curves.largest_batch[:, None]
         strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
+    return capacity_within(curves, objectives, strains, sustained)
+
+
+def capacity_within(
+    curves: RateCurves, objectives: dict[str, FloatArray], strains: Mapping[str, FloatArray], sustained: FloatArray
+) -> Capacity:
+    """The highest rate of each candidate at which every strain (used / limit) stays at or below 1."""
     breaks = {reason: ~(strain <= 1) for reason, strain in strains.items()}
     rates = np.where(np.any(list(breaks.values()), axis=0), 0.0, curves.requests_per_s)
     best = np.argmax(rates, axis=1)
@@ -162,7 +186,7 @@ def share_of_next_column(strains: Sequence[FloatArray], best: IntArray) -> Float
     return share
 
 
-def rate_between(rates: FloatArray, curves: LoadCurves, best: IntArray, beyond: FloatArray) -> FloatArray:
+def rate_between(rates: FloatArray, curves: RateCurves, best: IntArray, beyond: FloatArray) -> FloatArray:
     """Rate at the edge: never less than at the best column; 0 where no column is admissible."""
     rows, following = np.arange(len(best)), np.minimum(best + 1, rates.shape[1] - 1)
     here, there = rates[rows, best], curves.requests_per_s[rows, following]
@@ -214,9 +238,16 @@ def is_host(instance: Instance, candidates: Candidates) -> BoolArray:
 def place(instance: Instance, candidates: Candidates, found: Capacity, demand: Demand) -> Placement | None:
     """The candidate that needs the fewest machines of this type; among equals the one with most capacity to spare."""
     rows = np.flatnonzero(is_host(instance, candidates) & found.is_feasible)
+    return place_best(instance, rows, candidates.num_devices[rows], found, demand)
+
+
+def place_best(
+    instance: Instance, rows: IntArray, num_devices: IntArray, found: Capacity, demand: Demand
+) -> Placement | None:
+    """The same among these rows, whose replicas take so many devices each."""
     if not len(rows):
         return None
-    per_instance = np.floor(instance.gpu_count / candidates.num_devices[rows])
+    per_instance = np.floor(instance.gpu_count / num_devices)
     carried = per_instance * found.requests_per_s[rows]
     machines = machines_for(demand.planned_requests_per_s, per_instance, found.requests_per_s[rows], demand)
     quiet = machines
@@ -227,12 +258,10 @@ def place(instance: Instance, candidates: Candidates, found: Capacity, demand: D
     chosen = np.lexsort((rows, -machines * carried, paid))[0]
     row, count = int(rows[chosen]), int(machines[chosen])
     replicas = count * int(per_instance[chosen])
-    return Placement(
-        instance, row, replicas, count, int(candidates.num_devices[row]), int(quiet[chosen]), demand.busy_ratio
-    )
+    return Placement(instance, row, replicas, count, int(num_devices[chosen]), int(quiet[chosen]), demand.busy_ratio)
 
 
-def machines_for(rate: float, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
+def machines_for(rate: Floats, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
     """Machines that carry a rate, also without the spare ones or without a zone.
 
     n = ceil(max(ceil(rate / replica rate), least replicas) / replicas of a machine); n + spare, or ceil(n z / (z - 1))
@@ -393,7 +422,7 @@ def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limi
 
 def among(found: Capacity, rows: BoolArray) -> Capacity:
     """The same capacity where only these candidates may be chosen."""
-    shut = np.broadcast_to(~rows[:, None], found.curves.tpot_s.shape)
+    shut = np.broadcast_to(~rows[:, None], found.curves.requests_per_s.shape)
     return replace(
         found, breaks={**found.breaks, UNSOLD: shut}, requests_per_s=np.where(rows, found.requests_per_s, 0.0)
     )

@@ -1,4 +1,4 @@
-"""Recurrent layers and token indices of a step, timed by formula: arrays are [..., operator, candidate]."""
+"""State-space layers of a step, timed by formula: arrays are [..., operator, candidate]."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
-from gpufleet.performance.attention import causal_pairs
 from gpufleet.performance.kernel_groups import KernelGroup, OfPrompts, StepTokens, Work
-from gpufleet.performance.recurrence import SCORE_BYTES, index_s, scan_s, state_update_s
+from gpufleet.performance.recurrence import scan_s, state_update_s
 
 
 @dataclass(frozen=True)
@@ -33,8 +32,8 @@ class FormulaGroup(KernelGroup):
 
 
 @dataclass(frozen=True)
-class Recurrence:
-    """One recurrent layer on one device: bytes of a sequence's state, FLOP and bytes of one token."""
+class StateSpaceWork:
+    """One state-space layer on one device: bytes of a sequence's state, FLOP and bytes of one token."""
 
     state_bytes: FloatArray
     flop_per_token: FloatArray
@@ -45,7 +44,7 @@ class Recurrence:
 class StateUpdate(FormulaGroup):
     """The state of every decoding sequence, read and written once."""
 
-    of: Recurrence
+    of: StateSpaceWork
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 where nothing decodes."""
@@ -62,7 +61,7 @@ class StateUpdate(FormulaGroup):
 class PromptScan(OfPrompts, FormulaGroup):
     """The recurrence over whole prompts."""
 
-    of: Recurrence
+    of: StateSpaceWork
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 without prompts."""
@@ -79,56 +78,3 @@ class PromptScan(OfPrompts, FormulaGroup):
         tokens = at.prefilling * at.prompt_tokens
         moved_bytes = tokens * self.of.bytes_per_token + 2.0 * at.prefilling * self.of.state_bytes
         return tokens * self.of.flop_per_token, moved_bytes
-
-
-@dataclass(frozen=True)
-class Scoring:
-    """One token index: what scoring one entry takes, and how many tokens an entry stands for."""
-
-    flop_per_entry: float
-    bytes_per_entry: float
-    tokens_per_entry: float
-
-
-@dataclass(frozen=True)
-class IndexDecode(FormulaGroup):
-    """New tokens against every indexed entry; each rank scores them all."""
-
-    of: Scoring
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer; 0 where nothing decodes."""
-        flop, moved_bytes = self._amounts(at)
-        seconds = index_s(self.peak_flop_per_s, self.bandwidth_bytes_per_s, flop, moved_bytes)
-        return np.where(self.is_executed(at), seconds, 0.0)
-
-    def work(self, at: StepTokens) -> Work:
-        """The index of every sequence read once, its scores written and read."""
-        shape: dict[str, Floats] = {"sequences": at.decoding, "context": at.decode_context_tokens}
-        return self._work(shape, *self._amounts(at))
-
-    def _amounts(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
-        entries = at.decoding * (at.decode_context_tokens / self.of.tokens_per_entry)
-        return entries * self.of.flop_per_entry, entries * (self.of.bytes_per_entry + SCORE_BYTES)
-
-
-@dataclass(frozen=True)
-class IndexPrompts(OfPrompts, FormulaGroup):
-    """Every token of a prompt against the entries before it."""
-
-    of: Scoring
-
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer; 0 without prompts."""
-        flop, moved_bytes = self._amounts(at)
-        seconds = index_s(self.peak_flop_per_s, self.bandwidth_bytes_per_s, flop, moved_bytes)
-        return np.where(self.is_executed(at), seconds, 0.0)
-
-    def work(self, at: StepTokens) -> Work:
-        """Scores written and read; entries are shared by the tokens of a tile."""
-        shape: dict[str, Floats] = {"prompts": at.prefilling, "tokens": at.prompt_tokens}
-        return self._work(shape, *self._amounts(at))
-
-    def _amounts(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
-        pairs = at.prefilling * causal_pairs(at.prompt_tokens, at.prompt_tokens) / self.of.tokens_per_entry
-        return pairs * self.of.flop_per_entry, pairs * SCORE_BYTES

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,6 +12,7 @@ from gpufleet.domain.calibration import (
     AttentionCurves,
     Calibration,
     CollectiveCurves,
+    Curves,
     ExpertCurves,
     GemmCurves,
     LatentAttentionCurves,
@@ -21,7 +23,7 @@ from gpufleet.domain.candidates import Candidates
 
 @dataclass(frozen=True)
 class Hardware:
-    """Curves per operator, each with one element per candidate."""
+    """Curves per operator, each with one element per candidate; those of rarer mixers are gathered when asked for."""
 
     attention_gemm: GemmCurves
     mlp_gemm: GemmCurves
@@ -32,6 +34,7 @@ class Hardware:
     latent_attention: LatentAttentionCurves
     collectives: CollectiveCurves
     bandwidth_bytes_per_s: FloatArray
+    mixer: Callable[[str], Curves]
 
 
 def gather_hardware(calibration: Calibration, candidates: Candidates) -> Hardware:
@@ -54,4 +57,5 @@ def gather_hardware(calibration: Calibration, candidates: Candidates) -> Hardwar
         latent_attention=calibration.latent_attention(gpu, kv, c.kv_precision, engine),
         collectives=calibration.collectives(gpu, c.link_is_pcie, c.link_bytes_per_s, engine),
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in palette.accelerators])[gpu],
+        mixer=lambda operator: calibration.mixer(operator, gpu, precision_of("base"), c.weight_format, engine),
     )

@@ -36,14 +36,8 @@ from gpufleet.performance.attention_groups import (
     PromptAttention,
 )
 from gpufleet.performance.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
-from gpufleet.performance.formula_groups import (
-    IndexDecode,
-    IndexPrompts,
-    PromptScan,
-    Recurrence,
-    Scoring,
-    StateUpdate,
-)
+from gpufleet.performance.delta_net import STATE_ELEMENTS
+from gpufleet.performance.formula_groups import PromptScan, StateSpaceWork, StateUpdate
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     HEAD_ROWS,
@@ -66,6 +60,17 @@ from gpufleet.performance.latent_attention import (
     LATENT_DIM,
     QK_NOPE_HEAD_DIM,
     V_HEAD_DIM,
+)
+from gpufleet.performance.mixer_groups import DeltaPrompts, DeltaUpdate, Recurrence
+from gpufleet.performance.sparse_attention import BLOCK_HEAD_DIM
+from gpufleet.performance.sparse_groups import (
+    BlockPrompts,
+    IndexChoice,
+    IndexDecode,
+    IndexPrompts,
+    PromptChoice,
+    Scoring,
+    SparsePrompts,
 )
 from gpufleet.units import GB
 
@@ -222,20 +227,30 @@ class _Operators:
         self.add_stream(POSITIONS, 4 * key, count)
 
     def _attention(self, mixers: Mapping[Attention, int]) -> None:
-        heads = Heads(
+        heads, curves = self._heads(mixers), self.hardware.attention
+        decode = tuple(self.part(OVER_CACHE, "attention decode", count) for count in mixers.values())
+        self.others.append(DecodeAttention(decode, curves, heads, cache_bytes_per_s_of(self.candidates, heads)))
+        plain = {mixer: count for mixer, count in mixers.items() if not mixer.chooses_tokens}
+        if plain:
+            prompts = tuple(self.part(OVER_PROMPTS, "attention prefill", count) for count in plain.values())
+            self.others.append(PromptAttention(prompts, curves, self._heads(plain)))
+        for mixer in (mixer for mixer in mixers if mixer.chooses_tokens):
+            self._block_attention(mixer, mixers[mixer])
+
+    def _heads(self, mixers: Iterable[Attention]) -> Heads:
+        return Heads(
             num_heads=np.stack([m.num_heads / self.tp for m in mixers]),
             num_kv_heads=np.stack([np.maximum(m.num_kv_heads / self.tp, 1.0) for m in mixers]),
             head_dim=np.array([[(m.head_dim + m.value_dim) / 2] for m in mixers]),
             window_tokens=np.array([[min(m.window_tokens, m.kept_tokens)] for m in mixers]),
         )
-        decode = tuple(self.part(OVER_CACHE, "attention decode", count) for count in mixers.values())
-        prompts = tuple(self.part(OVER_PROMPTS, "attention prefill", count) for count in mixers.values())
-        curves = self.hardware.attention
-        cache_bytes_per_s = cache_bytes_per_s_of(self.candidates, heads)
-        self.others += [
-            DecodeAttention(decode, curves, heads, cache_bytes_per_s),
-            PromptAttention(prompts, curves, heads),
-        ]
+
+    def _block_attention(self, mixer: Attention, count: int) -> None:
+        """Prompts that score what came before and read the best of it, in one kernel or several."""
+        heads = mixer.num_heads / self.tp * (mixer.head_dim / BLOCK_HEAD_DIM)
+        flop = float(index_flop_per_entry(mixer.index)) if mixer.index else 0.0
+        part, curves = self.part(OVER_PROMPTS, "block prefill", count), self.hardware.mixer("block_prefill")
+        self.others.append(BlockPrompts((part,), curves, heads, mixer.kept_tokens, flop))
 
     def _latent_projections(self, mixer: LatentAttention, count: int) -> None:
         hidden, heads = self.arch.hidden_size, mixer.num_heads / self.tp
@@ -259,23 +274,32 @@ class _Operators:
     def _latent_attention(self, mixer: LatentAttention, count: int) -> None:
         """Heads of other widths than the measured ones count as many as do the same work."""
         curves, heads = self.hardware.latent_attention, mixer.num_heads / self.tp
-        choice = Choice(mixer.kept_tokens) if mixer.kept_tokens < inf else None
         nope, value, rope = mixer.qk_nope_head_dim, mixer.v_head_dim, mixer.qk_rope_head_dim
         core = heads * ((2 * mixer.kv_lora_rank + rope) / (LATENT_DIM + KV_LORA_RANK))
         absorbed = heads * (mixer.kv_lora_rank * (nope + value) / (KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)))
         reading = heads * ((nope + rope + value) / (KEY_DIM + V_HEAD_DIM))
-        if choice:
-            reading = heads_of_sparse_kernel(heads) * ((2 * mixer.kv_lora_rank + rope) / (KEY_DIM + V_HEAD_DIM))
-        self.others += [
-            LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, core, choice),
-            LatentAbsorb((self.part(OVER_CACHE, "latent absorb", count),), curves, absorbed),
-            LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading, choice),
-        ]
+        if mixer.kept_tokens < inf:
+            self._sparse_attention(core, mixer.kept_tokens, count)
+        else:
+            self.others += [
+                LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, core),
+                LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading),
+            ]
+        self.others.append(LatentAbsorb((self.part(OVER_CACHE, "latent absorb", count),), curves, absorbed))
         width = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
         part = self.part(OVER_PROMPTS, "gemm", count)
         self.prompt_products.append(
             _Product(part, self.hardware.attention_gemm, PROMPT_TOKENS, width, mixer.kv_lora_rank)
         )
+
+    def _sparse_attention(self, heads: FloatArray, kept_tokens: float, count: int) -> None:
+        """Latent attention over what an index kept."""
+        decode, prefill = self.hardware.latent_attention, self.hardware.mixer("sparse_prefill")
+        choice = Choice(kept_tokens)
+        self.others += [
+            LatentDecode((self.part(OVER_CACHE, "latent decode", count),), decode, heads, choice),
+            SparsePrompts((self.part(OVER_PROMPTS, "sparse prefill", count),), prefill, heads, kept_tokens),
+        ]
 
     def _compressed_projections(self, mixer: CompressedAttention, count: int) -> None:
         hidden, width = self.arch.hidden_size, mixer.num_heads / self.tp * mixer.head_dim
@@ -312,14 +336,33 @@ class _Operators:
         self.add_product(PROJECTIONS, curves, hidden, output / self.tp, count)
 
     def _recurrence(self, mixer: Recurrent, count: int) -> None:
-        output = mixer.value_width if isinstance(mixer, GatedDeltaNet) else mixer.inner_width
-        moved = (2 * mixer.convolved_width + output) * ACTIVATION_BYTES / self.tp
+        flop = recurrence_flop_per_token(mixer) / self.tp
         state = np.asarray(state_bytes_per_device(mixer, self.candidates.tp), dtype=np.float64)
-        of = Recurrence(state, recurrence_flop_per_token(mixer) / self.tp, moved)
+        if isinstance(mixer, GatedDeltaNet):
+            self._delta_net(mixer, state, flop, count)
+            return
+        moved = (2 * mixer.convolved_width + mixer.inner_width) * ACTIVATION_BYTES / self.tp
+        of = StateSpaceWork(state, flop, moved)
         peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
         self.others += [
             StateUpdate((self.part(STATE, "state update", count),), peak, bandwidth, of),
             PromptScan((self.part(OVER_STATE, "chunked scan", count),), peak, bandwidth, of),
+        ]
+
+    def _delta_net(self, mixer: GatedDeltaNet, state_bytes: FloatArray, flop: FloatArray, count: int) -> None:
+        """One number of forgetting per head, or one per channel: kernels of their own."""
+        kernel = "kda" if mixer.decay_rank else "delta"
+        of = Recurrence(
+            heads=mixer.state_elements / STATE_ELEMENTS / self.tp,
+            heads_per_key=mixer.num_value_heads / mixer.num_key_heads,
+            state_bytes=state_bytes,
+            flop_per_token=flop,
+            bytes_per_token=(2 * mixer.convolved_width + mixer.value_width) * ACTIVATION_BYTES / self.tp,
+        )
+        decode, prefill = (self.hardware.mixer(f"{kernel}_{phase}") for phase in ("decode", "prefill"))
+        self.others += [
+            DeltaUpdate((self.part(STATE, "state update", count),), decode, of),
+            DeltaPrompts((self.part(OVER_STATE, "chunked scan", count),), prefill, of),
         ]
 
     def _index(self, mixer: Mixer, count: int) -> None:
@@ -332,11 +375,16 @@ class _Operators:
         self.add_product(INDEX, curves, queries, index.query_width, count)
         self.add_product(INDEX, curves, float(index.projected_width), self.arch.hidden_size, count)
         of = Scoring(index_flop_per_entry(index), index.cache_bytes_per_entry, ratio)
-        peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
+        decode, prefill, choice = (self.hardware.mixer(f"index_{kind}") for kind in ("decode", "prefill", "choice"))
         self.others += [
-            IndexDecode((self.part(INDEX, "index decode", count),), peak, bandwidth, of),
-            IndexPrompts((self.part(INDEX, "index prefill", count),), peak, bandwidth, of),
+            IndexDecode((self.part(INDEX, "index decode", count),), decode, of),
+            IndexChoice((self.part(INDEX, "choice", count),), choice, of),
         ]
+        if not (isinstance(mixer, Attention) and mixer.chooses_tokens):
+            self.others += [
+                IndexPrompts((self.part(INDEX, "index prefill", count),), prefill, of),
+                PromptChoice((self.part(INDEX, "choice over prompts", count),), choice, of),
+            ]
 
     def add_feed_forwards(self) -> None:
         parts = _counted((replace(b.feed_forward, vector_params=0), b.count) for b in self.arch.blocks)

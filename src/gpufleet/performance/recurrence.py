@@ -1,8 +1,8 @@
-"""Seconds of recurrent layers and token indices: rooflines with one efficiency each, no curve over shapes.
+"""Seconds of state-space layers: rooflines with one efficiency each, no curve over shapes.
 
 Judgements: the medians of measured kernels of aiconfigurator-core 0.12.0 (gated delta net and Kimi delta attention on
-H100, H200 and B200 under vLLM, SGLang and TensorRT-LLM) for state and prompt; for the index how the attention modules
-of DeepSeek-V3.2 grow with the square of a prompt from 16k to 32k tokens on an H200 under vLLM.
+H100, H200 and B200 under vLLM, SGLang and TensorRT-LLM), which move a state of the same kind. Of Mamba-2 those tables
+hold the convolution alone.
 """
 
 from __future__ import annotations
@@ -13,17 +13,13 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, StateSpace
+from gpufleet.domain.mixers import CompressedAttention, StateSpace
 
 STATE_FIXED_S = 6.0e-6
 STATE_STREAM_RATIO = 0.8
 SCAN_FIXED_S = 2.2e-5
 SCAN_FLOP_RATIO = 0.1
 SCAN_STREAM_RATIO = 0.45
-INDEX_FIXED_S = 1.0e-5
-INDEX_FLOP_RATIO = 0.8
-INDEX_STREAM_RATIO = 0.7
-SCORE_BYTES = 8.0
 FORMULA_LOG_LOW = math.log(0.75)
 FORMULA_LOG_HIGH = math.log(1.6)
 
@@ -33,7 +29,7 @@ def state_update_s(bandwidth_bytes_per_s: Floats, sequences: Floats, state_bytes
 
     t = 6 us + 2 sequences x state / (0.8 bandwidth)   [s]
     Measured over that roofline at large batches: 0.75-0.95 of the bandwidth; floors of 4 us for the update and 2 us for
-    the convolution. 64 sequences of a layer of Qwen3.5-35B-A3B on an H100:
+    the convolution. 64 sequences with states of 2.15 MB on an H100:
 
     >>> round(float(state_update_s(3.35e12, 64, 2.15e6)) * 1e6)
     109
@@ -57,24 +53,15 @@ def scan_s(peak_flop_per_s: Floats, bandwidth_bytes_per_s: Floats, flop: Floats,
     )
 
 
-def index_s(peak_flop_per_s: Floats, bandwidth_bytes_per_s: Floats, flop: Floats, moved_bytes: Floats) -> FloatArray:
-    """Seconds to score cached entries and choose the best, in one layer.
-
-    t = 10 us + max(flop / (0.8 peak), bytes / (0.7 bandwidth))   [s]   Scores are in fp8, the peak is that of 16 bits.
-
-    >>> round(float(index_s(989e12, 3.35e12, 64 * 32768 * 16384.0, 64 * 32768 * 140.0)) * 1e6)
-    135
-    """
-    arithmetic = flop / (INDEX_FLOP_RATIO * np.asarray(peak_flop_per_s))
-    return np.asarray(
-        INDEX_FIXED_S + np.maximum(arithmetic, moved_bytes / (INDEX_STREAM_RATIO * np.asarray(bandwidth_bytes_per_s)))
-    )
-
-
 def is_timed_by_formula(arch: Architecture) -> bool:
-    """Whether any layer runs a kernel that no curve describes: recurrent, sparse or compressed attention."""
+    """Whether any layer runs a kernel that no curve describes: state spaces."""
+    return any(isinstance(block.mixer, StateSpace) for block in arch.blocks)
+
+
+def borrows_full_attention(arch: Architecture) -> bool:
+    """Whether any layer attends to compressed or chosen entries: curves of full attention stand for its decode."""
     return any(
-        isinstance(mixer, (GatedDeltaNet, StateSpace, CompressedAttention))
+        isinstance(mixer, CompressedAttention)
         or (isinstance(mixer, (Attention, LatentAttention)) and math.isfinite(mixer.kept_tokens))
         for mixer in (block.mixer for block in arch.blocks)
     )

@@ -250,8 +250,8 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + steps that run + (1 - s) M/D/1 wait for others' prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
-    Steps that run: `idle_ttft_s`. Clients in step (s) send together: prompt i waits for i - 1 others.
+    lone request + running steps + (1 - s) M/D/1 wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
+    Running steps: `idle_ttft_s`. Clients in step (s) send together: prompt i waits for i - 1 others.
     Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
     last term, which lengths that differ do away with.
     """

@@ -13,7 +13,13 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.memory.weights import weights_read_bytes_per_device
-from gpufleet.performance.recurrence import FORMULA_LOG_HIGH, FORMULA_LOG_LOW, is_timed_by_formula
+from gpufleet.performance.mixer_groups import MixerGroup
+from gpufleet.performance.recurrence import (
+    FORMULA_LOG_HIGH,
+    FORMULA_LOG_LOW,
+    borrows_full_attention,
+    is_timed_by_formula,
+)
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
@@ -123,13 +129,21 @@ def _regime_ratio(model: StepModel, batch: FloatArray) -> FloatArray:
 
 
 def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
-    """The widest ln ratios of the curves that carry a decode step; 0 where all were measured on the device."""
+    """The widest ln ratios of the curves that carry a step; 0 where all were measured on the device.
+
+    Curves of rarer mixers count with their own misses even there, up to those of a formula: no serving run has tested
+    them.
+    """
     low, high = np.zeros(len(model.candidates)), np.zeros(len(model.candidates))
     for curves in weighty_curves(model):
         borrowed = curves.grade > Grade.MEASURED
         low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
         high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
-    if model.arch.is_assumed or is_timed_by_formula(model.arch):
+    for curves in mixer_curves(model):
+        own = curves.grade == Grade.MEASURED
+        low = np.maximum(low, np.minimum(-np.log(curves.low_ratio), np.where(own, -FORMULA_LOG_LOW, np.inf)))
+        high = np.maximum(high, np.minimum(np.log(curves.high_ratio), np.where(own, FORMULA_LOG_HIGH, np.inf)))
+    if model.arch.is_assumed or is_timed_by_formula(model.arch) or borrows_full_attention(model.arch):
         low, high = np.maximum(low, -FORMULA_LOG_LOW), np.maximum(high, FORMULA_LOG_HIGH)
     return low, high
 
@@ -138,11 +152,11 @@ def grades(model: StepModel) -> IntArray:
     """The worst grade among the curves that carry a step, and the engine's own."""
     worst = np.array([Grade[engine.grade.upper().replace(" ", "_")] for engine in model.candidates.palette.engines])
     grade: IntArray = worst[model.candidates.engine].astype(np.int64)
-    for curves in weighty_curves(model):
+    for curves in (*weighty_curves(model), *mixer_curves(model)):
         grade = np.maximum(grade, curves.grade)
     if is_timed_by_formula(model.arch):
         grade = np.maximum(grade, int(Grade.ROOFLINE))
-    elif model.arch.is_assumed:
+    elif model.arch.is_assumed or borrows_full_attention(model.arch):
         grade = np.maximum(grade, int(Grade.TRANSFERRED))
     tp_grade = np.where(model.candidates.num_devices > 1, model.hardware.collectives.grade, 0)
     return np.maximum(grade, tp_grade)
@@ -153,6 +167,11 @@ def weighty_curves(model: StepModel) -> list[Curves]:
     hw, arch = model.hardware, model.arch
     products: list[Curves] = [hw.attention_gemm, hw.experts if arch.is_moe else hw.mlp_gemm]
     return [*products, _attention(hw.attention, hw.latent_attention.decode, arch)]
+
+
+def mixer_curves(model: StepModel) -> list[Curves]:
+    """Curves of gated delta nets, and of attention over chosen tokens with its index."""
+    return [group.curves for group in model.groups if isinstance(group, MixerGroup)]
 
 
 def _attention(plain: AttentionCurves, latent: Curves, arch: Architecture) -> Curves:

@@ -138,7 +138,7 @@ def ranges_table(result: Comparison) -> Table:
 def range_row(r: RateRange) -> Row:
     """One stretch of rates."""
     rates = f"{significant(r.from_requests_per_s)} to {significant(r.to_requests_per_s)}"
-    return {"rates": rates, "cheaper": r.cheaper or "the same"}
+    return {"rates": rates, "cheaper": r.cheaper or ("the same" if r.is_served else "neither serves")}
 
 
 def changed_table(result: Comparison) -> Table:

@@ -4,12 +4,34 @@ from __future__ import annotations
 
 from gpufleet import units
 from gpufleet.report.grades import grade_line
-from gpufleet.report.numbers import amount, count, gib, percent, ranged, ranged_duration, significant, usd_per_hour
+from gpufleet.report.numbers import (
+    amount,
+    count,
+    duration,
+    gib,
+    percent,
+    ranged,
+    ranged_duration,
+    significant,
+    usd_per_hour,
+)
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_estimate import EncoderEstimate
 
 PLURALS = {"sequence": "sequences", "image": "images", "window of audio": "windows of audio", "audio": "recordings"}
+
+
+def input_text(unit: str, input_tokens: float, output_tokens: float | None, audio_s: float | None) -> str:
+    """One input in words, without its name.
+
+    >>> input_text("sequence", 128, None, None), input_text("image", 257, None, None)
+    (' of 128 tokens', '')
+    """
+    written = "" if output_tokens is None else f", {amount(output_tokens)} tokens written for each"
+    if audio_s is not None:
+        return f" of {duration(audio_s)}{written}{' window' if written else ''}"
+    return f" of {amount(input_tokens)} tokens{written}" if unit == "sequence" else written
 
 
 def encoder_page(result: EncoderEstimate, *, explain: bool = False) -> Page:
@@ -106,7 +128,7 @@ def price_notes(result: EncoderEstimate) -> list[str]:
     hourly = usd_per_hour(price.price_per_gpu_usd_per_hour)
     return [
         f"At full load and {hourly} per GPU, the lowest on-demand price in the tables: {price.cloud} {price.region} "
-        f"{price.instance}, {price.basis} price of {price.as_of}."
+        f"{price.instance}, {price.basis} price of {price.day}."
     ]
 
 

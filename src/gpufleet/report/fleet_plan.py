@@ -6,7 +6,7 @@ from datetime import date
 
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan import dated_sources, gpus, place, plural, rejection_table
+from gpufleet.report.plan import are_regions_asked, dated_sources, gpus, place, plural, region_name, rejection_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import Deployment, ServePlan
@@ -19,7 +19,7 @@ def fleet_page(
     tables = [models_table(fleet)]
     tables += [shared_table(fleet)] if fleet.shared else []
     for plan in fleet.plans:
-        if not plan.is_feasible or all_rejections:
+        if not plan.deployments or all_rejections:
             table = rejection_table(plan.rejections, all_rejections)
             tables.append(titled(table, f"{plan.model}: {table.title}"))
     if explain:
@@ -59,7 +59,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("asked", "requests/s", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("where", "region", priority=3, where="text"),
+        Column("where", "region", priority=region_priority(fleet, 3), where="text"),
         Column("gpus", "GPUs", priority=1, where="text"),
         Column("shape", "replicas", where="text"),
         Column("spare", "spare", align="right", priority=2, where="text"),
@@ -72,6 +72,11 @@ def models_table(fleet: FleetPlan) -> Table:
     return Table(columns, rows, "Each model on the cheapest machines of its own", legend)
 
 
+def region_priority(fleet: FleetPlan, otherwise: int) -> int:
+    """Regions that were asked for stay on every page."""
+    return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.plans) else otherwise
+
+
 DATA_COLUMNS = (
     "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
     "price_kind", "price_basis", "price_source", "price_as_of", "layout", "replicas", "shares",
@@ -81,7 +86,7 @@ NO_ANSWER = "nothing serves it"
 
 def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
     """The cells of one model."""
-    d = plan.answer if plan.is_feasible else None
+    d = plan.answer if plan.deployments else None
     shares = any(tenant.plan == index for s in fleet.shared for tenant in s.tenants)
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
@@ -111,7 +116,8 @@ def shared_table(fleet: FleetPlan) -> Table:
     columns = [
         Column("price", "$/h", align="right"),
         Column("machines", "machines"),
-        Column("region", "region", priority=1),
+        Column("where", "region", priority=region_priority(fleet, 1), where="text"),
+        Column("region", "region", where="data"),
         Column("tenants", "replicas", wraps=True),
         Column("idle_gpus", "idle GPUs", align="right"),
     ]
@@ -124,6 +130,7 @@ def shared_row(s: SharedDeployment) -> Row:
         "price": usd(s.usd_per_hour),
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
+        "where": region_name(s.region),
         "tenants": "; ".join(f"{t.replicas}x {t.layout} {t.model}" for t in s.tenants),
         "idle_gpus": str(s.idle_gpus),
     }

@@ -138,6 +138,16 @@ def usd_per_million_tokens(price: float | None) -> str:
     return with_suffix(usd, price, "/1M")
 
 
+def roughly(show: Callable[[float], str], amount_usd: float) -> str:
+    """An amount that rests on guesses, in two digits and marked.
+
+    >>> roughly(usd_per_month, 131_225.0)
+    '~$130,000/mo'
+    """
+    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
+    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
+
+
 def percent(share: float | None) -> str:
     """A share of one as a percentage.
 

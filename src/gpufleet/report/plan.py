@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from datetime import date
 
+from gpufleet.provenance import day_in_words
 from gpufleet.report.grades import grade_line
+from gpufleet.report.mixed import mixed_headline, mixed_price, mixed_tables
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -14,6 +17,7 @@ from gpufleet.report.numbers import (
     percent,
     ranged,
     ranged_duration,
+    roughly,
     several,
     significant,
     spare,
@@ -27,7 +31,8 @@ from gpufleet.report.plan_further import further_tables, machines_of
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
-from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, ServePlan
+from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
+from gpufleet.results.rented import RentedMachines
 from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
@@ -35,15 +40,17 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
-OVER_BUDGET = "over the budget"
+OVER_BUDGET, TOO_FEW = "over the budget", "more machines than"
+LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
+LEAST_REPLICAS = "the least number of replicas"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
     "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one replica is enough": "One replica is enough: no limit is near.",
     "one machine is enough": "One machine is enough: no limit is near.",
-    "the least number of replicas": "The least number of replicas decides (--min-replicas): no limit is near.",
+    LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
 
@@ -57,7 +64,7 @@ def plan_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
-    tables = answer_tables(plan, width) if plan.deployments else [relaxation_table(plan)]
+    tables = served_tables(plan, width)
     tables += further_tables(plan, all_flips, width)
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
@@ -67,23 +74,41 @@ def plan_page(
 
 def reasons(plan: ServePlan) -> str:
     """Headline and reasons as plain text."""
-    table = why_table(plan) if plan.deployments else relaxation_table(plan)
-    return page_as_text(Page(headline(plan), [table]), NARROW_PAGE)
+    tables = [why_table(plan)] if plan.deployments else mixed_tables(plan)[:1] or [relaxation_table(plan)]
+    return page_as_text(Page(headline(plan), tables), NARROW_PAGE)
 
 
 def plan_rows_page(plan: ServePlan) -> Page:
-    """The ranking alone: what a CSV holds."""
-    return Page(headline(plan), [ranking_table(plan)])
+    """The ranking alone: what a CSV holds; of two offers together, the two."""
+    if plan.mix is None or plan.deployments:
+        return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments))])
+    parts = plan.model_copy(update={"deployments": [part.deployment for part in plan.mix.parts]})
+    shares = [part.share_ratio for part in plan.mix.parts]
+    table = ranking_table(parts, own_columns(parts.deployments))
+    rows = [{**row, "share_ratio": share} for row, share in zip(table.rows, shares, strict=True)]
+    share = Column("share_ratio", "share", where="data")
+    return Page(headline(plan), [replace(table, columns=[share, *table.columns], rows=rows)])
+
+
+def served_tables(plan: ServePlan, width: int) -> list[Table]:
+    """What serves: one offer, and two where they cost less or none alone has enough; else what would have to change."""
+    if not plan.is_feasible:
+        return [relaxation_table(plan)]
+    return [*(answer_tables(plan, width) if plan.deployments else []), *mixed_tables(plan)]
 
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
     """Reasons, objectives and ranking of a plan that has an answer."""
-    return [why_table(plan), objective_table(plan), ranking_table(plan, width), *bill_tables(plan)]
+    lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
+    own = own_columns(plan.deployments)
+    return [why_table(plan), objective_table(plan, lengths), ranking_table(plan, own, width), *bill_tables(plan)]
 
 
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
     asked = f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+    if not plan.deployments and plan.mix is not None:
+        return f"{asked}: {mixed_headline(plan.mix)}."
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
@@ -93,15 +118,14 @@ def headline(plan: ServePlan) -> str:
     return f"{asked}: {rented}: {price}."
 
 
-def total(d: Deployment, show: Callable[[float], str], amount_usd: float) -> str:
+def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> str:
     """A total in cents; in two digits and marked where it rests on an estimated price or on a GPU nobody measured."""
     if d.price_basis != "estimated" and d.grade != UNMEASURED:
         return show(amount_usd)
-    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
-    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
+    return roughly(show, amount_usd)
 
 
-def why_nothing(plan: ServePlan) -> str:
+def why_nothing(plan: ServicePlan) -> str:
     """Why there is no answer."""
     if plan.relaxations:
         return "nothing on offer keeps every objective."
@@ -110,27 +134,35 @@ def why_nothing(plan: ServePlan) -> str:
     dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
     if dear is not None:
         return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
+    short = next((r for r in plan.rejections if r.reason.startswith(TOO_FEW)), None)
+    if short is not None:
+        return f"all that serves it takes {short.reason} (fewest: {short.best})."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
 
 
-def gpus(d: Deployment) -> str:
+def gpus(d: RentedMachines) -> str:
     """All GPUs that are paid for."""
     return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
 
 
-def place(d: Deployment) -> str:
+def place(d: RentedMachines) -> str:
     """The region, or that the price holds in all."""
-    return "any region" if d.region == EVERYWHERE else d.region
+    return region_name(d.region)
 
 
-def kind(d: Deployment) -> str:
+def region_name(region: str) -> str:
+    """A region, or that the price holds in all."""
+    return "any region" if region == EVERYWHERE else region
+
+
+def kind(d: RentedService) -> str:
     """The price kind in words, with the machines that are bought on demand beside spot."""
     beside = f" ({count(d.steady_instance_count)} of them on demand)" if d.steady_instance_count else ""
     return d.price_kind.replace("_", " ") + beside
 
 
-def about(d: Deployment) -> str:
+def about(d: RentedMachines) -> str:
     """The mark of a price that was estimated."""
     return "~" if d.price_basis == "estimated" else ""
 
@@ -158,6 +190,7 @@ def why_table(plan: ServePlan) -> Table:
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan),
+        *mix_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -172,7 +205,7 @@ def layout_line(d: Deployment) -> str:
     )
 
 
-def capacity_line(plan: ServePlan, d: Deployment) -> str:
+def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     """What all replicas carry beside what is asked."""
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
@@ -181,7 +214,7 @@ def capacity_line(plan: ServePlan, d: Deployment) -> str:
     return f"Carries {carried}: {has}, {percent(plan.headroom_wanted_ratio)} wanted."
 
 
-def binding_line(plan: ServePlan, d: Deployment) -> str:
+def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
     if d.binding_limit in plan.objectives:
         return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
@@ -208,14 +241,19 @@ def flip_line(plan: ServePlan) -> list[str]:
     ]
 
 
+def mix_line(plan: ServePlan) -> list[str]:
+    """That two offers together cost less."""
+    return [] if plan.mix is None else [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+
+
 def quality_line(plan: ServePlan) -> list[str]:
     """What the chosen weights cost in quality, where they are below the checkpoint's."""
     return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
 
 
-def steadier_line(plan: ServePlan) -> list[str]:
+def steadier_line(plan: ServicePlan) -> list[str]:
     """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
-    if not plan.answer.is_tight:
+    if not plan.deployments[0].is_tight:
         return []
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
@@ -226,14 +264,14 @@ def steadier_line(plan: ServePlan) -> list[str]:
     return [f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too."]
 
 
-def idle_line(d: Deployment) -> list[str]:
+def idle_line(d: RentedService) -> list[str]:
     """Where latency, not work, decides how much is bought."""
-    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1:
+    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1 or d.binding_limit == LEAST_REPLICAS:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 
 
-def hours_line(d: Deployment) -> list[str]:
+def hours_line(d: RentedService) -> list[str]:
     """What is paid at the peak and off it, where they differ."""
     if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
         return []
@@ -250,21 +288,21 @@ def lower_precision_line(plan: ServePlan) -> list[str]:
     return [f"With {d.weight_format} weights {about(d)}{usd_per_hour(d.usd_per_hour)} ({machines}): --precision fp8."]
 
 
-def spot_line(plan: ServePlan) -> list[str]:
+def spot_line(plan: ServicePlan) -> list[str]:
     """The cheapest spot offer of what was placed."""
     d = plan.spot_alternative
     if d is None:
         return []
     machines = f"{d.instance_count}x {d.cloud} {d.instance}, {place(d)}"
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    if d.usd_per_hour >= plan.answer.usd_per_hour:
+    if d.usd_per_hour >= plan.deployments[0].usd_per_hour:
         return [f"Spot is no cheaper: from {price} ({machines})."]
-    often = f", interrupted {d.interruption} of the time" if d.interruption else ""
-    return [f"On spot {price} ({machines}){often}; machines can be taken away."]
+    often = f"{d.interruption} of them were within a month" if d.interruption else "how often is not published"
+    return [f"On spot {price} ({machines}; price of {d.price_day}): machines can be taken away, {often}."]
 
 
-def objective_table(plan: ServePlan) -> Table:
-    """Latency of the answer: expected, range, limit and what is left of it."""
+def objective_table(plan: ServicePlan, what: str) -> Table:
+    """Latency of the answer with `what`: expected, range, limit and what is left of it."""
     columns = [
         Column("name", "objective" if plan.objectives else "figure"),
         Column("expected", "expected (80% range)", align="right"),
@@ -275,13 +313,13 @@ def objective_table(plan: ServePlan) -> Table:
         Column("holds", "at the high end"),
     ]
     columns += limits if plan.objectives else []
-    lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
-    return Table(columns, [objective_row(plan, name) for name in plan.answer.latency], f"Latency with {lengths}")
+    names = plan.deployments[0].latency
+    return Table(columns, [objective_row(plan, name) for name in names], f"Latency with {what}")
 
 
-def objective_row(plan: ServePlan, name: str) -> Row:
+def objective_row(plan: ServicePlan, name: str) -> Row:
     """One latency figure beside its limit, where it has one."""
-    figure, limit_s = plan.answer.latency[name], plan.objectives.get(name)
+    figure, limit_s = plan.deployments[0].latency[name], plan.objectives.get(name)
     row = {"name": name, "expected": ranged_duration(figure.value, figure.low, figure.high)}
     if limit_s is None:
         return {**row, "limit": "none", "slack": "-", "holds": "-"}
@@ -289,29 +327,47 @@ def objective_row(plan: ServePlan, name: str) -> Row:
     return {**row, "limit": duration(limit_s), "slack": percent(1 - figure.value / limit_s), "holds": holds}
 
 
-def ranking_table(plan: ServePlan, width: int = NARROW_PAGE) -> Table:
+@dataclass(frozen=True)
+class OwnColumns:
+    """What a kind of service shows beside what all have: data columns, and two cells of every row."""
+
+    data: tuple[str, ...]
+    replicas: Sequence[str]
+    unit_cost: Sequence[str]
+    unit_header: str = "$/1M out"
+
+
+def own_columns(deployments: Sequence[Deployment]) -> OwnColumns:
+    """Layouts, and what output tokens cost."""
+    return OwnColumns(
+        data=("kv_precision", "layout", "usd_per_million_output_tokens"),
+        replicas=[f"{d.replicas}x {d.layout}" for d in deployments],
+        unit_cost=[usd(d.usd_per_million_output_tokens) for d in deployments],
+    )
+
+
+def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
     longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
-    rows = [ranking_row(rank, d, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: holds as expected, breaks an objective at the high end of its range."] if tight else []
     estimated = any(d.price_basis == "estimated" for d in plan.deployments)
     legend += ["~: the price is estimated."] if estimated else []
     chosen = 0 if rows else None
-    return Table(ranking_columns(plan), rows, "Cheapest first, one row per machine type", legend, chosen)
+    return Table(ranking_columns(plan, own), rows, "Cheapest first, one row per machine type", legend, chosen)
 
 
-def ranking_columns(plan: ServePlan) -> list[Column]:
+def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
     """Columns of the ranking: for files, then the essential ones, then what wide pages hold."""
-    objectives = list(plan.answer.latency) if plan.deployments else []
+    objectives = list(plan.deployments[0].latency) if plan.deployments else []
     return [
-        *(Column(key, key, where="data") for key in FILE_COLUMNS),
+        *(Column(key, key, where="data") for key in (*FILE_COLUMNS, *own.data)),
         *(Column(f"{name}{end}_s", name, where="data") for name in objectives for end in ("", "_low", "_high")),
         Column("row", "", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("place", "region", priority=3, where="text"),
-        Column("gpus", "GPUs", where="text"),
+        *place_and_gpus(plan.inputs),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
         *bought_columns(plan.deployments),
@@ -320,15 +376,30 @@ def ranking_columns(plan: ServePlan) -> list[Column]:
         *([Column("verdict", "range")] if plan.objectives else []),
         Column("grade", "grade", priority=4),
         Column("usd_per_month", "$/mo", usd, "right", 5),
-        Column("usd_per_million_output_tokens", "$/1M out", usd, "right", 6),
+        Column("unit_cost", own.unit_header, align="right", priority=6, where="text"),
         Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
         Column("binding_limit", "binds", priority=10),
-        Column("price_as_of", "price of", str, priority=11),
+        Column("price_as_of", "price of", where="data"),
+        Column("price_day", "price of", priority=11, where="text"),
     ]
 
 
-def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:
+def place_and_gpus(inputs: Sequence[Input]) -> list[Column]:
+    """Where and on what: the region stays on every page where regions were asked for, GPUs else."""
+    asked = are_regions_asked(inputs)
+    return [
+        Column("place", "region", priority=0 if asked else 3, where="text"),
+        Column("gpus", "GPUs", priority=2 if asked else 0, where="text"),
+    ]
+
+
+def are_regions_asked(inputs: Sequence[Input]) -> bool:
+    """Whether anybody said where machines may stand."""
+    return any(i.name == "regions" and i.origin != "default" for i in inputs)
+
+
+def varied_columns(deployments: Sequence[RentedService]) -> list[Column]:
     """Weights and engine: worth a narrow page's room where the rows differ in them."""
     ones = {"weights": {d.weight_format for d in deployments}, "engine": {d.engine for d in deployments}}
     return [
@@ -337,13 +408,13 @@ def varied_columns(deployments: Sequence[Deployment]) -> list[Column]:
     ]
 
 
-def bought_columns(deployments: Sequence[Deployment]) -> list[Column]:
+def bought_columns(deployments: Sequence[RentedService]) -> list[Column]:
     """How each row is bought, where the rows differ in it."""
     kinds = {d.price_kind for d in deployments}
     return [Column("bought", "price", where="text")] if len(kinds) > 1 else []
 
 
-def bought(d: Deployment) -> str:
+def bought(d: RentedService) -> str:
     """The price kind, with how many of the machines where it is not all of them."""
     machines = f" {d.instance_count - d.steady_instance_count}/{d.instance_count}" if d.steady_instance_count else ""
     return d.price_kind.replace("_", " ") + machines
@@ -354,12 +425,12 @@ FILE_COLUMNS = (
     "price_kind", "steady_instance_count", "steady_price_per_instance_usd_per_hour", "quiet_instance_count",
     "busy_usd_per_hour", "price_basis", "price_source",
     "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour",
-    "interruption", "engine", "weight_format", "kv_precision", "layout", "gpus_per_replica", "replicas", "idle_gpus",
+    "interruption", "engine", "weight_format", "gpus_per_replica", "replicas", "idle_gpus",
     "batch", "largest_batch", "load_ratio", "requests_per_s_capacity",
 )  # fmt: skip
 
 
-def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
+def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: int | None) -> Row:
     """The cells of one deployment."""
     machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
@@ -369,11 +440,13 @@ def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
         "machines": machines if longest_machine is None else cut(machines, longest_machine),
         "place": place(d),
         "gpus": gpus(d),
-        "shape": f"{d.replicas}x {d.layout}",
+        "shape": own.replicas[rank - 1],
+        "unit_cost": own.unit_cost[rank - 1],
         "weights_text": d.weight_format,
         "engine_text": d.engine,
         "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
@@ -399,7 +472,7 @@ def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> T
     return Table(columns, [r.model_dump() for r in shown], title, notes, empty="Nothing was rejected.")
 
 
-def relaxation_table(plan: ServePlan) -> Table:
+def relaxation_table(plan: ServicePlan, lower: str = LOWER_PRECISION, engines: str = OTHER_ENGINES) -> Table:
     """The smallest change of the objectives after which something serves."""
     columns = [
         Column("limit", "objective"),
@@ -411,16 +484,16 @@ def relaxation_table(plan: ServePlan) -> Table:
     together = any(r.together for r in plan.relaxations)
     how = "No single one is enough: all of these at once." if together else "Any one of these is enough."
     notes = [how] if len(rows) > 1 else []
-    notes += untried_line(plan)
+    notes += untried_line(plan, lower, engines)
     return Table(columns, rows, "The smallest change that helps", notes, empty="No change of the objectives helps.")
 
 
-def untried_line(plan: ServePlan) -> list[str]:
+def untried_line(plan: ServicePlan, lower: str, engines: str) -> list[str]:
     """What the question left out of the search and may help."""
     origins = {i.name: i.origin for i in plan.inputs}
     untried = [
-        *(["lower precision (--allow-lower-precision)"] if origins.get("weights") == "checkpoint" else []),
-        *(["other engines (--engine all)"] if origins.get("engine") == "default" else []),
+        *([lower] if origins.get("weights") == "checkpoint" else []),
+        *([engines] if origins.get("engine") == "default" else []),
         *([f"more {narrowed}" for narrowed in ("clouds", "regions", "GPUs") if origins.get(narrowed) != "default"]),
     ]
     return [f"Not tried: {', '.join(untried)}."] if untried else []
@@ -446,7 +519,7 @@ def preferred_line(inputs: Sequence[Input]) -> list[str]:
     return [f"By your configuration: {'; '.join(parts)}."] if parts else []
 
 
-def assumed_line(plan: ServePlan) -> list[str]:
+def assumed_line(plan: ServicePlan) -> list[str]:
     """Inputs that nobody gave."""
     assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
@@ -460,10 +533,18 @@ def assumed_line(plan: ServePlan) -> list[str]:
 
 
 def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[str]:
-    """Sources of the shown prices with their dates, and the age of the oldest."""
+    """Sources of the shown prices with their dates, and the age of the oldest that has one."""
     if not sources:
         return []
-    dated = ", ".join(f"{source.id} {source.as_of}" for source in sources)
-    oldest = min(source.as_of for source in sources)
-    age = "" if today is None else f", {plural(max((today - oldest).days, 0), 'day')} old"
-    return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]
+    listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
+    days = [source.as_of for source in sources if source.first_seen is None]
+    if not days:
+        return [f"Prices, never live: {listed}."]
+    age = "" if today is None else f", {plural(max((today - min(days)).days, 0), 'day')} old"
+    return [f"Prices, never live: {listed}. Oldest: {min(days)}{age}."]
+
+
+def source_day(source: PriceSource) -> str:
+    """The day of a source; of an undated copy, when it was first seen."""
+    day = day_in_words(source.as_of, source.first_seen)
+    return day if source.first_seen is None else f"({day})"

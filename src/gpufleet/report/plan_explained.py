@@ -106,7 +106,11 @@ def price_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
     each, hourly = usd(d.price_per_instance_usd_per_hour), usd(d.usd_per_hour)
     work = f"{amount(plan.rate_requests_per_s)}/s x {amount(plan.output_tokens)} tokens x 3,600 s"
     return [
-        ("price of a machine", f"{each}/h", f"{d.price_basis}, {d.price_source}, {d.price_as_of}"),
+        (
+            "price of a machine",
+            f"{each}/h",
+            f"{d.price_basis}, {d.price_source}, {d.price_day}",
+        ),
         ("$/h", hourly, f"{d.instance_count} x {each}"),
         ("$/month", usd(d.usd_per_month), f"{hourly} x 730 h"),
         ("$/1M out", usd(d.usd_per_million_output_tokens), f"{hourly} / ({work}) x 1,000,000"),

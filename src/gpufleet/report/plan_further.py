@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
+from gpufleet.results.base import Input
 from gpufleet.results.flips import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, Refused, ServePlan, WhyNot
 from gpufleet.units import MILLISECOND, PERCENT
@@ -16,7 +19,7 @@ def further_tables(plan: ServePlan, all_flips: bool, width: int) -> list[Table]:
     """Whatever was asked for."""
     return [
         *drawn_front(plan, width),
-        *([flip_table(plan.flips)] if all_flips and plan.flips else []),
+        *([flip_table(plan.flips, moves_alike(plan))] if all_flips and plan.flips else []),
         *(why_not_table(asked) for asked in plan.asked_about),
         *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
     ]
@@ -38,7 +41,21 @@ def machines_of(winner: FlipWinner | Deployment) -> str:
     return f"{winner.instance_count}x {winner.cloud} {name}{spot} ({usd_per_hour(winner.usd_per_hour)})"
 
 
-def flip_table(flips: list[Flip]) -> Table:
+def moves_alike(plan: ServePlan) -> list[str]:
+    """What stays as it is, or moves along, where a question has more than one rate or length."""
+    names = {i.name for i in plan.inputs}
+    classes = ["Rates and lengths of all classes move alike."] if any(n.startswith("class ") for n in names) else []
+    quiet = ["The rate off peak stays; no peak is below it."] if "rate off peak" in names else []
+    spread = any(is_spread(i) for i in plan.inputs)
+    return classes + (["Lengths that differ are stretched alike."] if spread and not classes else []) + quiet
+
+
+def is_spread(given: Input) -> bool:
+    """Whether tokens differ from request to request."""
+    return given.name in ("input tokens", "output tokens") and given.value.startswith("mean ")
+
+
+def flip_table(flips: list[Flip], notes: Sequence[str] = ()) -> Table:
     """Where the choice changes when one thing moves and all else stays."""
     columns = [
         Column("quantity", "if", wraps=True),
@@ -48,7 +65,7 @@ def flip_table(flips: list[Flip]) -> Table:
         Column("wins", "then", wraps=True),
     ]
     note = "One thing moves at a time; prices in all regions of a machine. Checked: 1% less flips nothing."
-    return Table(columns, [flip_row(flip) for flip in flips], "What flips the choice", [note])
+    return Table(columns, [flip_row(flip) for flip in flips], "What flips the choice", [note, *notes])
 
 
 def flip_row(flip: Flip) -> Row:
@@ -58,7 +75,7 @@ def flip_row(flip: Flip) -> Row:
     if flip.value is None or flip.change_ratio is None:
         edge = f"{'up' if flip.is_rise else 'down'} to {in_unit(flip.searched_to, flip.unit)}"
         return {**row, "value": "any", "change": "-", "wins": f"the same row {edge}"}
-    wins = "nothing on offer serves" if flip.winner is None else machines_of(flip.winner)
+    wins = "no offer alone serves" if flip.winner is None else machines_of(flip.winner)
     change = f"{'+' if flip.is_rise else '-'}{significant(PERCENT * abs(flip.change_ratio), 2)}%"
     return {**row, "value": in_unit(flip.value, flip.unit), "change": change, "wins": wins}
 
@@ -124,7 +141,8 @@ def difference(asked: WhyNot, cheapest: Deployment, answer: Deployment) -> str:
     ratio = cheapest.usd_per_hour / answer.usd_per_hour - 1
     if ratio <= 0:
         return f"{percent(-ratio)} less than the answer" if ratio else "as much as the answer"
-    needed = f"it wins below {usd_per_hour(asked.wins_below_usd_per_hour)} per machine"
+    price = asked.wins_below_usd_per_hour
+    needed = "no price makes it win" if price is None else f"it wins below {usd_per_hour(price)} per machine"
     now = usd_per_hour(cheapest.price_per_instance_usd_per_hour)
     return f"{significant(PERCENT * ratio, 2)}% more than the answer ({machines_of(answer)}); {needed}, now {now}"
 

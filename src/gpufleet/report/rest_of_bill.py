@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from gpufleet.report.numbers import usd_per_month
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.plan import BillCost, ServePlan
+from gpufleet.results.plan import BillCost, ServicePlan
 
 PER = {"service": "once", "instance": "per machine", "million_requests": "per 1M requests"}
 
 
-def bill_tables(plan: ServePlan) -> list[Table]:
+def bill_tables(plan: ServicePlan) -> list[Table]:
     """The table, where lines were stated."""
     if not plan.rest_of_bill:
         return []
-    machines = plan.answer.usd_per_month
+    machines = plan.deployments[0].usd_per_month
     total = machines + sum(cost.usd_per_month for cost in plan.rest_of_bill)
     rows = [row_of("GPU machines", "", machines), *(stated_row(cost) for cost in plan.rest_of_bill)]
     columns = [

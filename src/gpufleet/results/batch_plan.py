@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
-from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement, machine_choices
-from gpufleet.optimize.size import effective_price
-from gpufleet.performance.uncertainty import Bounds, grades, time_bounds
-from gpufleet.pricing.spot import reclaimed_per_month_ratio
+from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement
+from gpufleet.performance.uncertainty import grades, time_bounds
 from gpufleet.provenance import Grade, Source
-from gpufleet.results.base import Figure, Input
+from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
-from gpufleet.results.plan import PriceSource, RejectionCount
-from gpufleet.units import HOUR, KILO, MEGA
-
-ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"
+from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
+from gpufleet.results.plan import RejectionCount
+from gpufleet.results.price_sources import price_days, price_sources
+from gpufleet.units import MEGA
 
 
 @dataclass(frozen=True)
@@ -26,15 +24,19 @@ class JobContext:
 
     question: BatchQuestion
     solution: BatchSolution
-    tpot: Bounds
-    grades: Sequence[int]
+    ranges: JobRanges
 
     @classmethod
     def of(cls, question: BatchQuestion, solution: BatchSolution) -> JobContext:
         """Ranges and grades of all candidates at their best batch."""
-        lengths = question.service.demand.lengths
+        lengths, job = question.service.demand.lengths, question.job
         bounds = time_bounds(solution.model, solution.rates.best_batch, lengths)["tpot"]
-        return cls(question, solution, bounds, list(grades(solution.model)))
+        named = [Grade(grade).label for grade in grades(solution.model)]
+        return cls(
+            question,
+            solution,
+            JobRanges(job, question.interruptions, job.requests, bounds.low_ratio, bounds.high_ratio, named),
+        )
 
 
 def batch_plan(
@@ -49,7 +51,6 @@ def batch_plan(
     """The answer: at most `num_rows` deployments, cheapest first, with everything that was rejected."""
     context, workload, job = JobContext.of(question, solution), question.service.demand.workload, question.job
     deployments = [job_deployment(context, placed) for placed in solution.ranked[:num_rows]]
-    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
     return BatchPlan(
         model=question.service.arch.name,
         num_parameters=num_parameters(question.service.arch),
@@ -66,112 +67,32 @@ def batch_plan(
         num_layouts=solution.num_layouts,
         num_configurations=int(solution.rates.requests_per_s.size),
         num_offers=len(question.service.offers),
-        price_sources=[PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used],
-        notes=notes,
+        price_sources=price_sources(price_days(deployments), sources),
+        notes=[*notes, *hazard_notes(question.interruptions, deployments, sources)],
         input_hash=input_hash,
     )
 
 
 def job_deployment(context: JobContext, p: JobPlacement) -> JobDeployment:
     """One placement with its finish and its cost, and their ranges."""
-    c, row, offer = context.solution.candidates, p.row, p.offer
-    palette, job = c.palette, context.question.job
-    workload, paid, finish = context.question.service.demand.workload, paid_s(context, p), finish_s(context, p)
+    c, row, ranges, rates = context.solution.candidates, p.row, context.ranges, context.solution.rates
+    palette, job, num_gpus = c.palette, context.question.job, int(c.num_devices[p.row])
+    workload, paid = context.question.service.demand.workload, paid_s(context.ranges, p)
     answers = job.requests * workload.output_tokens
     tokens = answers + job.requests * workload.input_tokens
-    rate = p.replicas * float(context.solution.rates.best_per_s[row])
+    rate = p.replicas * float(rates.best_per_s[row])
     return JobDeployment(
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        instance_count=p.machines,
-        gpu=p.instance.accelerator,
-        gpus_per_instance=p.instance.gpu_count,
-        price_kind=offer.price_kind.value,
-        price_basis=offer.basis.value,
-        price_source=offer.source,
-        price_as_of=offer.as_of,
-        interruption=offer.interruption,
-        price_per_instance_usd_per_hour=effective_price(offer),
-        usd_per_hour=p.machines * effective_price(offer),
+        **rented_job(ranges, p),
         engine=palette.engines[c.engine[row]].name,
         weight_format=palette.weight_formats[c.weight_format[row]].name,
         kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
         layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])).label,
-        gpus_per_replica=int(c.num_devices[row]),
-        replicas=p.replicas,
-        idle_gpus=round(p.instance.gpu_count * p.machines) - p.replicas * int(c.num_devices[row]),
-        requests_per_replica=p.requests_per_replica,
-        batch=min(float(context.solution.rates.best_batch[row]), p.requests_per_replica),
+        gpus_per_replica=num_gpus,
+        idle_gpus=round(p.instance.gpu_count * p.machines) - p.replicas * num_gpus,
+        batch=min(float(rates.best_batch[row]), p.requests_per_replica),
         largest_batch=float(context.solution.largest_batch[row]),
-        wave_s=p.wave_s,
-        requests_per_s=slower(context, row, rate, "1/s"),
-        output_tokens_per_s=slower(context, row, rate * workload.output_tokens, "1/s"),
-        work_s=p.work_s,
-        finish_s=finish,
-        paid_s=paid,
-        usd=in_usd(p, paid, 1.0),
+        requests_per_s=rate_figure(ranges, row, rate),
+        output_tokens_per_s=rate_figure(ranges, row, rate * workload.output_tokens),
         usd_per_million_tokens=in_usd(p, paid, tokens / MEGA),
         usd_per_million_output_tokens=in_usd(p, paid, answers / MEGA),
-        usd_per_thousand_requests=in_usd(p, paid, job.requests / KILO),
-        reclaimed_per_month_ratio=reclaimed_per_month_ratio(p.per_hour.expected),
-        interruptions=p.machines * p.per_hour.expected * p.work_s / HOUR,
-        repeated_ratio=1 - (job.startup_s + p.work_s) / paid.value,
-        binding_limit=what_binds(context, p),
-        is_tight=(finish.high or finish.value) > job.deadline_s,
-        grade=Grade(context.grades[row]).label,
     )
-
-
-def paid_s(context: JobContext, p: JobPlacement) -> Figure:
-    """What each machine is paid for: fast and rarely interrupted, as expected, slow and often interrupted."""
-    startup, row = context.question.job.startup_s, p.row
-    low = p.paid_s(startup, p.work_s * float(context.tpot.low_ratio[row]), p.per_hour.low)
-    high = p.paid_s(startup, p.work_s * float(context.tpot.high_ratio[row]), p.per_hour.high)
-    return seconds(context, row, low, p.paid_s(startup, p.work_s, p.per_hour.expected), high)
-
-
-def finish_s(context: JobContext, p: JobPlacement) -> Figure:
-    """When all is done, the waits for other machines included."""
-    startup, row = context.question.job.startup_s, p.row
-    low = p.elapsed_s(startup, p.work_s * float(context.tpot.low_ratio[row]), p.per_hour.low, p.wait_s.low)
-    high = p.elapsed_s(startup, p.work_s * float(context.tpot.high_ratio[row]), p.per_hour.high, p.wait_s.high)
-    expected = p.elapsed_s(startup, p.work_s, p.per_hour.expected, p.wait_s.expected)
-    return seconds(context, row, low, expected, high)
-
-
-def seconds(context: JobContext, row: int, low: float, expected: float, high: float) -> Figure:
-    """A time with its range."""
-    return Figure(value=expected, unit="s", low=low, high=high, grade=Grade(context.grades[row]).label)
-
-
-def in_usd(p: JobPlacement, paid: Figure, units: float) -> Figure:
-    """What a unit of the job costs."""
-    low, high = (p.usd(end if end is not None else paid.value) / units for end in (paid.low, paid.high))
-    return Figure(value=p.usd(paid.value) / units, unit="USD", low=low, high=high, grade=paid.grade)
-
-
-def slower(context: JobContext, row: int, expected: float, unit: str) -> Figure:
-    """A rate moves against the time per token."""
-    return Figure(
-        value=expected,
-        unit=unit,
-        low=expected / float(context.tpot.high_ratio[row]),
-        high=expected / float(context.tpot.low_ratio[row]),
-        grade=Grade(context.grades[row]).label,
-    )
-
-
-def what_binds(context: JobContext, p: JobPlacement) -> str:
-    """Why not fewer machines: one fewer would be late, or it is one already; else starting them costs least so."""
-    job = context.question.job
-    if p.machines == 1:
-        return ONE_MACHINE
-    fewer = p.work_s * p.machines / next_fewer(p.machines) * (1 + job.headroom_ratio)
-    late = p.elapsed_s(job.startup_s, fewer, p.per_hour.expected, p.wait_s.expected) > job.deadline_s
-    return DEADLINE if late else STARTUP
-
-
-def next_fewer(machines: int) -> float:
-    """The next smaller number of machines that was tried."""
-    return float(machine_choices(machines)[-2])

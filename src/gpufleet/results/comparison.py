@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.optimize.crossover import EQUAL, FIRST, Stretch
+from gpufleet.optimize.crossover import FIRST, NEITHER, SECOND, Stretch
 from gpufleet.results.base import SCHEMA_VERSION, Result
 from gpufleet.results.plan import Deployment, Refused
 
@@ -17,11 +17,12 @@ class Side(Result):
 
 
 class RateRange(Result):
-    """Rates over which one side costs less: its name, or None where both cost the same."""
+    """Rates over which one side costs less: its name, or None where both cost the same or neither `is_served`."""
 
     from_requests_per_s: float
     to_requests_per_s: float
     cheaper: str | None
+    is_served: bool = True
 
 
 class ChangedInput(Result):
@@ -61,7 +62,8 @@ def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange
         RateRange(
             from_requests_per_s=s.from_requests_per_s,
             to_requests_per_s=s.to_requests_per_s,
-            cheaper=None if s.cheaper == EQUAL else first if s.cheaper == FIRST else second,
+            cheaper={FIRST: first, SECOND: second}.get(s.cheaper),
+            is_served=s.cheaper != NEITHER,
         )
         for s in found
     ]

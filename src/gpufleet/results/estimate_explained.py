@@ -21,7 +21,6 @@ from gpufleet.results.explanation import Ceiling, Change, ExplainedOperation, Ex
 from gpufleet.results.serving_estimate import serving_estimate
 
 FORMULA = "formula"
-TABLES = {"experts": "expert_tables", "collectives": "collective_tables"}
 KERNEL_WORDS = {"gemm": "product", "elementwise": "pass"}
 CurveNames = Mapping[str, Sequence[str]]
 
@@ -53,8 +52,7 @@ class _Owners:
     """Whose measurements a curve is, told by its grids."""
 
     def __init__(self, calibration: Calibration, names: CurveNames) -> None:
-        fields = {name: TABLES.get(name, f"{name}_tables") for name in names}
-        self._names = {id(getattr(calibration, field).grids): names[name] for name, field in fields.items()}
+        self._names = {id(calibration.tables_of(name).grids): names[name] for name in names}
 
     def of(self, curves: Curves | CollectiveCurves | None) -> tuple[Grade, str]:
         """The grade of a curve, and the GPU and format that it was measured on."""

@@ -32,6 +32,7 @@ class SharedDeployment(Result):
     price_basis: str
     price_source: str
     price_as_of: date
+    price_first_seen: date | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
     idle_gpus: int
@@ -59,8 +60,8 @@ class FleetPlan(Result):
 
     @property
     def unserved(self) -> list[str]:
-        """Models that nothing on offer serves."""
-        return [plan.model for plan in self.plans if not plan.is_feasible]
+        """Models that no offer serves alone."""
+        return [plan.model for plan in self.plans if not plan.deployments]
 
     @property
     def is_within_budget(self) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Winner
 from gpufleet.optimize.flips import Flip as FoundFlip
 from gpufleet.results.base import Result
@@ -54,11 +55,17 @@ def flips_of(found: Sequence[FoundFlip]) -> list[Flip]:
             value=flip.value,
             change_ratio=None if flip.value is None else flip.value / flip.now - 1,
             searched_to=flip.searched_to,
-            of=None if flip.of is None else f"{flip.of.cloud} {flip.of.instance}",
+            of=None if flip.of is None else f"{flip.of.cloud} {flip.of.instance}{kind_words(flip.of)}",
             winner=None if flip.winner is None else winner_of(flip.winner),
         )
         for flip in found
     ]
+
+
+def kind_words(offer: Offer) -> str:
+    """How machines are bought, where it is not on demand."""
+    kind = offer.price_kind
+    return "" if kind is PriceKind.ON_DEMAND else f" {kind.value.replace('_', ' ')}"
 
 
 def winner_of(winner: Winner) -> FlipWinner:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
+from gpufleet.results.rented import RentedMachines
 
 
 class Energy(Result):
@@ -25,56 +27,61 @@ class Energy(Result):
     kg_co2_per_hour: Figure | None = None
 
 
-class Deployment(Result):
-    """One way to serve the workload: machines, layout, what they deliver and cost.
+class RentedService(RentedMachines):
+    """Machines that serve a rate of requests, whatever a model does with a request.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
     has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
-    may grow before a limit breaks; `idle_gpus` are paid for and hold no replica. `usd_per_hour` is the mean over all
+    may grow before a limit breaks. `usd_per_hour` is the mean over all
     hours: with quiet hours, `busy_usd_per_hour` is paid in the others and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
     """
 
-    cloud: str
-    region: str
-    instance: str
-    instance_count: int
-    gpu: str
-    gpus_per_instance: float
-    price_kind: str
-    price_basis: str
-    price_source: str
-    price_as_of: date
-    interruption: str | None = None
-    price_per_instance_usd_per_hour: float
     price_per_gpu_usd_per_hour: float
-    engine: str
-    weight_format: str
-    kv_precision: str
-    layout: str
-    gpus_per_replica: int
-    replicas: int
-    idle_gpus: int
-    batch: float
-    largest_batch: float
     latency: dict[str, Figure]
     requests_per_s_capacity: Figure
     load_ratio: float
     headroom_ratio: float
-    usd_per_hour: float
     busy_usd_per_hour: float | None = None
     quiet_instance_count: int | None = None
     steady_instance_count: int = 0
     steady_price_per_instance_usd_per_hour: float | None = None
     usd_per_month: float
-    usd_per_million_output_tokens: float
     usd_per_request: float
-    binding_limit: str
     slack_ratio: dict[str, float] = {}
-    is_tight: bool
-    grade: str
+
+
+class Deployment(RentedService):
+    """One way to serve the workload: machines, layout, what they deliver and cost."""
+
+    kv_precision: str
+    layout: str
+    usd_per_million_output_tokens: float
     energy: Energy | None = None
+
+
+class MixPart(Result):
+    """One of two offers that serve together: its share of the requests, and its machines at that rate.
+
+    `can_be_had`: how many machines a quota, a reservation or one's own rack allows, None where nothing bounds them;
+    `needed_alone`: how many would serve without the other part.
+    """
+
+    share_ratio: float
+    requests_per_s: float
+    can_be_had: int | None
+    needed_alone: int
+    deployment: Deployment
+
+
+class MixedDeployment(Result):
+    """The cheapest two offers together, of which at least one has too few machines to serve alone."""
+
+    parts: list[MixPart]
+    usd_per_hour: float
+    usd_per_month: float
+    usd_per_million_output_tokens: float
 
 
 class RejectionCount(Result):
@@ -99,11 +106,12 @@ class Relaxation(Result):
 
 
 class PriceSource(Result):
-    """Where prices of a plan come from."""
+    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day that it can be of."""
 
     id: str
     title: str
     as_of: date
+    first_seen: date | None = None
 
 
 class BillCost(Result):
@@ -186,7 +194,8 @@ class BreakEven(Result):
 class ConsideredPrice(Result):
     """The cheapest region of one machine type and price kind when the plan was made.
 
-    `machine`: a digest of what the tables said about the machine and its GPUs.
+    Where regions have a number of machines, or on-demand machines stand beside spot, the regions that none beats in
+    that too. `machine`: a digest of what the tables said about the machine and its GPUs.
     """
 
     cloud: str
@@ -196,6 +205,7 @@ class ConsideredPrice(Result):
     usd_per_hour: float
     as_of: date
     machine: str
+    max_instances: int | None = None
 
 
 class PlanBasis(Result):
@@ -210,22 +220,18 @@ class PlanBasis(Result):
     prices: list[ConsideredPrice]
 
 
-class ServePlan(Result):
+class ServicePlan(Result):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
 
     schema_version: str = SCHEMA_VERSION
     model: str
     num_parameters: int
-    num_active_parameters: int
     rate_requests_per_s: float
-    input_tokens: float
-    output_tokens: float
     headroom_wanted_ratio: float
     inputs: list[Input]
     objectives: dict[str, float]
-    deployments: list[Deployment]
-    spot_alternative: Deployment | None = None
-    lower_precision_alternative: Deployment | None = None
+    deployments: Sequence[RentedService]
+    spot_alternative: RentedService | None = None
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
@@ -235,6 +241,27 @@ class ServePlan(Result):
     price_sources: list[PriceSource]
     notes: list[str] = []
     input_hash: str
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether any deployment serves the workload within its objectives."""
+        return bool(self.deployments)
+
+
+class ServePlan(ServicePlan):
+    """The plan of a model that writes.
+
+    `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
+    cheaper than every deployment where there are.
+    """
+
+    num_active_parameters: int
+    input_tokens: float
+    output_tokens: float
+    deployments: list[Deployment]
+    mix: MixedDeployment | None = None
+    spot_alternative: Deployment | None = None
+    lower_precision_alternative: Deployment | None = None
     basis: PlanBasis | None = None
     flips: list[Flip] | None = None
     front: Front | None = None
@@ -243,10 +270,10 @@ class ServePlan(Result):
 
     @property
     def is_feasible(self) -> bool:
-        """Whether any deployment serves the workload within its objectives."""
-        return bool(self.deployments)
+        """Whether any deployment, or two offers together, serve the workload within its objectives."""
+        return bool(self.deployments) or self.mix is not None
 
     @property
     def answer(self) -> Deployment:
-        """The cheapest deployment."""
+        """The cheapest deployment of one offer."""
         return self.deployments[0]

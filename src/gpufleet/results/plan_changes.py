@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Result
@@ -90,11 +91,17 @@ def key_of_price(price: ConsideredPrice) -> TypeKey:
     return price.cloud, price.instance, price.price_kind
 
 
+def cheapest_by_key(prices: Iterable[ConsideredPrice]) -> dict[TypeKey, ConsideredPrice]:
+    """The cheapest region of each row of the ranking."""
+    dearest_first = sorted(prices, key=lambda p: -p.usd_per_hour)
+    return {key_of_price(p): p for p in dearest_first}
+
+
 def price_changes(
     was: list[ConsideredPrice], now: list[ConsideredPrice], decisive: frozenset[TypeKey]
 ) -> list[PriceChange]:
     """Every machine type whose cheapest price changed, came or went."""
-    then, today = ({key_of_price(p): p for p in prices} for prices in (was, now))
+    then, today = cheapest_by_key(was), cheapest_by_key(now)
     changed = (key for key in sorted({*then, *today}) if usd(then.get(key)) != usd(today.get(key)))
     return [price_change(key, then.get(key), today.get(key), key in decisive) for key in changed]
 

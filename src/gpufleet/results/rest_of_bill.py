@@ -6,24 +6,27 @@ from collections.abc import Iterable
 
 from gpufleet.domain.bill import BillLine
 from gpufleet.pricing.rest_of_bill import line_usd_per_month
-from gpufleet.results.plan import BillCost, ServePlan
+from gpufleet.results.plan import BillCost, RentedService, ServePlan
 
 
 def with_rest_of_bill(plan: ServePlan, lines: Iterable[BillLine]) -> ServePlan:
     """The plan with the lines of its chosen place; they do not take part in the ranking."""
-    place = plan.answer.cloud, plan.answer.region
-    costs = [bill_cost(line, plan) for line in lines if line.applies_to(*place)]
-    return plan.model_copy(update={"rest_of_bill": costs})
+    return plan.model_copy(update={"rest_of_bill": rest_of_bill(plan.answer, plan.rate_requests_per_s, lines)})
 
 
-def bill_cost(line: BillLine, plan: ServePlan) -> BillCost:
-    """One line at the machines and the rate of the plan."""
+def rest_of_bill(d: RentedService, rate_requests_per_s: float, lines: Iterable[BillLine]) -> list[BillCost]:
+    """The lines of the place of a deployment, at its machines and the asked rate."""
+    return [bill_cost(line, d, rate_requests_per_s) for line in lines if line.applies_to(d.cloud, d.region)]
+
+
+def bill_cost(line: BillLine, d: RentedService, rate_requests_per_s: float) -> BillCost:
+    """One line at the machines of a deployment and a rate."""
     return BillCost(
         line=line.name,
         quantity=line.quantity,
         unit=line.unit,
         per=line.per.value,
         unit_usd=line.unit_usd,
-        usd_per_month=line_usd_per_month(line, plan.answer.instance_count, plan.rate_requests_per_s),
+        usd_per_month=line_usd_per_month(line, d.instance_count, rate_requests_per_s),
         source=line.source,
     )

@@ -2,48 +2,44 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.slo import Limit, metric_of
+from gpufleet.domain.slo import Limit
 from gpufleet.optimize.replicas import describe
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, is_sold
 from gpufleet.optimize.size import (
     ADMISSION_QUANTILE,
-    LOAD,
     ROOM,
-    SATURATION,
     Demand,
     Operation,
     Placement,
     PricedPlacement,
-    among,
-    binding_limit,
-    effective_price,
-    needed_alone,
-    needed_together,
     operate,
-    operate_beyond,
 )
 from gpufleet.performance.load_curves import crowded_batch
-from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
-from gpufleet.pricing.effective_price import usd_per_month
-from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
+from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
-from gpufleet.results.base import Figure, Input
+from gpufleet.results.base import Input
 from gpufleet.results.energy import energy_of_gpus
-from gpufleet.results.plan import Deployment, Energy, PriceSource, RejectionCount, Relaxation, ServePlan
-from gpufleet.units import MILLISECOND
+from gpufleet.results.plan import Deployment, Energy, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.price_sources import price_days, price_sources
+from gpufleet.results.service_figures import (
+    AT_MOST,
+    bought_for,
+    latency_figures,
+    relaxations,
+    rented_service,
+    slack_of_limits,
+)
 
-ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
-LEAST_REPLICAS, ENGINE_LIMIT = "the least number of replicas", "the engine's largest batch"
-BUSY_RATIO = 0.8
+ENGINE_LIMIT = "the engine's largest batch"
 
 
 @dataclass(frozen=True)
@@ -89,11 +85,11 @@ def serve_plan(
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
         rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
-        relaxations=[] if deployments else relaxations(context, limits),
+        relaxations=[] if deployments else helping(context, limits),
         num_layouts=solution.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
-        price_sources=price_sources(deployments, sources),
+        price_sources=price_sources(price_days(deployments), sources),
         notes=notes,
         input_hash=input_hash,
     )
@@ -102,52 +98,21 @@ def serve_plan(
 def deployment(context: Context, priced: PricedPlacement) -> Deployment:
     """One priced placement at the rate that each of its replicas gets."""
     question, solution = context.question, context.solution
-    p, offer, c = priced.placement, priced.offer, solution.candidates
-    demand, palette, row = question.demand, c.palette, priced.placement.row
-    rate = demand.workload.rate_requests_per_s
-    running = operate(solution.found, row, rate / p.replicas)
-    latency = objectives(context, row, running)
-    capacity, mean_rate = p.replicas * float(solution.found.requests_per_s[row]), demand.mean_requests_per_s
-    has_quiet = demand.quiet is not None
+    p, c, row = priced.placement, solution.candidates, priced.placement.row
+    demand, palette, label = question.demand, c.palette, Grade(context.grades[row]).label
+    running = operate(solution.found, row, demand.workload.rate_requests_per_s / p.replicas)
+    bounds = {"ttft": context.ttft, "tpot": context.tpot, "latency": context.tpot}
+    latency = latency_figures(solution.found, row, running, bounds, label, {"tpot": floor_s(context, row)})
     return Deployment(
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        instance_count=p.instance_count,
-        gpu=p.instance.accelerator,
-        gpus_per_instance=p.instance.gpu_count,
-        price_kind=offer.price_kind.value,
-        price_basis=offer.basis.value,
-        price_source=offer.source,
-        price_as_of=offer.as_of,
-        interruption=offer.interruption,
-        price_per_instance_usd_per_hour=effective_price(offer),
-        price_per_gpu_usd_per_hour=effective_price(offer) / p.instance.gpu_count,
+        **rented_service(priced, solution.found, demand, running, latency, context.tpot, label),
         engine=palette.engines[c.engine[row]].name,
         weight_format=palette.weight_formats[c.weight_format[row]].name,
         kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
         layout=layout_of(context, row).label,
-        gpus_per_replica=p.gpus_per_replica,
-        replicas=p.replicas,
-        idle_gpus=p.idle_gpus,
-        batch=running.batch,
         largest_batch=float(solution.found.curves.largest_batch[row]),
-        latency=latency,
-        requests_per_s_capacity=capacity_figure(context, row, capacity),
-        load_ratio=running.requests_per_s / float(solution.found.sustained_requests_per_s[row]),
-        headroom_ratio=capacity / rate - 1,
-        usd_per_hour=priced.usd_per_hour,
-        busy_usd_per_hour=priced.busy_usd_per_hour if has_quiet else None,
-        quiet_instance_count=priced.quiet_instance_count if has_quiet else None,
-        steady_instance_count=priced.steady_count(p.instance_count),
-        steady_price_per_instance_usd_per_hour=None if priced.steady is None else effective_price(priced.steady),
-        usd_per_month=float(usd_per_month(priced.usd_per_hour)),
         usd_per_million_output_tokens=usd_per_million_output(priced, demand),
-        usd_per_request=float(usd_per_request(priced.usd_per_hour, mean_rate)),
         binding_limit=what_binds(context, priced),
-        slack_ratio=slack_of_limits(context, row, running),
-        is_tight=is_tight(latency, demand.workload.slo.limits),
-        grade=Grade(context.grades[row]).label,
+        slack_ratio={**slack_of_limits(solution.found, row, demand, running), ROOM: room_slack(context, row, running)},
         energy=energy_of(context, p, running),
     )
 
@@ -156,32 +121,6 @@ def usd_per_million_output(priced: PricedPlacement, demand: Demand) -> float:
     """What a million generated tokens cost, over all hours."""
     tokens_per_s = demand.mean_requests_per_s * demand.workload.output_tokens
     return float(usd_per_million_tokens(priced.usd_per_hour, tokens_per_s))
-
-
-def objectives(context: Context, row: int, running: Operation) -> dict[str, Figure]:
-    """Every objective with its range, the replica solved again with slower and with faster steps.
-
-    Steps f times as slow serve the rate as the expected ones serve f times the rate, f times later. Where they do not
-    sustain it, queues grow and the high end is unlimited.
-    """
-    found, slow, fast = context.solution.found, float(context.tpot.high_ratio[row]), float(context.tpot.low_ratio[row])
-    late = operate_beyond(found, row, running.requests_per_s * slow)
-    early = operate_beyond(found, row, running.requests_per_s * fast)
-    return {label: _figure(context, row, label, running, early, late) for label in running.objectives_s}
-
-
-def _figure(
-    context: Context, row: int, label: str, running: Operation, early: Operation | None, late: Operation | None
-) -> Figure:
-    bounds = context.ttft if metric_of(label) == "ttft" else context.tpot
-    value = running.objectives_s[label]
-    high = math.inf if late is None else late.objectives_s[label] * float(bounds.high_ratio[row])
-    low = (early or running).objectives_s[label] * float(bounds.low_ratio[row])
-    if metric_of(label) == "tpot":
-        low = max(low, floor_s(context, row))
-    return Figure(
-        value=value, unit="s", low=min(low, value), high=max(high, value), grade=Grade(context.grades[row]).label
-    )
 
 
 def floor_s(context: Context, row: int) -> float:
@@ -198,42 +137,19 @@ def layout_of(context: Context, row: int) -> Layout:
     return Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
 
 
-def capacity_figure(context: Context, row: int, requests_per_s: float) -> Figure:
-    """Capacity moves against TPOT: slower tokens, fewer requests."""
-    return Figure(
-        value=requests_per_s,
-        unit="1/s",
-        low=requests_per_s / float(context.tpot.high_ratio[row]),
-        high=requests_per_s / float(context.tpot.low_ratio[row]),
-        grade=Grade(context.grades[row]).label,
-    )
-
-
 def what_binds(context: Context, priced: PricedPlacement) -> str:
     """The limit that forbids more load per replica, or what else decides how much is bought."""
-    p, demand, row = priced.placement, context.question.demand, priced.placement.row
-    needed_replicas = demand.planned_requests_per_s / float(context.solution.found.requests_per_s[row])
-    if p.instance_count > 1 and math.ceil(needed_replicas) < demand.min_replicas:
-        return LEAST_REPLICAS
-    if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
-        return ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
-    limit = binding_limit(context.solution.found, row)
+    row = priced.placement.row
+    limit = bought_for(context.solution.found, context.question.demand, priced.placement)
     if limit == ROOM and context.solution.limited_by_engine[row]:
         return ENGINE_LIMIT
-    at_most = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
-    return at_most.get(limit, limit)
+    return AT_MOST.get(limit, limit)
 
 
-def slack_of_limits(context: Context, row: int, running: Operation) -> dict[str, float]:
-    """The share of every limit that is left at a rate: 1 - used / limit   [1]."""
-    found, limits = context.solution.found, context.question.demand.workload.slo.limits
-    load_ratio = running.requests_per_s / float(found.sustained_requests_per_s[row])
+def room_slack(context: Context, row: int, running: Operation) -> float:
+    """The share of the KV room that a burst leaves."""
     crowded = float(crowded_batch(np.asarray(running.batch), ADMISSION_QUANTILE))
-    return {
-        **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
-        LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
-        ROOM: 1 - crowded / float(found.curves.largest_batch[row]),
-    }
+    return 1 - crowded / float(context.solution.found.curves.largest_batch[row])
 
 
 def energy_of(context: Context, placed: Placement, running: Operation) -> Energy | None:
@@ -250,39 +166,11 @@ def energy_of(context: Context, placed: Placement, running: Operation) -> Energy
     )
 
 
-def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
-    """Whether the high end of any objective's range breaks its limit, or of any latency has no end."""
-    unlimited = any(figure.high == math.inf for figure in latency.values())
-    return unlimited or any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
-
-
-def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
-    """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible.
-
-    Only candidates that some priced machine can host count: a limit that none of them meets stays broken.
-    """
+def helping(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
+    """What would have to give way, where nothing serves."""
     candidates = context.solution.candidates
     if not len(candidates):
         return []
-    sold = among(context.solution.found, is_sold(context.question, candidates))
-    if sold.is_feasible.any():
-        return []
-    alone = needed_alone(sold, limits)
-    found = alone or needed_together(sold, limits)
-    found.sort(key=lambda item: item[1] / item[0].limit_s)
-    return [
-        Relaxation(
-            limit=limit.label,
-            asked=in_ms(limit.limit_s),
-            needed=f"{math.ceil(seconds / MILLISECOND)} ms",
-            candidate=describe(context.solution.candidates, row),
-            together=not alone,
-        )
-        for limit, seconds, row in found
-    ]
-
-
-def price_sources(deployments: Sequence[Deployment], sources: Mapping[str, Source]) -> list[PriceSource]:
-    """Each source and date that a shown price comes from, once."""
-    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
-    return [PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used]
+    return relaxations(
+        context.solution.found, is_sold(context.question, candidates), limits, partial(describe, candidates)
+    )

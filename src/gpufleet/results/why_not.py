@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.optimize.replicas import EveryRejection, Rejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import PricedPlacement, effective_price
 from gpufleet.results.plan import Deployment, Refused
 from gpufleet.results.serve_plan import Context, deployment
 
@@ -13,14 +16,28 @@ def best_of(question: ServeQuestion, solution: ServeSolution) -> Deployment | No
     return deployment(Context.of(question, solution), solution.ranked[0]) if solution.ranked else None
 
 
-def price_to_win(cheapest: Deployment | None, answer: Deployment | None) -> float | None:
-    """The price of a machine at which what was asked about costs as much as the answer.
+def price_to_win(solution: ServeSolution, answer: Deployment | None) -> float | None:
+    """The price of a machine of the cheapest row at which it costs as much as the answer; None where no price does.
 
-    p = cost of the answer / machines needed   [USD/hour]
+    p = (cost of the answer - what is paid for other machines) / machine hours of this price   [USD/hour]
     """
-    if cheapest is None or answer is None:
+    if not solution.ranked or answer is None:
         return None
-    return answer.usd_per_hour / cheapest.instance_count
+    priced, price = solution.ranked[0], effective_price(solution.ranked[0].offer)
+    machines = (at_twice_the_price(priced).usd_per_hour - priced.usd_per_hour) / price
+    needed = price + (answer.usd_per_hour - priced.usd_per_hour) / machines
+    return needed if needed > 0 else None
+
+
+def at_twice_the_price(priced: PricedPlacement) -> PricedPlacement:
+    """The same machines at twice their price, those beside them at the same."""
+    offer = priced.offer
+    dear = replace(
+        offer,
+        price_per_instance_usd_per_hour=2 * offer.price_per_instance_usd_per_hour,
+        upfront_usd=2 * offer.upfront_usd,
+    )
+    return replace(priced, offer=dear)
 
 
 def refusals(rejections: EveryRejection) -> list[Refused]:

@@ -84,6 +84,13 @@ def test_a_run_that_ran_and_was_said_not_to_fit_says_so_in_its_row() -> None:
     assert figure.reason == "predicted does not fit"
 
 
+def test_a_run_cannot_take_more_than_its_gpus_have() -> None:
+    """Qwen2's speed benchmark: 163.77 GB of Qwen2-57B-A14B with 32,768 tokens on two GPUs of 80 GB."""
+    cells = {**RUN, "model_id": "qwen2-57b-a14b", "num_gpus": "2", "isl": "30720"}
+    for total, reason in (("163.77", "states more memory than its GPUs have"), ("155", None)):
+        assert score_memory(MeasurementRow(2, {**cells, "total_gb": total}), "f", ModelFinder()).left_out == reason
+
+
 def test_published_totals_are_met_within_ten_percent() -> None:
     """inference_memory.csv: rows that state GPU, batch and lengths."""
     (file,) = score_files([MEASUREMENTS / "inference_memory.csv"]).files

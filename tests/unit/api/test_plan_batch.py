@@ -12,7 +12,6 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.report.batch_plan import taken_away
 from gpufleet.results.batch import BatchPlan
 from gpufleet.units import HOUR
 
@@ -114,14 +113,6 @@ def test_interruptions_cost_time_and_money_on_spot_alone() -> None:
         assert (d.interruptions > 0) == (d.price_kind == "spot") == (d.repeated_ratio > 0)
 
 
-@pytest.mark.parametrize(("band", "taken"), [("<5%", 0.025), ("5-10%", 0.075), (">20%", 0.3)])
-def test_an_answer_says_which_share_of_a_band_it_took_and_that_it_is_a_judgement(band: str, taken: float) -> None:
-    offers = tuple(replace(o, interruption=band) for o in market().offers if o.price_kind is PriceKind.SPOT)
-    answer = plan_batch(replace(JOB, pricing=["spot"]), replace(market(), offers=offers)).answer
-    assert answer.reclaimed_per_month_ratio == pytest.approx(taken)
-    assert taken_away(answer) == f"the cloud's band: {band} a month; {taken * 100:g}% taken, a judgement"
-
-
 def test_spot_without_a_known_rate_is_taken_away_more_often_than_with_one() -> None:
     offers = tuple(replace(o, interruption=None) for o in market().offers if o.price_kind is PriceKind.SPOT)
     known = {d.instance: d for d in ask(pricing=["spot"], rows=100).deployments}
@@ -129,6 +120,23 @@ def test_spot_without_a_known_rate_is_taken_away_more_often_than_with_one() -> N
     both = [d for d in blind if d.instance in known]
     assert both
     assert all(d.interruptions > known[d.instance].interruptions for d in both)
+
+
+@pytest.mark.parametrize("most", [1, 2, 5])
+def test_no_more_machines_are_planned_than_a_quota_holds(most: int) -> None:
+    held = replace(market(), offers=tuple(replace(o, max_instances=most) for o in market().offers))
+    plan = plan_batch(replace(JOB, requests=3e6, deadline_s=12 * HOUR, rows=100), held)
+    assert all(d.instance_count <= most for d in plan.deployments)
+    free = ask(requests=3e6, deadline_s=12 * HOUR)
+    assert (plan.answer.usd.value if plan.is_feasible else float("inf")) >= free.answer.usd.value
+
+
+def test_what_a_quota_shuts_out_is_said() -> None:
+    none = replace(market(), offers=tuple(replace(o, max_instances=0) for o in market().offers))
+    plan = plan_batch(JOB, none)
+    assert not plan.is_feasible
+    [quota] = [r for r in plan.rejections if "quota" in r.reason]
+    assert quota.best.endswith("none to be had")
 
 
 def test_nothing_in_time_says_when_the_soonest_would_be() -> None:

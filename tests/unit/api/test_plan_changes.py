@@ -7,6 +7,7 @@ from functools import lru_cache
 from pathlib import Path
 
 import pytest
+from tests.properties.random_questions import KINDS, question_at
 
 from gpufleet.api import RequestKind, ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
@@ -57,6 +58,18 @@ def test_a_plan_is_reproduced_from_its_file(tmp_path: Path) -> None:
     assert found.was_hash == found.now_hash == written().input_hash
     assert (found.price_changes, found.digest_changes) == ([], [])
     assert why(found) == "Nothing changed since."
+
+
+@pytest.mark.parametrize("index", range(len(KINDS)), ids=KINDS)
+def test_a_plan_of_any_kind_is_reproduced_at_its_own_prices(index: int) -> None:
+    """Quotas, budgets, what stands beside spot, quiet hours: what the file records is enough to answer again."""
+    question = question_at(index)
+    plan = plan_serve(question.request, question.tables)
+    found = explain_plan(plan, question.tables)
+    assert found.is_reproduced
+    assert not found.model_changed_it
+    assert not found.prices_changed_it
+    assert found.price_changes == []
 
 
 def test_a_dearer_answer_loses_and_its_price_is_named() -> None:
@@ -167,7 +180,7 @@ def test_a_price_file_of_another_day_is_explained(tmp_path: Path) -> None:
     same = [o for o in load_catalog().offers if (o.cloud, o.instance) == (answer.cloud, answer.instance)]
     header = "cloud,region,instance_type,price_kind,upfront_usd,price_per_instance_usd_per_hour,basis,source_id,as_of"
     rows = [
-        f"{o.cloud},{o.region},{o.instance},{o.price_kind.value},0,{9 * o.price_per_instance_usd_per_hour!r},list,"
+        f"{o.cloud},{o.region},{o.instance},{o.price_kind.value},0,{2.9 * o.price_per_instance_usd_per_hour!r},list,"
         f"{o.source},2026-02-01,"
         for o in same
     ]

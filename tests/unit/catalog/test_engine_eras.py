@@ -78,11 +78,14 @@ def test_every_era_states_the_same_constants_with_sources_and_sane_values(engine
             assert 0 < era.constants[f"least_{length}_tokens"].value <= era.constants[f"most_{length}_tokens"].value
 
 
-def test_an_engine_takes_on_the_constants_of_its_era_and_keeps_its_memory_rules() -> None:
+def test_an_engine_takes_on_the_constants_and_the_memory_rules_of_its_version() -> None:
+    """vllm-project/vllm pull/38284: graphs came into the fraction with 0.21, which rose from 0.90 to 0.92."""
     old, new = load_engine("vllm", "0.4.2"), load_engine("vllm")
     assert old.version_era != new.version_era
     assert old.constants["decode_scale_ratio"] is era_of("vllm", "0.4.2").constants["decode_scale_ratio"]
-    assert old.memory_fraction == new.memory_fraction == find_engine("vllm").memory_fraction
+    assert new.memory_fraction == find_engine("vllm").memory_fraction
+    assert (old.memory_fraction.value, new.memory_fraction.value) == (0.9, 0.92)
+    assert [load_engine("vllm", v).constant("graphs_in_fraction") for v in ("0.4.2", "0.20.1", "0.21.0")] == [0, 0, 1]
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ def test_what_is_missing_is_the_difference_to_what_is_there() -> None:
     budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192, tp=2))
     there = 0.95 * engine.device_bytes
     asked = budget.loaded_bytes.expected + budget.needed_kv_bytes
-    asked += budget.activation_bytes.expected + budget.overhead_bytes.expected
+    asked += budget.activation_bytes.expected + budget.overhead_bytes.expected + budget.graph_bytes.expected
     assert float(budget.short_by_bytes) == pytest.approx(asked - there)
 
 
@@ -139,7 +139,7 @@ def test_a_newer_sampler_leaves_more_to_the_cache() -> None:
 
 def test_only_switches_with_multicast_cost_its_buffers() -> None:
     engines = {gpu: engine_on("vllm", gpu).communication_bytes.expected for gpu in load_catalog().accelerators}
-    assert engines["H100-SXM"] == engines["B200"] > 5 * engines["A100-SXM4-80GB"]
+    assert engines["H100-SXM"] == engines["B200"] > 4 * engines["A100-SXM4-80GB"]
     assert engines["A100-SXM4-80GB"] == engines["L40S"] == engines["H100-PCIe"] == engines["MI300X"]
 
 
@@ -167,7 +167,7 @@ def test_a_fraction_stated_to_tensorrt_llm_is_of_what_is_free() -> None:
 def test_an_engine_left_at_its_default_is_not_raised() -> None:
     arch, engine = shipped_architecture("gpt-oss-120b"), engine_on("vllm", "H100-SXM").at_its_default()
     budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 131072.0))
-    assert float(budget.memory_fraction) == pytest.approx(0.9)
+    assert float(budget.memory_fraction) == pytest.approx(0.92)
 
 
 def test_a_replica_has_the_product_of_its_parts() -> None:

@@ -1,4 +1,4 @@
-"""Steps of recurrent, sparse and compressed layers: rooflines that behave, with a grade that says so."""
+"""Steps of recurrent, sparse and compressed layers: no faster than physics, and graded by how they are known."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.links import usual_link
-from gpufleet.performance.recurrence import is_timed_by_formula
+from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.performance.uncertainty import grades, time_bounds
@@ -112,11 +112,30 @@ def test_a_model_of_states_alone_takes_as_long_after_any_context(name):
     assert step.seconds(decode(16, 100)) == pytest.approx(step.seconds(decode(16, 100_000)))
 
 
-@pytest.mark.parametrize(("name", "tp"), TODAY.items())
-def test_what_is_timed_by_formula_is_said_to_be_a_roofline_with_a_wider_range(name, tp):
-    step = model(name, tp)
+@pytest.mark.parametrize("name", ["nemotron-3-nano-30b-a3b", "mamba2-2.7b", "mamba-2.8b"])
+def test_what_is_timed_by_formula_is_said_to_be_a_roofline_with_a_wider_range(name):
+    step = model(name, TODAY[name])
     assert is_timed_by_formula(step.arch)
     assert grades(step).tolist() == [Grade.ROOFLINE]
+    assert_wider_than_usual(step)
+
+
+@pytest.mark.parametrize("name", ["minimax-m3", "deepseek-v4-flash", "deepseek-v3.2"])
+def test_what_borrows_the_curves_of_full_attention_is_said_to_be_transferred_with_a_wider_range(name):
+    step = model(name, TODAY[name])
+    assert borrows_full_attention(step.arch)
+    assert grades(step).tolist() == [Grade.TRANSFERRED]
+    assert_wider_than_usual(step)
+
+
+@pytest.mark.parametrize("name", ["qwen3.5-27b", "qwen3-next-80b-a3b", "kimi-linear-48b-a3b"])
+def test_what_was_measured_on_the_device_is_said_to_be_measured_with_a_wider_range(name):
+    step = model(name, TODAY[name])
+    assert grades(step).tolist() == [Grade.MEASURED]
+    assert_wider_than_usual(step)
+
+
+def assert_wider_than_usual(step: StepModel) -> None:
     wide, narrow = (
         time_bounds(m, np.array([16.0]), Lengths(1000.0, 200.0))["tpot"] for m in (step, model("llama-3.1-8b", 1))
     )
@@ -124,9 +143,11 @@ def test_what_is_timed_by_formula_is_said_to_be_a_roofline_with_a_wider_range(na
     assert wide.low_ratio < narrow.low_ratio
 
 
-def test_full_attention_is_not_timed_by_formula():
+def test_full_attention_is_neither_timed_by_formula_nor_borrowed():
     for name in ("llama-3.1-8b", "deepseek-v3", "gpt-oss-20b", "gemma-4-26b-a4b", "mimo-v2-flash"):
-        assert not is_timed_by_formula(shipped_architecture(name))
+        arch = shipped_architecture(name)
+        assert not is_timed_by_formula(arch)
+        assert not borrows_full_attention(arch)
 
 
 def test_reading_chosen_tokens_grows_slower_than_reading_all_of_them():

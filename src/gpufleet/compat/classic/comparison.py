@@ -249,7 +249,7 @@ def cheapest(question: Question, arch: Architecture) -> str:
         plan = plan_serve(request)
     except GpufleetError as error:
         return f"Cheapest on {CLOUD_TITLE}: {error}"
-    if not plan.is_feasible:
+    if not plan.deployments:
         return f"Cheapest on {CLOUD_TITLE}: nothing there holds and serves it."
     best, hours = plan.answer, question.today.monthly_hours
     machines = f"{best.instance_count}x {best.instance} ({best.gpu}), {best.region}"

@@ -1,0 +1,131 @@
+"""Which machines get a rate of texts, images or recordings through an encoder within a latency at least cost."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+from os import PathLike
+
+from gpufleet.api.demands import failure_notes, inputs_of, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
+from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.estimates import calibration_of
+from gpufleet.api.market import best_on_spot, market_rows
+from gpufleet.api.plans import digest
+from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.encoder import EncoderModel
+from gpufleet.domain.slo import Slo
+from gpufleet.domain.workload import Workload
+from gpufleet.errors import UsageError
+from gpufleet.optimize.encoder_serve import (
+    LATENCY,
+    EncoderServeQuestion,
+    solve_encoder_serve,
+)
+from gpufleet.optimize.size import Demand
+from gpufleet.results.base import Input
+from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
+from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.results.rest_of_bill import rest_of_bill
+
+
+@dataclass(frozen=True)
+class EncoderServeRequest:
+    """The question as it was asked; None takes the default. Lists name what is allowed.
+
+    `rate` counts requests per second: texts of `input_tokens`, images, or recordings of `audio_s` seconds (Whisper: one
+    window unless said). `slo` limits latency, from the arrival of a request to its answer. All else is as in
+    `ServeRequest`.
+    """
+
+    model: str | PathLike[str] | EncoderModel
+    rate: float
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    audio_s: float | None = None
+    beams: int = 1
+    slo: str | Slo | None = None
+    clouds: Sequence[str] | None = None
+    regions: Sequence[str] | None = None
+    pricing: Sequence[str] | None = None
+    gpus: Sequence[str] | None = None
+    precision: Sequence[str] | None = None
+    engine: str | None = None
+    headroom: float | None = None
+    min_replicas: int | None = None
+    spare_machines: int | None = None
+    zones: int | None = None
+    off_peak_rate: float | None = None
+    peak_hours: float | None = None
+    budget_usd_per_hour: float | None = None
+    max_spot: float | None = None
+    max_price_age_s: float | None = None
+    today: date | None = None
+    rows: int = 10
+    from_file: Collection[str] = ()
+    from_config: Collection[str] = ()
+    notes: Sequence[str] = ()
+
+
+def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:
+    """The cheapest machines that keep every latency, ranked, with what was rejected and why.
+
+    >>> asked = EncoderServeRequest("bge-base-en-v1.5", 300.0, input_tokens=128, slo="latency.p95<50ms")
+    >>> plan = plan_encoder_serve(asked)
+    >>> plan.answer.latency["latency.p95"].value < 0.05
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    slo = latency_slo(request)
+    choices = encoder_choices(request, tables)
+    demand = demand_of(request, choices, slo)
+    market = choices.market
+    if request.max_price_age_s is not None:
+        refuse_old_prices(market.offers, request.max_price_age_s, request.today or date.today())
+    question = EncoderServeQuestion(choices.encoders, market.instances, market.offers, demand, purse_of(request))
+    solution = solve_encoder_serve(question, calibration_of(tables))
+    inputs = understood(request, choices, demand)
+    notes = [*choices.notes, *tables.warnings, *request.notes, *failure_notes(demand)]
+    hashed = digest(inputs, market.offers)
+    plan = encoder_serve_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
+    if not plan.deployments:
+        return plan
+    spot = best_on_spot(request, solution.ranked, tables)
+    beside = {
+        "spot_alternative": spot and encoder_deployment(EncoderContext.of(question, solution), spot),
+        "rest_of_bill": rest_of_bill(plan.answer, plan.rate_requests_per_s, tables.bill_lines),
+    }
+    return plan.model_copy(update=beside)
+
+
+def latency_slo(request: EncoderServeRequest) -> Slo:
+    """Limits on latency; an encoder has no tokens to wait for."""
+    slo = slo_of(request.slo)
+    others = [limit.label for limit in slo.limits if limit.metric != LATENCY]
+    if others:
+        hint = "Its answer comes whole, after a pass: --slo 'latency.p95<50ms'."
+        raise UsageError(f"{request.model} is not a decoder: {', '.join(others)} cannot be asked of it", hint=hint)
+    return slo
+
+
+def demand_of(request: EncoderServeRequest, choices: EncoderChoices, slo: Slo) -> Demand:
+    """The rate with its slack, checked."""
+    refuse_rate(request.rate)
+    size = choices.any_encoder.size
+    return with_slack(request, Workload(size.tokens, size.output_tokens, request.rate, slo))
+
+
+def understood(request: EncoderServeRequest, choices: EncoderChoices, demand: Demand) -> list[Input]:
+    """The question as it was read, each part with its origin."""
+    limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
+    rows: list[tuple[str, str, str, object]] = [
+        *encoder_rows(request, choices),
+        ("rate", "rate", f"{request.rate:g}/s", True),
+        ("objectives", "slo", limits or "none", request.slo),
+        *market_rows(request, choices.market.offers),
+        ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", request.headroom is not None),
+        ("least replicas", "min_replicas", str(demand.min_replicas), request.min_replicas),
+        *slack_inputs(request, demand),
+    ]
+    return inputs_of(request, rows)

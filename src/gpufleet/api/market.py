@@ -1,0 +1,153 @@
+"""What may be rented under a question's wishes: offers with prices, and the machine types they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from gpufleet.catalog.areas import RegionChoice, chosen_regions, everywhere_note, region_notes
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.offer_index import EVERYWHERE
+from gpufleet.catalog.query import (
+    OfferFilter,
+    matching_offers,
+    priced_regions,
+    resolve_cloud,
+    resolve_gpu,
+)
+from gpufleet.catalog.slices import slices_of
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
+
+USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
+MOST_NAMED = 8
+
+
+class Wishes(Protocol):
+    """What a request says of where and how machines may be bought; None takes the default."""
+
+    @property
+    def clouds(self) -> Sequence[str] | None:
+        """Clouds that are allowed."""
+
+    @property
+    def regions(self) -> Sequence[str] | None:
+        """Regions that are allowed."""
+
+    @property
+    def gpus(self) -> Sequence[str] | None:
+        """GPUs that are allowed."""
+
+    @property
+    def pricing(self) -> Sequence[str] | None:
+        """Price kinds that are allowed."""
+
+    @property
+    def max_spot(self) -> float | None:
+        """The share of the machines that may be on spot."""
+
+
+@dataclass(frozen=True)
+class Market:
+    """Offers that a question may buy, machine types priced or not, and notes on how names were read."""
+
+    offers: tuple[Offer, ...]
+    instances: tuple[Instance, ...]
+    notes: tuple[str, ...]
+
+
+def market_of(wishes: Wishes, tables: Catalog) -> Market:
+    """What may be rented; DataMissing where nothing has a known price."""
+    gpus = [resolve_gpu(tables, name) for name in wishes.gpus or ()]
+    wanted = offer_filter(wishes, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
+    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    if not offers:
+        raise no_price(tables, wanted)
+    notes = [
+        *(gpu.note for gpu in gpus if gpu.note),
+        *region_notes(tables, wanted, regions_asked(wishes, tables).areas),
+    ]
+    return Market(offers, machines(tables, wanted), tuple(notes))
+
+
+def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
+    """What is known instead of the prices that were asked for."""
+    regions = priced_regions(tables, wanted.clouds)
+    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
+    elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
+    left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
+    return DataMissing(
+        "no offer has a known price under these clouds, regions, GPUs and price kinds",
+        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
+    )
+
+
+def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
+    """Whole-GPU machine types of the allowed clouds and accelerators, priced or not."""
+    allowed = (
+        i for i in tables.instances.values()
+        if i.gpu_count >= 1 and not i.retired
+        and (wanted.clouds is None or i.cloud in wanted.clouds)
+        and (wanted.accelerators is None or i.accelerator in wanted.accelerators)
+    )  # fmt: skip
+    return tuple(allowed)
+
+
+def offer_filter(wishes: Wishes, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
+    """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
+    kinds = [price_kind(name) for name in kinds_asked(wishes)]
+    regions = regions_asked(wishes, tables).regions
+    return OfferFilter(clouds=clouds_asked(wishes, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
+
+
+def clouds_asked(wishes: Wishes, tables: Catalog) -> list[str] | None:
+    """Clouds by their right names."""
+    return [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
+
+
+def regions_asked(wishes: Wishes, tables: Catalog) -> RegionChoice:
+    """Regions by their right names, areas among them."""
+    return chosen_regions(tables, wishes.regions or (), clouds_asked(wishes, tables))
+
+
+def kinds_asked(wishes: Wishes) -> Sequence[str]:
+    """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
+    spot = () if wishes.max_spot is None else (PriceKind.SPOT,)
+    return wishes.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
+
+
+def price_kind(name: str) -> PriceKind:
+    """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
+    folded = name.strip().lower().replace("-", "_")
+    if folded not in {k.value for k in PriceKind}:
+        raise UnknownName("price kind", name, [k.value for k in PriceKind])
+    return PriceKind(folded)
+
+
+def kind_words(wishes: Wishes, offers: Sequence[Offer]) -> str:
+    """The price kinds as they were read; one's own machines only where there are any."""
+    sold = {offer.price_kind.value for offer in offers}
+    asked = [kind for kind in kinds_asked(wishes) if wishes.pricing or kind != PriceKind.OWNED.value or kind in sold]
+    return ", ".join(asked).replace("-", "_")
+
+
+def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str, str, object]]:
+    """(name, field, value, whether it was stated) of what may be rented."""
+    return [
+        ("clouds", "clouds", ", ".join(wishes.clouds or ["all"]), wishes.clouds),
+        ("regions", "regions", ", ".join(wishes.regions or ["all"]), wishes.regions),
+        ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
+        ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
+    ]
+
+
+def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
+    """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
+    if wishes.pricing or wishes.max_spot is not None or not ranked:
+        return None
+    wanted = replace(offer_filter(wishes, tables, None), price_kinds=[PriceKind.SPOT])
+    placements = {p.placement.instance: p.placement for p in ranked}.values()
+    return next(iter(best_of_each_type(rank(placements, matching_offers(tables, wanted)))), None)

@@ -1,0 +1,78 @@
+"""What `gpufleet plan` answers about a model that is not a decoder: flags parsed, and put to the api."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from gpufleet.catalog.models import is_shipped_encoder
+from gpufleet.cli.options import answer_tokens
+from gpufleet.errors import UsageError
+from gpufleet.inputs.model_config import is_encoder
+from gpufleet.inputs.slo import parse_slo
+from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.inputs.workload import ENCODER_FIELDS, WorkloadFile
+from gpufleet.units import parse_count, parse_duration
+
+OF_DECODERS = ("trace", "prefix_cache", "prefix_kv", "classes")
+NAMES = {"prefix_kv": "prefix_kv", "classes": "classes"}
+OF_AUDIO = "They are of speech and encoder-decoder models: Whisper, wav2vec, T5."
+LATENCY = "latency"
+
+
+def asks_encoder(model: str) -> bool:
+    """Whether a model is not a decoder."""
+    return is_encoder(model, is_shipped_encoder)
+
+
+def refuse_of_encoders(asked: WorkloadFile) -> None:
+    """Refuse what only encoders have, where the model is a decoder."""
+    said = [f"--{name}" for name in ENCODER_FIELDS if getattr(asked, name) is not None]
+    if said:
+        raise UsageError(f"{asked.model} is a decoder: {', '.join(said)} cannot be asked of it", hint=OF_AUDIO)
+
+
+def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool]) -> None:
+    """Refuse what only decoders have; `flags` are those beside the words of a workload file, and whether they stand."""
+    said = [NAMES.get(name, f"--{name.replace('_', '-')}") for name in OF_DECODERS if getattr(asked, name) is not None]
+    said += [flag for flag, stands in flags.items() if stands]
+    if said:
+        problem = f"{asked.model} is not a decoder: {', '.join(said)} cannot be asked of it"
+        raise UsageError(problem, hint="It reads each input in one pass, with no KV cache; leave them out.")
+
+
+def without_serving(liked: WorkloadFile) -> WorkloadFile:
+    """Preferences but for those that only decoders have: serving engines, and objectives of tokens."""
+    is_latency = liked.slo is not None and all(limit.metric == LATENCY for limit in parse_slo(liked.slo).limits)
+    return replace(liked, engine=None, slo=liked.slo if is_latency else None)
+
+
+def one_length(text: str | None) -> float | None:
+    """Tokens of every text; counts that differ are refused."""
+    if text is None:
+        return None
+    counts = parse_token_counts(text)
+    if not counts.is_alike:
+        expected = "one number: the mean where texts are sorted by length, the longest where batches are padded to it"
+        raise UsageError("lengths of texts that differ are not planned for encoders", found=text, expected=expected)
+    return counts.mean
+
+
+def written_tokens(text: str | None) -> float | None:
+    """Tokens that a decoder writes for each input."""
+    return None if text is None else answer_tokens(text)
+
+
+def audio_seconds(text: str | None) -> float | None:
+    """Seconds of a recording."""
+    return None if text is None else parse_duration(text)
+
+
+def num_beams(text: str | None) -> int:
+    """Hypotheses that a decoder keeps, one unless said."""
+    if text is None:
+        return 1
+    number = parse_count(text)
+    if number != int(number):
+        raise UsageError("the number of beams is not whole", found=text, expected="a whole number such as 5")
+    return int(number)

@@ -1,0 +1,71 @@
+"""What `gpufleet plan serve` answers about a model that is not a decoder."""
+
+from __future__ import annotations
+
+from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
+from gpufleet.cli.encoder_answers import audio_seconds, num_beams, one_length, refuse_of_decoders, written_tokens
+from gpufleet.cli.plan_answers import (
+    FurtherFlags,
+    ServeFlags,
+    from_file,
+    hours,
+    laid_over,
+    needed,
+    ratio,
+    whole,
+)
+from gpufleet.inputs.workload import WorkloadFile
+from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.units import parse_rate, parse_usd_per_hour
+
+
+def encoder_service(
+    said: WorkloadFile, liked: WorkloadFile, written: frozenset[str], flags: ServeFlags, further: FurtherFlags
+) -> EncoderServePlan:
+    """The plan for what was said, over what is preferred; `written` names the fields that a file gave."""
+    asked = laid_over(said, liked)
+    refuse_of_decoders(asked, flags_of_decoders(flags, further))
+    request = EncoderServeRequest(
+        model=needed(asked.model, "MODEL", "a name or a config.json"),
+        rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '300/s'")),
+        input_tokens=one_length(asked.input),
+        output_tokens=written_tokens(asked.output),
+        audio_s=audio_seconds(asked.audio),
+        beams=num_beams(asked.beams),
+        slo=asked.slo,
+        clouds=asked.clouds,
+        regions=asked.regions,
+        pricing=asked.pricing,
+        gpus=asked.gpus,
+        precision=asked.precision,
+        engine=asked.engine,
+        headroom=ratio(asked.headroom),
+        min_replicas=whole(asked.min_replicas, "the number of replicas"),
+        spare_machines=whole(asked.spare_machines, "the number of spare machines"),
+        zones=whole(asked.zones, "the number of zones"),
+        off_peak_rate=None if asked.off_peak is None else parse_rate(asked.off_peak),
+        peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
+        budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
+        max_spot=ratio(asked.max_spot),
+        max_price_age_s=flags.market.max_price_age_s,
+        today=flags.market.today,
+        rows=flags.rows,
+        from_file=written,
+        from_config=from_file(said, liked),
+    )
+    return plan_encoder_serve(request, flags.market.tables())
+
+
+def flags_of_decoders(flags: ServeFlags, further: FurtherFlags) -> dict[str, bool]:
+    """Flags that only plans of decoders answer, and whether they were typed."""
+    return {
+        "--kv-precision": flags.kv_precision is not None,
+        "--allow-lower-precision": flags.allow_lower_precision,
+        "--seed-config": flags.seed_config is not None,
+        "--fractions": flags.market.fractions,
+        "--why-not": bool(further.why_not),
+        "--flips": further.flips,
+        "--pareto, --picture": further.asks_front,
+        "--token-price": further.token_price is not None,
+        "--grid": further.grid_g_co2_per_kwh is not None,
+    }

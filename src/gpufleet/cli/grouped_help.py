@@ -1,0 +1,56 @@
+"""Options under headings: a verb with many of them stays readable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from typer.core import TyperCommand
+
+REST = "Options"
+HEADINGS = {
+    "The load": (
+        "--model", "--rate", "--requests", "--in", "--out", "--slo", "--audio", "--beams", "--deadline", "--trace",
+        "--prefix-cache", "--workload",
+    ),
+    "Slack, failures and hours": (
+        "--headroom", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours", "--startup",
+    ),
+    "What may be rented": (
+        "--clouds", "--regions", "--gpus", "--pricing", "--max-spot", "--max-machines", "--budget", "--fractions",
+    ),
+    "Engine and precision": ("--engine", "--precision", "--allow-lower-precision", "--kv-precision"),
+    "Tables and prices": ("--catalog", "--as-of", "--max-age", "--seed-config"),
+    "Asked beside": (
+        "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
+    ),
+    "How it is written": ("--rows", "--output", "--out-file", "--help"),
+}  # fmt: skip
+HEADING_OF = {flag: heading for heading, flags in HEADINGS.items() for flag in flags}
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help stands under headings, in their order; what has none comes last."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options, heading by heading."""
+        parts: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{heading: [] for heading in HEADINGS}, REST: []}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                parts[heading_of(parameter.opts, parameter.param_type_name)].append(record)
+        for heading, records in parts.items():
+            if records:
+                with formatter.section(heading):
+                    formatter.write_dl(records)
+
+
+def heading_of(flags: Iterable[str], kind: str) -> str:
+    """The heading that an option stands under.
+
+    >>> heading_of(["--cloud", "--clouds"], "option"), heading_of(["-o", "--output"], "option")
+    ('What may be rented', 'How it is written')
+    """
+    if kind == "argument":
+        return "Arguments"
+    return next((HEADING_OF[flag] for flag in flags if flag in HEADING_OF), REST)

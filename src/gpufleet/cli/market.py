@@ -1,0 +1,66 @@
+"""Which tables and prices count: the same options for every verb that plans."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from typing import TYPE_CHECKING, Annotated, Optional
+
+import typer
+
+from gpufleet.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpufleet.catalog.tables import Catalog
+
+CatalogOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
+]
+FractionsOption = Annotated[
+    bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
+]
+MaxAgeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
+]
+AsOfOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
+]
+
+
+@dataclass(frozen=True)
+class MarketFlags:
+    """What the command line says of tables and prices, unparsed."""
+
+    catalog_dir: str | None = None
+    fractions: bool = False
+    max_age: str | None = None
+    as_of: str | None = None
+
+    @property
+    def today(self) -> date | None:
+        """The day as of which prices count, where one was named."""
+        if self.as_of is None:
+            return None
+        try:
+            return date.fromisoformat(self.as_of)
+        except ValueError:
+            raise UsageError("--as-of is no day", found=self.as_of, expected="a day such as 2026-11-21") from None
+
+    @property
+    def max_price_age_s(self) -> float | None:
+        """How old a price may be, where that was said."""
+        from gpufleet.units import parse_duration
+
+        return None if self.max_age is None else parse_duration(self.max_age)
+
+    def tables(self) -> Catalog:
+        """The shipped tables, under one's own, with the prices of the day."""
+        from gpufleet.catalog.load import load_catalog
+
+        return load_catalog(self.catalog_dir, as_of=self.today)
+
+
+SHIPPED_MARKET = MarketFlags()

@@ -1,0 +1,129 @@
+"""What one copy of an encoder gets done on every GPU that may be rented: one GPU a copy, a batch a pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.instance import Instance
+from gpufleet.errors import DataMissing
+from gpufleet.layout.support import runtime_refusal
+from gpufleet.memory.encoder import EncoderMemory, encoder_memory
+from gpufleet.optimize.batch import Hosts, WorkRates
+from gpufleet.optimize.encoder import (
+    MOST_TRIED,
+    EncoderQuestion,
+    batches_in,
+    curves_of,
+    enough_of,
+    grade_of,
+    log_bounds,
+    pass_times,
+)
+from gpufleet.optimize.replicas import NO_CURVE, TOO_LARGE, Rejections, shortage
+from gpufleet.provenance import Grade
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """One model on one GPU: the passes that have room, and factors that bound their time."""
+
+    question: EncoderQuestion
+    largest_batch: float
+    batches: FloatArray
+    seconds: FloatArray
+    low_ratio: float
+    high_ratio: float
+    grade: Grade
+
+    @property
+    def name(self) -> str:
+        """The copy in words: L4 bf16."""
+        return f"{self.question.gpu.name} {self.question.weights.name}"
+
+    @cached_property
+    def full_batch(self) -> float:
+        """Inputs of a full pass: the smallest power of two that reaches 97 % of the best throughput."""
+        return enough_of(self.batches, self.seconds)
+
+    @cached_property
+    def full_per_s(self) -> float:
+        """Inputs per second in full passes."""
+        return self.full_batch / float(self.seconds[self.batches == self.full_batch][0])
+
+    def seconds_of(self, inputs: FloatArray) -> FloatArray:
+        """Seconds of so many inputs together; beyond a full pass, their share of full passes."""
+        inside = np.interp(inputs, self.batches, self.seconds)
+        return np.asarray(np.where(inputs <= self.full_batch, inside, inputs / self.full_per_s))
+
+
+@dataclass(frozen=True, eq=False)
+class Copies:
+    """Every copy that runs, one a GPU type and format."""
+
+    all: tuple[Copy, ...]
+
+    @property
+    def num_configurations(self) -> int:
+        """Copies x batches whose time was computed."""
+        return sum(len(copy.batches) for copy in self.all)
+
+    def figures(self, name: str) -> FloatArray:
+        """A figure of every copy."""
+        return np.array([getattr(copy, name) for copy in self.all], dtype=np.float64)
+
+    def work_rates(self) -> WorkRates:
+        """Inputs per second in passes up to the full one, 0 beyond."""
+        grid = batches_in(MOST_TRIED)
+        rates = [np.where(grid <= copy.full_batch, grid / copy.seconds_of(grid), 0.0) for copy in self.all]
+        return WorkRates(grid, np.array(rates).reshape(len(self.all), len(grid)))
+
+    def on(self, instance: Instance) -> IntArray:
+        """Copies that a machine type hosts: those for its GPU."""
+        return np.flatnonzero([copy.question.gpu.name == instance.accelerator for copy in self.all])
+
+    def hosts(self, instances: Iterable[Instance]) -> Hosts:
+        """Which copies each machine type can host."""
+        machines = {(i.cloud, i.name): i for i in instances}
+        rows = {key: self.on(instance) for key, instance in machines.items()}
+        return Hosts(machines, rows, np.ones(len(self.all), dtype=np.int64))
+
+
+def copies_of(questions: Sequence[EncoderQuestion], calibration: Calibration, rejections: Rejections) -> Copies:
+    """The copies that run; the others are counted with their reason."""
+    found = (copy_of(question, calibration, rejections) for question in questions)
+    return Copies(tuple(copy for copy in found if copy is not None))
+
+
+def copy_of(q: EncoderQuestion, calibration: Calibration, rejections: Rejections) -> Copy | None:
+    """The copy that a question describes; None where the runtime, the kernels or the memory do not allow it."""
+    what = f"{q.gpu.name} in {q.weights.name}"
+    refusal = runtime_refusal(q.runtime, q.gpu)
+    if refusal is not None:
+        rejections.add(refusal.replace(q.gpu.name, q.gpu.generation), what)
+        return None
+    try:
+        curves = curves_of(calibration, q.gpu, q.weights)
+    except DataMissing:
+        rejections.add(NO_CURVE, what)
+        return None
+    memory = encoder_memory(q.model, q.tower, q.runtime, q.weights, q.size, q.gpu.memory_bytes)
+    if memory.largest_batch < 1:
+        missing = missing_bytes(memory)
+        rejections.add(TOO_LARGE, f"{what}: short by {shortage(missing)}", missing)
+        return None
+    largest = min(memory.largest_batch, q.most_inputs)
+    batches = batches_in(largest)
+    low, high = (float(np.exp(bound)) for bound in log_bounds(q, curves))
+    seconds = np.maximum.accumulate(pass_times(q, curves, batches).seconds)
+    return Copy(q, largest, batches, seconds, low, high, grade_of(q, curves))
+
+
+def missing_bytes(memory: EncoderMemory) -> float:
+    """What one input lacks."""
+    return float(memory.total_bytes(1).expected) - memory.device_bytes

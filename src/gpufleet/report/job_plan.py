@@ -1,0 +1,270 @@
+"""What pages of batch jobs have in common: machines, spot, ranking, notes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from gpufleet.report.numbers import (
+    count,
+    duration,
+    percent,
+    ranged,
+    ranged_duration,
+    significant,
+    usd,
+    usd_per_hour,
+)
+from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.plan import (
+    NARROW_PAGE,
+    OVER_BUDGET,
+    SHORT_MACHINE,
+    UNVARIED,
+    about,
+    are_regions_asked,
+    dated_sources,
+    gpus,
+    place,
+    preferred_line,
+)
+from gpufleet.report.text import cut
+from gpufleet.results.base import Figure
+from gpufleet.results.job import JobPlan, RentedJob
+
+BINDING = {
+    "the deadline": "The deadline binds: fewer machines would be late.",
+    "one machine is enough": "One machine is enough: it is done in time.",
+    "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
+}
+SEED_RULE = "seed rule"
+ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
+FIGURES = ("usd", "finish_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
+FILE_COLUMNS = (
+    "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
+    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "interruption", "interruptions",
+    "interruptions_per_hour", "interruption_source", "repeated_ratio", "engine", "weight_format", "gpus_per_replica",
+    "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class OwnColumns:
+    """What a kind of job shows beside what all have: data columns, figures, and two texts of every row."""
+
+    data: tuple[str, ...]
+    figures: tuple[str, ...]
+    replicas: Sequence[str]
+    per_million: Sequence[str]
+    million_header: str = "$/1M"
+
+
+def headline_of(plan: JobPlan, asked: str, price: str) -> str:
+    """The answer in one sentence: what was asked, what to rent, what it costs, when it is done."""
+    if not plan.deployments:
+        return f"{asked}: {why_nothing(plan)}"
+    d = plan.deployments[0]
+    rented = f"{d.instance_count}x {d.cloud} {d.instance} ({gpus(d)}), {place(d)}, {kind(d)}"
+    return f"{asked}: {rented}: {about(d)}{usd(d.usd.value)}, {price}, done in {duration(d.finish_s.value)}."
+
+
+def why_nothing(plan: JobPlan) -> str:
+    """Why there is no answer."""
+    if not plan.rejections:
+        return "nothing on offer runs it."
+    dear = (r for r in plan.rejections if r.reason.startswith(OVER_BUDGET))
+    first = next(dear, plan.rejections[0])
+    return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
+
+
+def kind(d: RentedJob) -> str:
+    """The price kind in words."""
+    return d.price_kind.replace("_", " ")
+
+
+def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
+    """Interruptions that are expected and what they cost; else what steady machines cost more."""
+    if d.price_kind != "spot":
+        return []
+    lines = [f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}; {percent(d.repeated_ratio)} of "
+             "the machine time repeats what they lose."]  # fmt: skip
+    steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
+    if steady is None:
+        return lines
+    machines = f"{steady.instance_count}x {steady.cloud} {steady.instance}"
+    return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines})."]
+
+
+def how_often(d: RentedJob) -> str:
+    """The rate of interruptions of one machine, and whether its cloud says it."""
+    rate = d.interruptions_per_hour
+    if rate is None:
+        return ""
+    hourly = ranged(rate.value, rate.low, rate.high, "an hour", digits=2)
+    said = f"{d.interruption} of such machines reclaimed within a month" if is_band(d) else "no rate is published"
+    return f", {hourly} ({said})"
+
+
+def is_band(d: RentedJob) -> bool:
+    """Whether the rate of interruptions is the cloud's own."""
+    rate = d.interruptions_per_hour
+    return rate is not None and rate.grade != SEED_RULE
+
+
+def evidence(d: RentedJob) -> str:
+    """Where the rate of interruptions comes from, in a word."""
+    if d.interruptions_per_hour is None:
+        return "-"
+    return f"{d.interruption}/mo" if is_band(d) else "assumed"
+
+
+def tight_line(plan: JobPlan) -> list[str]:
+    """Where the answer is late at the high end of its range: the cheapest row that is not."""
+    if not plan.deployments[0].is_tight:
+        return []
+    steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
+    if steady is None:
+        return ["Tight: late at the high end of its range."]
+    row, d = steady
+    return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
+
+
+def cost_table(d: RentedJob, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
+    """Finish and cost of a deployment, and what its units cost, with their ranges."""
+    columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
+    rows: list[Row] = [
+        {"name": "finish", "value": ranged_time(d.finish_s)},
+        {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
+        {"name": "cost", "value": ranged_usd(d.usd)},
+    ]
+    rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in unit_costs.items() if figure is not None]
+    return Table(columns, rows, title)
+
+
+def ranged_time(figure: Figure) -> str:
+    """A time with its range."""
+    return ranged_duration(figure.value, figure.low, figure.high)
+
+
+def ranged_figure(figure: Figure, unit: str) -> str:
+    """A rate with its range."""
+    return ranged(figure.value, figure.low, figure.high, unit, digits=3)
+
+
+def ranged_usd(figure: Figure) -> str:
+    """An amount of money with its range."""
+    if figure.low is None or figure.high is None:
+        return usd(figure.value)
+    return f"{usd(figure.value)} ({usd(figure.low)}-{usd(figure.high)})"
+
+
+def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
+    """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
+    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
+    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    tight = any(d.is_tight for d in plan.deployments)
+    legend = ["tight: done in time as expected, late at the high end of its range."] if tight else []
+    legend += [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
+    legend += ["~: the price is estimated."] if any(d.price_basis == "estimated" for d in plan.deployments) else []
+    return Table(
+        ranking_columns(plan, own), rows, "Cheapest first, one row per machine type", legend, 0 if rows else None
+    )
+
+
+def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
+    """Columns of the ranking: for files, then the essential ones, then what wide pages hold."""
+    ones = {"weights": {d.weight_format for d in plan.deployments}, "engine": {d.engine for d in plan.deployments}}
+    return [
+        *(Column(key, key, where="data") for key in (*FILE_COLUMNS, *own.data)),
+        *(
+            Column(f"{key}{end}", key, where="data")
+            for key in (*FIGURES, *own.figures)
+            for end in ("", "_low", "_high")
+        ),
+        Column("row", "", align="right", where="text"),
+        Column("cost", "cost", align="right", where="text"),
+        Column("machines", "machines", where="text"),
+        Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
+        Column("kind", "price", where="text"),
+        Column("gpus", "GPUs", priority=2, where="text"),
+        Column("shape", "replicas", where="text"),
+        *(
+            Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
+            for name, values in ones.items()
+        ),
+        *reclaimed_columns(plan),
+        Column("finish", "done in", align="right", where="text"),
+        Column("verdict", "range"),
+        Column("per_million", own.million_header, align="right", priority=3, where="text"),
+        Column("grade", "grade", priority=6),
+        Column("hourly", "$/h", align="right", priority=5, where="text"),
+        Column("binding_limit", "binds", priority=10),
+        Column("price_as_of", "price of", where="data"),
+        Column("price_day", "price of", priority=11, where="text"),
+    ]
+
+
+def reclaimed_columns(plan: JobPlan) -> list[Column]:
+    """How often machines are taken away: shown wherever rows rest on different evidence."""
+    words = {evidence(d) for d in plan.deployments}
+    if words == {"-"}:
+        return []
+    differs = len({word == "assumed" for word in words - {"-"}}) > 1
+    return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
+
+
+def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int | None) -> Row:
+    """The cells of one deployment."""
+    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
+    cells: dict[str, object] = {
+        **d.model_dump(exclude={*FIGURES, *own.figures}),
+        "row": str(rank),
+        "cost": about(d) + usd(d.usd.value),
+        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "place": place(d),
+        "kind": kind(d),
+        "gpus": gpus(d),
+        "shape": own.replicas[rank - 1],
+        "weights_text": d.weight_format,
+        "engine_text": d.engine,
+        "reclaimed": evidence(d),
+        "interruptions_per_hour": d.interruptions_per_hour and d.interruptions_per_hour.value,
+        "finish": duration(d.finish_s.value),
+        "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
+        "per_million": own.per_million[rank - 1],
+        "hourly": about(d) + usd_per_hour(d.usd_per_hour),
+    }
+    for key in (*FIGURES, *own.figures):
+        figure: Figure | None = getattr(d, key)
+        ends = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)
+        cells |= {key: ends[0], f"{key}_low": ends[1], f"{key}_high": ends[2]}
+    return cells
+
+
+def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
+    """How the figures are computed, in words."""
+    columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
+    return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
+
+
+def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str]:
+    """How names were read, what was assumed, prices with dates, the extent of the search."""
+    searched = (
+        f"Searched {count(plan.num_layouts)} {tried}, {count(plan.num_configurations)} configurations, "
+        f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
+    )
+    read = [f"{note.rstrip('.')}." for note in plan.notes]
+    sources = dated_sources(plan.price_sources, today)
+    return [*read, *preferred_line(plan.inputs), *assumed_line(plan), *sources, searched]
+
+
+def assumed_line(plan: JobPlan) -> list[str]:
+    """Inputs that nobody gave."""
+    assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
+    shown = {"engine": "engine {}", "time to start": "{} until a machine works", "headroom": "{} headroom"}
+    parts = [words.format(assumed[name]) for name, words in shown.items() if name in assumed]
+    open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
+    parts += [f"all {', '.join(open_to_all)}"] if open_to_all else []
+    return [f"Assumed: {'; '.join(parts)}; billed by the second."] if parts else []

@@ -1,0 +1,58 @@
+"""What plans of batch jobs have in common, whatever a model does with a request."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from gpufleet.results.plan import PriceSource, RejectionCount
+from gpufleet.results.rented import RentedMachines
+
+
+class RentedJob(RentedMachines):
+    """Machines that get a job done, when it is done and what it costs.
+
+    `finish_s` runs from the start of the machines, `paid_s` is what each is paid for; figures are ranges over the
+    speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
+    and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost. On spot,
+    `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published.
+    """
+
+    requests_per_replica: float
+    wave_s: float
+    requests_per_s: Figure
+    work_s: float
+    finish_s: Figure
+    paid_s: Figure
+    usd: Figure
+    usd_per_thousand_requests: Figure
+    interruptions: float
+    interruptions_per_hour: Figure | None = None
+    interruption_source: str | None = None
+    repeated_ratio: float
+
+
+class JobPlan(Result):
+    """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible."""
+
+    schema_version: str = SCHEMA_VERSION
+    model: str
+    num_parameters: int
+    requests: float
+    deadline_s: float
+    startup_s: float
+    headroom_wanted_ratio: float
+    inputs: list[Input]
+    deployments: Sequence[RentedJob]
+    rejections: list[RejectionCount]
+    num_layouts: int
+    num_configurations: int
+    num_offers: int
+    price_sources: list[PriceSource]
+    notes: list[str] = []
+    input_hash: str
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether anything gets the job done in time."""
+        return bool(self.deployments)

@@ -1,0 +1,144 @@
+"""Figures of a job on machines of one offer: when it is done and what it costs, with ranges and words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.interruption import Interruptions
+from gpufleet.domain.offer import PriceKind
+from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
+from gpufleet.optimize.size import effective_price
+from gpufleet.provenance import Grade, Source
+from gpufleet.results.base import Figure
+from gpufleet.results.job import RentedJob
+from gpufleet.results.rented import machines_of
+from gpufleet.units import HOUR, KILO
+
+ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"
+
+
+@dataclass(frozen=True, eq=False)
+class JobRanges:
+    """A job of `requests` requests, and how far each candidate's time may lie from what is expected."""
+
+    job: Job
+    interruptions: Interruptions
+    requests: float
+    low_ratio: FloatArray
+    high_ratio: FloatArray
+    grades: Sequence[str]
+
+
+def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
+    """What every deployment of a job says of machines, price, finish and cost."""
+    offer, paid, finish = p.offer, paid_s(ranges, p), finish_s(ranges, p)
+    return {
+        **machines_of(offer, p.instance, p.machines),
+        "usd_per_hour": p.machines * effective_price(offer),
+        "replicas": p.replicas,
+        "requests_per_replica": p.requests_per_replica,
+        "wave_s": p.wave_s,
+        "work_s": p.work_s,
+        "finish_s": finish,
+        "paid_s": paid,
+        "usd": in_usd(p, paid, 1.0),
+        "usd_per_thousand_requests": in_usd(p, paid, ranges.requests / KILO),
+        "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
+        **hazard(ranges.interruptions, p),
+        "repeated_ratio": 1 - (ranges.job.startup_s + p.work_s) / paid.value,
+        "binding_limit": what_binds(ranges.job, p),
+        "is_tight": (finish.high or finish.value) > ranges.job.deadline_s,
+        "grade": ranges.grades[p.row],
+    }
+
+
+def hazard(known: Interruptions, p: JobPlacement) -> dict[str, Any]:
+    """How often a spot machine is taken away, and who says so."""
+    if p.offer.price_kind is not PriceKind.SPOT:
+        return {}
+    band = p.offer.interruption
+    grade = Grade.TRANSFERRED if known.is_published(band) else Grade.SEED_RULE
+    rate = Figure(value=p.per_hour.expected, unit="1/h", low=p.per_hour.low, high=p.per_hour.high, grade=grade.label)
+    return {"interruptions_per_hour": rate, "interruption_source": known.source_of(band)}
+
+
+def hazard_notes(known: Interruptions, deployments: Sequence[RentedJob], sources: Mapping[str, Source]) -> list[str]:
+    """How often spot machines of the shown clouds are taken away: published, or a prior, with sources and days."""
+    spot = [d for d in deployments if d.price_kind == PriceKind.SPOT.value]
+    published = sorted({d.cloud for d in spot if known.is_published(d.interruption)})
+    unpublished = sorted({d.cloud for d in spot} - set(published))
+    prior = known.per_hour_unknown
+    notes = []
+    if published:
+        notes.append(
+            f"Spot of {', '.join(published)}: bands are the share of machines reclaimed within a month "
+            f"({dated(sources[known.source_of_bands])}); how long those ran is not published"
+        )
+    if unpublished:
+        notes.append(
+            f"Spot of {', '.join(unpublished)}: no rate is published, so a prior is taken, "
+            f"{prior.expected:.2g} ({prior.low:.6f}-{prior.high:.2g}) an hour; between "
+            f"{'; '.join(dated(sources[id_]) for id_ in known.sources)}. Do not choose between clouds by it"
+        )
+    return notes
+
+
+def dated(source: Source) -> str:
+    """A source with its day."""
+    return f"{source.id} {source.as_of or 'without a day'}"
+
+
+def paid_s(ranges: JobRanges, p: JobPlacement) -> Figure:
+    """What each machine is paid for: fast and rarely interrupted, as expected, slow and often interrupted."""
+    startup, row = ranges.job.startup_s, p.row
+    low = p.paid_s(startup, p.work_s * float(ranges.low_ratio[row]), p.per_hour.low)
+    high = p.paid_s(startup, p.work_s * float(ranges.high_ratio[row]), p.per_hour.high)
+    return seconds(ranges, row, low, p.paid_s(startup, p.work_s, p.per_hour.expected), high)
+
+
+def finish_s(ranges: JobRanges, p: JobPlacement) -> Figure:
+    """When all is done, the waits for other machines included."""
+    startup, row = ranges.job.startup_s, p.row
+    low = p.elapsed_s(startup, p.work_s * float(ranges.low_ratio[row]), p.per_hour.low, p.wait_s.low)
+    high = p.elapsed_s(startup, p.work_s * float(ranges.high_ratio[row]), p.per_hour.high, p.wait_s.high)
+    expected = p.elapsed_s(startup, p.work_s, p.per_hour.expected, p.wait_s.expected)
+    return seconds(ranges, row, low, expected, high)
+
+
+def seconds(ranges: JobRanges, row: int, low: float, expected: float, high: float) -> Figure:
+    """A time with its range."""
+    return Figure(value=expected, unit="s", low=low, high=high, grade=ranges.grades[row])
+
+
+def in_usd(p: JobPlacement, paid: Figure, units: float) -> Figure:
+    """What a unit of the job costs."""
+    low, high = (p.usd(end if end is not None else paid.value) / units for end in (paid.low, paid.high))
+    return Figure(value=p.usd(paid.value) / units, unit="USD", low=low, high=high, grade=paid.grade)
+
+
+def rate_figure(ranges: JobRanges, row: int, expected: float) -> Figure:
+    """A rate moves against the time that it is made of."""
+    return Figure(
+        value=expected,
+        unit="1/s",
+        low=expected / float(ranges.high_ratio[row]),
+        high=expected / float(ranges.low_ratio[row]),
+        grade=ranges.grades[row],
+    )
+
+
+def what_binds(job: Job, p: JobPlacement) -> str:
+    """Why not fewer machines: one fewer would be late, or it is one already; else starting them costs least so."""
+    if p.machines == 1:
+        return ONE_MACHINE
+    fewer = p.work_s * p.machines / next_fewer(p.machines) * (1 + job.headroom_ratio)
+    late = p.elapsed_s(job.startup_s, fewer, p.per_hour.expected, p.wait_s.expected) > job.deadline_s
+    return DEADLINE if late else STARTUP
+
+
+def next_fewer(machines: int) -> float:
+    """The next smaller number of machines that was tried."""
+    return float(machine_choices(machines)[-2])

@@ -1,0 +1,72 @@
+"""Machines of one offer, as every plan that rents them says it."""
+
+from __future__ import annotations
+
+from datetime import date
+from typing import Any
+
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer
+from gpufleet.optimize.size import effective_price
+from gpufleet.provenance import day_in_words
+from gpufleet.results.base import Result
+
+
+class RentedMachines(Result):
+    """So many machines of an offer, and what runs on them; `idle_gpus` are paid for and hold no replica."""
+
+    cloud: str
+    region: str
+    instance: str
+    instance_count: int
+    gpu: str
+    gpus_per_instance: float
+    price_kind: str
+    price_basis: str
+    price_source: str
+    price_as_of: date
+    price_first_seen: date | None = None
+    interruption: str | None = None
+    price_per_instance_usd_per_hour: float
+    usd_per_hour: float
+    engine: str
+    weight_format: str
+    gpus_per_replica: int
+    replicas: int
+    idle_gpus: int
+    batch: float
+    largest_batch: float
+    binding_limit: str
+    is_tight: bool
+    grade: str
+
+    @property
+    def price_day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.price_as_of, self.price_first_seen)
+
+
+def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
+    """What an offer says of so many machines."""
+    return {
+        "cloud": offer.cloud,
+        "region": offer.region,
+        "instance": offer.instance,
+        "instance_count": count,
+        "gpu": instance.accelerator,
+        "gpus_per_instance": instance.gpu_count,
+        **price_fields(offer),
+        "interruption": offer.interruption,
+        "price_per_instance_usd_per_hour": effective_price(offer),
+    }
+
+
+def price_fields(offer: Offer) -> dict[str, Any]:
+    """How a price is bought, and where and of when it is."""
+    return {
+        "price_kind": offer.price_kind.value,
+        "price_basis": offer.basis.value,
+        "price_source": offer.source,
+        "price_as_of": offer.as_of,
+        "price_first_seen": offer.first_seen,
+    }

@@ -1,0 +1,157 @@
+"""Figures of a service on machines of one offer: latency, capacity and cost, with ranges and words."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from gpufleet.domain.arrays import BoolArray
+from gpufleet.domain.slo import Limit, metric_of
+from gpufleet.optimize.serve import in_ms
+from gpufleet.optimize.size import (
+    LOAD,
+    ROOM,
+    SATURATION,
+    Capacity,
+    Demand,
+    Operation,
+    Placement,
+    PricedPlacement,
+    among,
+    binding_limit,
+    effective_price,
+    needed_alone,
+    needed_together,
+    operate_beyond,
+)
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
+from gpufleet.performance.uncertainty import Bounds
+from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.pricing.unit_cost import usd_per_request
+from gpufleet.results.base import Figure
+from gpufleet.results.plan import Relaxation
+from gpufleet.results.rented import machines_of
+from gpufleet.units import MILLISECOND
+
+ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
+LEAST_REPLICAS = "the least number of replicas"
+AT_MOST = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
+BUSY_RATIO = 0.8
+
+
+def rented_service(
+    priced: PricedPlacement,
+    found: Capacity,
+    demand: Demand,
+    running: Operation,
+    latency: dict[str, Figure],
+    step: Bounds,
+    grade: str,
+) -> dict[str, Any]:
+    """What every deployment of a service says of machines, price, latency and cost."""
+    p, offer, rate, has_quiet = priced.placement, priced.offer, demand.workload.rate_requests_per_s, bool(demand.quiet)
+    capacity = p.replicas * float(found.requests_per_s[p.row])
+    return {
+        **machines_of(offer, p.instance, p.instance_count),
+        "price_per_gpu_usd_per_hour": effective_price(offer) / p.instance.gpu_count,
+        "gpus_per_replica": p.gpus_per_replica,
+        "replicas": p.replicas,
+        "idle_gpus": p.idle_gpus,
+        "batch": running.batch,
+        "latency": latency,
+        "requests_per_s_capacity": capacity_figure(step, p.row, capacity, grade),
+        "load_ratio": running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
+        "headroom_ratio": capacity / rate - 1,
+        "usd_per_hour": priced.usd_per_hour,
+        "busy_usd_per_hour": priced.busy_usd_per_hour if has_quiet else None,
+        "quiet_instance_count": priced.quiet_instance_count if has_quiet else None,
+        "steady_instance_count": priced.steady_count(p.instance_count),
+        "steady_price_per_instance_usd_per_hour": None if priced.steady is None else effective_price(priced.steady),
+        "usd_per_month": float(usd_per_month(priced.usd_per_hour)),
+        "usd_per_request": float(usd_per_request(priced.usd_per_hour, demand.mean_requests_per_s)),
+        "is_tight": is_tight(latency, demand.workload.slo.limits),
+        "grade": grade,
+    }
+
+
+def latency_figures(
+    found: Capacity,
+    row: int,
+    running: Operation,
+    bounds: Mapping[str, Bounds],
+    grade: str,
+    floors_s: Mapping[str, float],
+) -> dict[str, Figure]:
+    """Every objective with its range, the replica solved again with slower and with faster steps.
+
+    Steps f times as slow serve the rate as the expected ones serve f times the rate, f times later. Where they do not
+    sustain it, queues grow and the high end is unlimited. `bounds` and `floors_s` are by metric.
+    """
+    step = bounds["latency"]
+    late = operate_beyond(found, row, running.requests_per_s * float(step.high_ratio[row]))
+    early = operate_beyond(found, row, running.requests_per_s * float(step.low_ratio[row])) or running
+    figures = {}
+    for label, value in running.objectives_s.items():
+        own, floor_s = bounds[metric_of(label)], floors_s.get(metric_of(label), 0.0)
+        high = math.inf if late is None else late.objectives_s[label] * float(own.high_ratio[row])
+        low = max(early.objectives_s[label] * float(own.low_ratio[row]), floor_s)
+        figures[label] = Figure(value=value, unit="s", low=min(low, value), high=max(high, value), grade=grade)
+    return figures
+
+
+def capacity_figure(step: Bounds, row: int, requests_per_s: float, grade: str) -> Figure:
+    """Capacity moves against the time of a step: slower steps, fewer requests."""
+    low, high = requests_per_s / float(step.high_ratio[row]), requests_per_s / float(step.low_ratio[row])
+    return Figure(value=requests_per_s, unit="1/s", low=low, high=high, grade=grade)
+
+
+def bought_for(found: Capacity, demand: Demand, p: Placement) -> str:
+    """What decides how much is bought: a least number, one machine, or what forbids more load on a replica."""
+    needed_replicas = demand.planned_requests_per_s / float(found.requests_per_s[p.row])
+    if p.instance_count > 1 and math.ceil(needed_replicas) < demand.min_replicas:
+        return LEAST_REPLICAS
+    if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
+        return ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
+    return binding_limit(found, p.row)
+
+
+def slack_of_limits(found: Capacity, row: int, demand: Demand, running: Operation) -> dict[str, float]:
+    """The share of every limit that is left at a rate: 1 - used / limit   [1]."""
+    load_ratio = running.requests_per_s / float(found.sustained_requests_per_s[row])
+    limits = demand.workload.slo.limits
+    return {
+        **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
+        LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
+    }
+
+
+def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
+    """Whether the high end of any objective's range breaks its limit, or of any latency has no end."""
+    unlimited = any(figure.high == math.inf for figure in latency.values())
+    return unlimited or any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
+
+
+def relaxations(
+    found: Capacity, is_sold: BoolArray, limits: Sequence[Limit], name: Callable[[int], str]
+) -> list[Relaxation]:
+    """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible.
+
+    Only candidates that some priced machine can host count: a limit that none of them meets stays broken.
+    """
+    sold = among(found, is_sold)
+    if sold.is_feasible.any():
+        return []
+    alone = needed_alone(sold, limits)
+    changes = alone or needed_together(sold, limits)
+    changes.sort(key=lambda item: item[1] / item[0].limit_s)
+    return [
+        Relaxation(
+            limit=limit.label,
+            asked=in_ms(limit.limit_s),
+            needed=f"{math.ceil(seconds / MILLISECOND)} ms",
+            candidate=name(row),
+            together=not alone,
+        )
+        for limit, seconds, row in changes
+    ]

@@ -1,0 +1,106 @@
+"""`gpufleet plan batch` and `plan serve` of models that are not decoders, as they are typed."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from gpufleet.cli import main
+from gpufleet.inputs.preferences import preferences
+from gpufleet.report.numbers import usd
+
+Ask = Callable[..., tuple[int, str]]
+JOB = ("plan", "batch", "bge-base-en-v1.5", "--requests", "10M", "--in", "200", "--deadline", "24h")
+SERVICE = ("plan", "serve", "bge-base-en-v1.5", "--rate", "300/s", "--in", "128", "--slo", "latency.p95<50ms")
+RECORDINGS = ("plan", "batch", "whisper-tiny", "--requests", "10k", "--audio", "30min", "--deadline", "9h")
+IMAGES = ("plan", "serve", "vit-base-patch16-224", "--rate", "2000/s", "--rows", "3")
+TRANSLATIONS = ("plan", "batch", "t5-base", "--requests", "1M", "--in", "60", "--out", "60", "--deadline", "9h")
+NOTHING = (*SERVICE[:-1], "latency.p95<1ms")
+QUESTIONS = [JOB, SERVICE, RECORDINGS, IMAGES, TRANSLATIONS, NOTHING]
+IDS = ["job", "service", "recordings", "images", "translations", "nothing"]
+
+
+@pytest.fixture
+def ask(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Ask:
+    """Exit code and standard output of a command line that must not complain."""
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*words: str) -> tuple[int, str]:
+        code = main(words)
+        said = capsys.readouterr()
+        assert said.err == ""
+        return code, said.out
+
+    return run
+
+
+@pytest.mark.parametrize("words", QUESTIONS, ids=IDS)
+def test_every_format_says_the_same_and_no_line_exceeds_80_columns(ask: Ask, words: tuple[str, ...]) -> None:
+    code, page = ask(*words, "--explain", "--show", "rejected")
+    told = json.loads(ask(*words, "-o", "json")[1])
+    rows = list(csv.DictReader(io.StringIO(ask(*words, "-o", "csv")[1])))
+    assert code == (0 if told["deployments"] else 3)
+    assert max(map(len, page.splitlines())) <= 80
+    assert [row["instance"] for row in rows] == [d["instance"] for d in told["deployments"]]
+    for output in ("md", "html"):
+        text = ask(*words, "-o", output)[1].replace("\\_", "_")
+        assert all(d["instance"].removeprefix("Standard_") in text for d in told["deployments"])
+    for title in ("Inputs", "How it is computed"):
+        assert f"\n{title}\n" in page
+
+
+def test_the_headline_of_a_job_says_machines_cost_and_finish(ask: Ask) -> None:
+    best = json.loads(ask(*JOB, "-o", "json")[1])["deployments"][0]
+    sentence = " ".join(ask(*JOB)[1].split("\n\n")[0].split())
+    assert sentence.startswith("10,000,000 sequences of 200 tokens through bert-base-uncased within 24.0 h: ")
+    assert f"{best['instance_count']}x {best['cloud']} {best['instance']}" in sentence
+    assert f"{usd(best['usd_per_million_inputs']['value'])} per 1M sequences" in sentence
+
+
+def test_the_headline_of_a_service_says_what_an_input_costs(ask: Ask) -> None:
+    best = json.loads(ask(*SERVICE, "-o", "json")[1])["deployments"][0]
+    sentence = " ".join(ask(*SERVICE)[1].split("\n\n")[0].split())
+    assert f"{usd(best['usd_per_million_inputs'])} per 1M sequences" in sentence
+    assert f"{usd(best['usd_per_hour'])}/h" in sentence
+
+
+def test_the_cost_of_audio_is_by_the_hour(ask: Ask) -> None:
+    assert "per hour of audio" in ask(*RECORDINGS)[1]
+    told = json.loads(ask(*RECORDINGS, "-o", "json")[1])
+    assert (told["inputs_per_request"], told["audio_s"], told["output_tokens"]) == (60, 1800, 120)
+
+
+def test_no_answer_names_the_change_that_helps(ask: Ask) -> None:
+    code, page = ask(*NOTHING)
+    [change] = json.loads(ask(*NOTHING, "-o", "json")[1])["relaxations"]
+    assert code == 3
+    assert change["needed"] in page
+    assert ask(*SERVICE[:-1], f"latency.p95<{change['needed'].replace(' ', '')}")[0] == 0
+
+
+def test_a_workload_file_says_what_flags_say(ask: Ask, tmp_path: Path) -> None:
+    file = tmp_path / "recordings.yaml"
+    file.write_text("model: whisper-tiny\nrequests: 10k\naudio: 30min\nbeams: 2\ndeadline: 9h\n", encoding="utf-8")
+    written = json.loads(ask("plan", "batch", "--workload", str(file), "-o", "json")[1])
+    typed = json.loads(ask(*RECORDINGS, "--beams", "2", "-o", "json")[1])
+    assert written["deployments"] == typed["deployments"]
+    origins = {i["name"]: i["origin"] for i in written["inputs"]}
+    assert origins["audio"] == origins["beams"] == origins["requests"] == "file"
+
+
+def test_preferences_of_decoders_do_not_stop_encoders(
+    ask: Ask, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("GPUFLEET_ENGINE", "sglang")
+    monkeypatch.setenv("GPUFLEET_SLO", "ttft.p95<500ms")
+    assert set(preferences({"GPUFLEET_ENGINE": "sglang", "GPUFLEET_SLO": "ttft<1s"}, tmp_path)) == {"engine", "slo"}
+    assert ask(*IMAGES)[0] == ask(*JOB)[0] == 0
+    monkeypatch.setenv("GPUFLEET_SLO", "latency.p95<90ms")
+    told = json.loads(ask(*IMAGES, "-o", "json")[1])
+    assert told["objectives"] == {"latency.p95": 0.09}
+    assert [i["origin"] for i in told["inputs"] if i["name"] == "objectives"] == ["config"]

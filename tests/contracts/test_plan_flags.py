@@ -1,0 +1,101 @@
+"""Flags of the verbs that plan: grouped in their help, the same words as a workload file, the same tables for all."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from tests.conftest import REPOSITORY, RunGpufleet
+
+from gpufleet.cli.grouped_help import HEADINGS, REST
+from gpufleet.inputs.workload import FIELD_OF_KEY
+
+CHAT = ("--rate", "5/s", "--in", "1000", "--out", "200", "--gpus", "L4,H100")
+SERVE = ("plan", "serve", "llama-3.1-8b", *CHAT)
+BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h")
+COMPARE = ("compare", "L4", "H100", "--model", "llama-3.1-8b", *CHAT[:6])
+ONLY_IN_FILES = {"model", "prefix_kv", "classes", "models"}
+FLAG_OF_JOBS = {"requests", "deadline", "startup"}
+
+
+@pytest.mark.parametrize("verb", [("plan", "serve"), ("plan", "batch"), ("compare",)])
+def test_every_option_stands_under_a_heading_within_eighty_columns(
+    verb: tuple[str, ...], run_gpufleet: RunGpufleet
+) -> None:
+    page = run_gpufleet(*verb, "--help", COLUMNS="80").stdout
+    headings = re.findall(r"^(\w[^\n]*):$", page, re.MULTILINE)
+    assert REST not in headings, "an option has no heading: see cli/grouped_help.py"
+    assert len(headings) >= 5
+    assert max(map(len, page.splitlines())) <= 80
+
+
+def test_no_flag_stands_under_two_headings() -> None:
+    flags = [flag for of_heading in HEADINGS.values() for flag in of_heading]
+    assert len(flags) == len(set(flags))
+
+
+def test_what_a_workload_file_says_can_be_typed(run_gpufleet: RunGpufleet) -> None:
+    """Every key but those that hold several things has a flag of its name in `plan serve`."""
+    page = run_gpufleet("plan", "serve", "--help").stdout
+    keys = set(FIELD_OF_KEY) - ONLY_IN_FILES - FLAG_OF_JOBS
+    assert {key for key in keys if f"--{key.replace('_', '-')} " not in page.replace(",", " ")} == set()
+
+
+TYPED = {
+    "prefix_cache": "30%", "spare_machines": "1", "zones": "2", "off_peak": "1/s", "peak_hours": "10h",
+    "headroom": "30%", "budget": "500/h",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("key", TYPED)
+def test_a_flag_and_the_key_of_its_name_ask_the_same(key: str, run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+    pair = {"off_peak": "peak_hours", "peak_hours": "off_peak"}.get(key)
+    said = {key: TYPED[key], **({pair: TYPED[pair]} if pair else {})}
+    (tmp_path / "asked.yaml").write_text("".join(f"{name}: {value}\n" for name, value in said.items()))
+    flags = [word for name, value in said.items() for word in (f"--{name.replace('_', '-')}", value)]
+    typed = run_gpufleet(*SERVE, *flags, "-o", "json")
+    written = run_gpufleet(*SERVE, "--workload", "asked.yaml", "-o", "json")
+    plain = run_gpufleet(*SERVE, "-o", "json")
+    assert typed.returncode == written.returncode == 0, typed.stderr + written.stderr
+    hashes = [json.loads(done.stdout)["input_hash"] for done in (typed, written, plain)]
+    assert hashes[0] == hashes[1] != hashes[2]
+
+
+@pytest.mark.parametrize("verb", [SERVE, BATCH, COMPARE], ids=["serve", "batch", "compare"])
+def test_prices_may_be_too_old_for_every_verb_that_plans(verb: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
+    done = run_gpufleet(*verb, "--clouds", "aws,gcp", "--max-age", "1d", "--as-of", "2026-11-21")
+    assert done.returncode == 5, done.stdout + done.stderr
+    assert "older than 1 days" in done.stderr
+    assert run_gpufleet(*verb, "--clouds", "aws", "--pricing", "on_demand", "--as-of", "2026-07-01").returncode == 5
+    assert run_gpufleet(*verb, "--as-of", "yesterday").returncode == 2
+
+
+@pytest.mark.parametrize("verb", [SERVE, BATCH, COMPARE], ids=["serve", "batch", "compare"])
+def test_ones_own_tables_count_for_every_verb_that_plans(verb: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
+    own, plain = (
+        run_gpufleet(*verb, "--clouds", "gcp", "--pricing", "on_demand", *words, "-o", "json")
+        for words in (("--catalog", str(REPOSITORY / "examples" / "own-tables")), ())
+    )
+    assert own.returncode == plain.returncode == 0, own.stderr
+    assert own.stdout != plain.stdout
+    assert run_gpufleet(*verb, "--catalog", "nowhere").returncode == 5
+
+
+def test_a_batch_job_may_take_a_slice_of_a_gpu(run_gpufleet: RunGpufleet) -> None:
+    small = ("plan", "batch", "qwen2.5-0.5b", "--requests", "10k", "--in", "200", "--out", "50", "--deadline", "24h")
+    done = run_gpufleet(*small, "--gpus", "L4", "--clouds", "aws", "--fractions", "-o", "json")
+    assert done.returncode == 0, done.stderr
+    plan = json.loads(done.stdout)
+    assert any("(1/" in row["gpu"] for row in plan["deployments"])
+    assert any("slice of a GPU" in note for note in plan["notes"])
+
+
+def test_a_plan_on_ones_own_tables_is_explained_on_them(run_gpufleet: RunGpufleet) -> None:
+    """With its quota, and not by the shipped tables alone."""
+    own = ("--catalog", str(REPOSITORY / "examples" / "tables" / "quota"))
+    asked = ("plan", "serve", "llama-3.3-70b", "--rate", "40/s", "--in", "1000", "--out", "300", "--cloud", "azure")
+    run_gpufleet(*asked, "--slo", "tpot.p95<50ms", *own, "--out-file", "plan.json")
+    assert "is reproduced" in run_gpufleet("explain", "plan.json", *own).stdout
+    assert "is reproduced" not in run_gpufleet("explain", "plan.json").stdout
