@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.api import estimate
+from gpufleet.api import estimate, fit
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, MigrationReport, ModelSize, WorkloadType
@@ -309,12 +309,21 @@ def test_training_is_held_against_what_adam_needs() -> None:
     assert "training state is 1,600 GB, 344 GB are there (40 GiB a GPU): does not fit" in " ".join(report.split())
 
 
-def test_a_recommendation_that_does_not_carry_the_load_is_told_so() -> None:
-    text = " ".join(AWSGPUMigrationAnalyzer().report_of("production_serving_g4dn").split())
-    truth = text[text.index("TRUE TODAY") :]
+def test_a_recommendation_that_does_not_hold_the_model_is_told_so() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("production_serving_g4dn")
+    truth = " ".join(report.partition(OF_ITS_DAY)[0].split())
     assert "1x g4dn.12xlarge (2 of 4 GPUs)" in truth
-    assert "short of that load" in truth
     assert "for that load with 20% to spare" in truth
+    option = report.data["recommendation"]["option"]
+    held = fit("llama-2-13b", f"T4:{option['gpu_count']}", 1200, precision="fp16", batch=1).fits
+    assert held or any("does not fit" in reason for reason in option["refuted_because_today"])
+
+
+def test_a_setup_that_does_not_carry_the_load_is_told_so() -> None:
+    report = AWSGPUMigrationAnalyzer().generate_migration_report("P4d", 2, "inference", "small", precision="fp32")
+    assert "short of that load" in " ".join(report.split())
+    [today] = [o for o in report.data["options"] if o["is_today"]]
+    assert today["refuted_because_today"] == ["short of 1 request/s"]
 
 
 def test_the_rule_of_memory_is_quoted_with_the_multiplier_in_force() -> None:
