@@ -127,6 +127,22 @@ def parse_bytes(text: object) -> float:
     return _quantity(text, _BYTE_SUFFIX, "a size in bytes", "'80GiB' or '80GB'")
 
 
+def parse_change(text: object) -> float:
+    """How much more or less, with its sign: '+20%' or '-10%'.
+
+    >>> parse_change("+20%"), parse_change("-0.1")
+    (0.2, -0.1)
+    """
+    stripped = str(text).strip()
+    try:
+        value = float(stripped.removesuffix("%")) / (PERCENT if stripped.endswith("%") else 1.0)
+    except ValueError:
+        value = math.nan
+    if stripped[:1] not in ("+", "-") or not math.isfinite(value):
+        raise UsageError("cannot read a change", found=text, expected="a share with its sign: '+20%' or '-10%'")
+    return value
+
+
 def parse_ratio(text: object) -> float:
     """A share from 0 to 1: '20%' or '0.2'.
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.catalog.listing import list_prices
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
@@ -17,10 +18,12 @@ from gpufleet.catalog.own_terms import (
     QUOTA_COLUMNS,
     RATE_COLUMNS,
 )
+from gpufleet.catalog.query import OfferFilter
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError
+from gpufleet.report.catalog_pages import price_page
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import ServePlan
@@ -86,6 +89,13 @@ def test_the_contract_that_names_most_counts_however_deep_its_discount(tmp_path:
     assert (p5.basis, p5.as_of) == (PriceBasis.OBSERVED, date(2026, 7, 20))
 
 
+def test_a_negative_discount_is_a_surcharge(tmp_path: Path) -> None:
+    catalog = load_catalog(write(tmp_path, "contracts.csv", CONTRACT_COLUMNS, CONTRACT.replace("0.1", "-0.2")), TODAY)
+    place = {"cloud": "aws", "region": "us-east-1", "instance": "p5.48xlarge", "price_kind": PriceKind.ON_DEMAND}
+    [dear], [listed] = prices(catalog, **place), prices(SHIPPED, **place)  # type: ignore[arg-type]
+    assert dear.price_per_instance_usd_per_hour == pytest.approx(1.2 * listed.price_per_instance_usd_per_hour)
+
+
 def test_an_own_price_is_not_discounted_again(tmp_path: Path) -> None:
     row = "aws,us-east-1,p5.48xlarge,on_demand,0,40,observed,your-tables,2026-10-01,\n"
     write(tmp_path, "offers/x.csv", OFFER_COLUMNS, row)
@@ -97,11 +107,22 @@ def test_an_own_price_is_not_discounted_again(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
-        ((CONTRACT.replace("aws", "asw"),), "contracts.csv line 2: no price matches; found 'asw all all on_demand'"),
+        (
+            (CONTRACT.replace("aws", "asw"),),
+            "line 2: no price matches; found 'asw all all on_demand'; expected a known cloud. Did you mean aws",
+        ),
+        (
+            (CONTRACT.replace("on_demand", "commit_1y"),),
+            "line 2: no such price is held here; found 'aws all all commit_1y'",
+        ),
+        ((P5_CONTRACT.replace("us-east-1", "us-west-99"),), "expected a known region. Did you mean us-west-"),
+        ((P5_CONTRACT.replace("us-east-1", "us-west-2"),), "no such price is held here"),
         ((CONTRACT, CONTRACT.replace("0.1", "0.2")), "line 3: two discounts"),
         ((CONTRACT.replace("0.1", "10"),), "a share between 0 and 1"),
         ((CONTRACT.replace("0.1", "1"),), "a share between 0 and 1"),
         ((CONTRACT.replace("0.1", "nan"),), "cannot read discount_ratio"),
+        ((CONTRACT.replace("0.1", "0"),), "cannot read discount_ratio"),
+        ((CONTRACT.replace("0.1", "-20"),), "-0.2 for prices 20 % higher"),
         ((CONTRACT.replace("on_demand", "ondemand"),), "cannot read price_kind"),
     ],
 )
@@ -191,9 +212,12 @@ def test_of_three_machines_four_cannot_be_planned(tmp_path: Path) -> None:
     ("line", "instead", "said"),
     [
         ('accelerator = "RTX-4090"', 'accelerator = "RTX-4091"', "no accelerator 'RTX-4091'"),
-        ("purchase_usd = 7000\n", "", "cannot read purchase_usd"),
+        ("purchase_usd = 7000\n", "", "purchase_usd is missing"),
         ("purchase_usd = 7000", "purchase_usd = nan", "cannot read purchase_usd"),
         ("years = 3", "years = 0", "cannot read years"),
+        ("years = 3\n", "", "cannot read years"),
+        ("years = 3", "years = 3\npurchased = 2026-11-22", "purchased lies in the future"),
+        ("years = 3", "years = 3\npurchased = 2026", "cannot read purchased"),
         ("electricity_usd_per_kwh = 0.3\n", "", "electricity_usd_per_kwh is missing"),
         ("cooling_ratio = 1.2", "cooling_ratio = 0.2", "the PUE"),
         ('link_kind = "pcie"\n', "", "link_kind does not suit 2 GPUs"),
@@ -204,6 +228,51 @@ def test_of_three_machines_four_cannot_be_planned(tmp_path: Path) -> None:
 )
 def test_an_own_machine_that_is_not_clear_is_named(tmp_path: Path, line: str, instead: str, said: str) -> None:
     assert said in refused(rack(tmp_path, RACK.replace(line, instead)))
+
+
+def own_offer(directory: Path, old: str, new: str, today: date = TODAY) -> Offer:
+    directory.mkdir(exist_ok=True)
+    [offer] = prices(load_catalog(rack(directory, RACK.replace(old, new)), today), cloud="own")
+    return offer
+
+
+def test_a_purchase_that_is_spent_is_stated_as_nothing_and_electricity_is_left(tmp_path: Path) -> None:
+    offer = own_offer(tmp_path, "purchase_usd = 7000\nyears = 3", "purchase_usd = 0")
+    assert offer.price_per_instance_usd_per_hour == pytest.approx(1.0 * 1.2 * 0.3 + 438 / 8760)
+
+
+def test_a_machine_that_costs_nothing_at_all_is_refused(tmp_path: Path) -> None:
+    free = RACK.replace("7000", "0").replace("per_kwh = 0.3", "per_kwh = 0").replace("other_usd_per_year = 438\n", "")
+    assert "a machine that costs nothing cannot be ranked" in refused(rack(tmp_path, free))
+
+
+def test_after_its_years_a_machine_is_written_off_and_before_it_costs_the_same_each_hour(tmp_path: Path) -> None:
+    said = "years = 3\npurchased = 2024-06-01"
+    new, old, done = (
+        own_offer(tmp_path / str(at), "years = 3", said, at).price_per_instance_usd_per_hour
+        for at in (date(2026, 10, 2), date(2027, 5, 30), date(2027, 6, 2))
+    )
+    assert new == pytest.approx(old)
+    assert new - done == pytest.approx(7000 / (3 * 8760))
+
+
+def test_a_plan_of_own_machines_shows_running_beside_full_cost_and_their_stated_power(tmp_path: Path) -> None:
+    plan = plan_serve(replace(ASKED, rate=1.0, min_replicas=3), load_catalog(rack(tmp_path), TODAY))
+    d = plan.answer
+    assert (d.instance, d.instance_count) == ("workstation", 2)
+    assert d.running_usd_per_hour == pytest.approx(2 * 1.0 * 1.2 * 0.3)
+    assert d.running_usd_per_hour < d.usd_per_hour
+    kwh = d.energy.kwh_per_hour
+    assert kwh.value == pytest.approx(2 * 1.0 * 1.2)
+    assert kwh.value * 0.3 == pytest.approx(d.running_usd_per_hour)
+    text = page_as_text(plan_page(plan, explain=True), 200)
+    assert "2 machines x 1,000 W x 1.2 (PUE)" in text
+    assert "without hosts and cooling" not in text
+    assert "$0.72/h of the $1.35/h is electricity" in text
+
+
+def test_rented_machines_have_no_running_cost_of_their_own() -> None:
+    assert plan_serve(ASKED, SHIPPED).answer.running_usd_per_hour is None
 
 
 # --- the rest of the bill --------------------------------------------------------------------------------------------
@@ -255,6 +324,35 @@ def test_euros_without_a_rate_never_stand_beside_dollars(tmp_path: Path) -> None
     catalog = load_catalog(write(tmp_path, "foreign_offers/x.csv", FOREIGN_COLUMNS, EURO), TODAY)
     assert prices(catalog, region="eu-west-1", instance="p5.48xlarge", price_kind=PriceKind.ON_DEMAND) == []
     assert [o.price_per_instance_per_hour for o in catalog.foreign_offers if o.currency == "EUR"] == [60]
+
+
+def test_a_price_in_euros_may_leave_out_its_source(tmp_path: Path) -> None:
+    write(tmp_path, "exchange_rates.csv", RATE_COLUMNS, RATE)
+    sourceless = EURO.replace("your-tables", "")
+    catalog = load_catalog(write(tmp_path, "foreign_offers/x.csv", FOREIGN_COLUMNS, sourceless), TODAY)
+    [offer] = prices(catalog, region="eu-west-1", instance="p5.48xlarge", price_kind=PriceKind.ON_DEMAND)
+    assert (offer.source, offer.currency) == ("your-tables", "EUR")
+
+
+def test_a_column_under_the_name_of_another_table_is_told_its_own(tmp_path: Path) -> None:
+    columns = tuple("upfront_usd" if column == "upfront" else column for column in FOREIGN_COLUMNS)
+    assert "upfront_usd is called upfront here" in refused(write(tmp_path, "foreign_offers/x.csv", columns, EURO))
+
+
+def test_the_mark_of_an_estimate_says_how_it_was_estimated(tmp_path: Path) -> None:
+    write(rack(tmp_path), "exchange_rates.csv", RATE_COLUMNS, RATE)
+    catalog = load_catalog(write(tmp_path, "foreign_offers/x.csv", FOREIGN_COLUMNS, EURO), TODAY)
+    legends = {
+        cloud: page_as_text(price_page(list_prices(catalog, OfferFilter(**wanted)), None, show_unpriced=False), 300)
+        for cloud, wanted in {
+            "own": {"clouds": {"own"}},
+            "euro": {"clouds": {"aws"}, "regions": {"eu-west-1"}, "price_kinds": {PriceKind.ON_DEMAND}},
+            "spot": {"clouds": {"aws"}, "price_kinds": {PriceKind.SPOT}},
+        }.items()
+    }
+    assert "'~' is an estimate: what you stated of your own machines, by the hour." in legends["own"]
+    assert "'~' is an estimate: a price in EUR at your exchange rate." in legends["euro"]
+    assert "'~' is an estimate: on-demand less the average spot saving." in legends["spot"]
 
 
 def test_euros_at_a_stated_rate_are_an_estimate_as_old_as_the_older_of_both(tmp_path: Path) -> None:

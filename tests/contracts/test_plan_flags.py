@@ -17,7 +17,7 @@ SERVE = ("plan", "serve", "llama-3.1-8b", *CHAT)
 BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h")
 COMPARE = ("compare", "L4", "H100", "--model", "llama-3.1-8b", *CHAT[:6])
 ONLY_IN_FILES = {"model", "prefix_kv", "classes", "models"}
-FLAG_OF_JOBS = {"requests", "deadline", "startup"}
+FLAG_OF_JOBS = {"requests", "deadline", "startup", "every", "audio", "beams"}
 
 
 @pytest.mark.parametrize("verb", [("plan", "serve"), ("plan", "batch"), ("compare",)])

@@ -173,7 +173,7 @@ CASES = [
     Case(plan("--kv-precision", "bf61"), ("bf16",)),
     Case(plan("--show", "everything"), ("rejected",)),
     Case(plan("--clods", "aws"), ("--clouds",)),
-    Case(plan("--pricing", "commit_3y", "--clouds", "lambda"), ("no offer",), 5),
+    Case(plan("--pricing", "commit_3y", "--clouds", "lambda"), ("no price is held of commit_3y",), 5),
     Case(plan("--out-file", "missing/folder/plan.json"), ("cannot write",)),
     Case(plan("--workload", "missing.yaml"), ("missing.yaml",)),
     Case(plan("--workload", "unknown_key.yaml"), ("modle", "model")),

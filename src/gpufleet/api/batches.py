@@ -38,7 +38,8 @@ class BatchRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     Token counts are one number, or counts that differ from request to request. `deadline_s` runs from the start of the
-    machines, which take `startup_s` before they work. `budget_usd` is for the whole job. `fractions` also plans
+    machines, which take `startup_s` before they work. `budget_usd` is for the whole job, which comes
+    again every `period_s` (None: runs once, and buys nothing for a term). `fractions` also plans
     machines that hold a slice of a GPU; prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
@@ -60,10 +61,12 @@ class BatchRequest:
     startup_s: float | None = None
     most_machines: int | None = None
     budget_usd: float | None = None
+    period_s: float | None = None
     rows: int = 10
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    price_change: float | None = None
     fractions: bool = False
     max_price_age_s: float | None = None
     today: date | None = None
@@ -118,6 +121,7 @@ def as_service(request: BatchRequest) -> ServeRequest:
         fractions=request.fractions,
         max_price_age_s=request.max_price_age_s,
         today=request.today,
+        price_change=request.price_change,
     )
 
 
@@ -144,6 +148,10 @@ class JobWishes(Said, Protocol):
     def budget_usd(self) -> float | None:
         """What the whole job may cost."""
 
+    @property
+    def period_s(self) -> float | None:
+        """After which time the job comes again; None: it runs once."""
+
 
 def job_of(request: JobWishes, headroom_ratio: float, longest_ratio: float = 1.0) -> Job:
     """The job, checked."""
@@ -165,7 +173,16 @@ def job_of(request: JobWishes, headroom_ratio: float, longest_ratio: float = 1.0
         raise UsageError("the number of machines is out of range", found=most, expected=expected)
     if not budget > 0:
         raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
-    return Job(request.requests, request.deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget)
+    period_s = checked_period(request.period_s, request.deadline_s)
+    return Job(request.requests, request.deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget, period_s)
+
+
+def checked_period(period_s: float | None, deadline_s: float) -> float | None:
+    """A job is done before it comes again."""
+    if period_s is not None and not deadline_s <= period_s <= LONGEST_S:
+        expected = f"from its deadline ({deadline_s / HOUR:g} h) to a year"
+        raise UsageError("the job comes again too soon or too late", found=f"{period_s / HOUR:g} h", expected=expected)
+    return period_s
 
 
 def longest_ratio(question: ServeQuestion) -> float:
@@ -184,6 +201,8 @@ def job_inputs(request: JobWishes, job: Job) -> list[Input]:
         rows.append(("most machines", "most_machines", str(job.most_machines), True))
     if request.budget_usd is not None:
         rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
+    if job.period_s is not None:
+        rows.append(("comes again", "every", f"every {job.period_s / HOUR:g} h", True))
     return inputs_of(request, rows)
 
 

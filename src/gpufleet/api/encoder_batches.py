@@ -31,8 +31,8 @@ class EncoderBatchRequest:
 
     A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
     said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper). `deadline_s` runs from the start of
-    the machines, which take `startup_s` before they work. `budget_usd` is for the whole job. Prices older than
-    `max_price_age_s` on `today` end it with DataMissing.
+    the machines, which take `startup_s` before they work. `budget_usd` is for the whole job, which comes
+    again every `period_s` (None: runs once). Prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
     model: str | PathLike[str] | EncoderModel
@@ -52,12 +52,14 @@ class EncoderBatchRequest:
     startup_s: float | None = None
     most_machines: int | None = None
     budget_usd: float | None = None
+    period_s: float | None = None
     rows: int = 10
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
     max_price_age_s: float | None = None
     today: date | None = None
+    price_change: float | None = None
     max_spot: ClassVar[float] = 1.0
 
 

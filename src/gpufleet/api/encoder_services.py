@@ -66,6 +66,7 @@ class EncoderServeRequest:
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
+    price_change: float | None = None
 
 
 def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:
@@ -94,7 +95,7 @@ def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = N
     spot = best_on_spot(request, solution.ranked, tables)
     beside = {
         "spot_alternative": spot and encoder_deployment(EncoderContext.of(question, solution), spot),
-        "rest_of_bill": rest_of_bill(plan.answer, plan.rate_requests_per_s, tables.bill_lines),
+        "rest_of_bill": rest_of_bill(plan.answer, plan.all_hours_requests_per_s, tables.bill_lines),
     }
     return plan.model_copy(update=beside)
 

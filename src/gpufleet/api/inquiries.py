@@ -97,14 +97,14 @@ def against_tokens(request: ServeRequest, tables: Catalog, price: str | TokenPri
     """The answer beside an API that charges by the token, and from which rate on machines cost no more."""
     paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
     question, solution = solved(request, tables)
-    if question.demand.quiet is not None:
-        raise UsageError("a token API beside quiet hours is not told", expected="one rate, without the hours off peak")
     workload, own = question.demand.workload, solution.ranked[0].usd_per_hour
-    api = paid.usd_per_hour(workload.rate_requests_per_s, workload.input_tokens, workload.output_tokens)
+    mean = question.demand.mean_requests_per_s
+    api = paid.usd_per_hour(mean, workload.input_tokens, workload.output_tokens)
     rates = break_even_rates(question, solution, paid)
     return BreakEven(
         usd_per_million_input_tokens=paid.usd_per_million_input_tokens,
         usd_per_million_output_tokens=paid.usd_per_million_output_tokens,
+        mean_requests_per_s=mean,
         api_usd_per_hour=api,
         own_usd_per_hour=own,
         own_over_api_ratio=own / api,

@@ -6,24 +6,24 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from gpufleet.catalog.areas import RegionChoice, chosen_regions, everywhere_note, region_notes
+from gpufleet.api.missing_prices import missing_notes, no_price
+from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
 from gpufleet.catalog.load import Catalog
-from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
-    priced_regions,
     resolve_cloud,
     resolve_gpu,
 )
 from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import DataMissing, UnknownName
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
+from gpufleet.units import PERCENT
 
+MOST_CHANGE = 10.0
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
-MOST_NAMED = 8
 
 
 class Wishes(Protocol):
@@ -49,6 +49,10 @@ class Wishes(Protocol):
     def max_spot(self) -> float | None:
         """The share of the machines that may be on spot."""
 
+    @property
+    def price_change(self) -> float | None:
+        """How much more (0.2) or less (-0.1) rented machines cost than held here."""
+
 
 @dataclass(frozen=True)
 class Market:
@@ -63,25 +67,24 @@ def market_of(wishes: Wishes, tables: Catalog) -> Market:
     """What may be rented; DataMissing where nothing has a known price."""
     gpus = [resolve_gpu(tables, name) for name in wishes.gpus or ()]
     wanted = offer_filter(wishes, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in matching_offers(tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    offers = tuple(o for o in offers_of(wishes, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
-    notes = [
-        *(gpu.note for gpu in gpus if gpu.note),
-        *region_notes(tables, wanted, regions_asked(wishes, tables).areas),
-    ]
-    return Market(offers, machines(tables, wanted), tuple(notes))
+    read = [gpu.note for gpu in gpus if gpu.note]
+    left_out = region_notes(tables, wanted, regions_asked(wishes, tables).areas)
+    what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(wishes)]
+    missing = missing_notes(tables, wanted, kinds_named(wishes), offers)
+    return Market(offers, machines(tables, wanted), (*read, *left_out, *what_if, *missing))
 
 
-def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
-    """What is known instead of the prices that were asked for."""
-    regions = priced_regions(tables, wanted.clouds)
-    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
-    elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
-    left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
-    return DataMissing(
-        "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
+def offers_of(wishes: Wishes, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
+    """Offers that match, at the prices that are asked about: those held here, or rented machines dearer or cheaper."""
+    offers = matching_offers(tables, wanted)
+    change = wishes.price_change or 0.0
+    if not -1 < change <= MOST_CHANGE:
+        raise UsageError("the change of prices is out of range", found=change, expected="from above -100 % to +1,000 %")
+    return (
+        [o if o.price_kind is PriceKind.OWNED else o.at_price_ratio(1 + change) for o in offers] if change else offers
     )
 
 
@@ -119,6 +122,11 @@ def kinds_asked(wishes: Wishes) -> Sequence[str]:
     return wishes.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
 
 
+def kinds_named(wishes: Wishes) -> list[PriceKind]:
+    """The price kinds that somebody asked for by name."""
+    return [price_kind(name) for name in wishes.pricing or ()]
+
+
 def price_kind(name: str) -> PriceKind:
     """The price kind of that name: 'on-demand' and 'on_demand' are the same."""
     folded = name.strip().lower().replace("-", "_")
@@ -141,7 +149,15 @@ def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str,
         ("regions", "regions", ", ".join(wishes.regions or ["all"]), wishes.regions),
         ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
         ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
+        *changed_prices(wishes),
     ]
+
+
+def changed_prices(wishes: Wishes) -> list[tuple[str, str, str, object]]:
+    """How the prices differ from those held here, where somebody asked what if."""
+    if not wishes.price_change:
+        return []
+    return [("prices", "price_change", f"{PERCENT * wishes.price_change:+g}% on all that is rented", True)]
 
 
 def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
@@ -150,4 +166,4 @@ def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Cata
         return None
     wanted = replace(offer_filter(wishes, tables, None), price_kinds=[PriceKind.SPOT])
     placements = {p.placement.instance: p.placement for p in ranked}.values()
-    return next(iter(best_of_each_type(rank(placements, matching_offers(tables, wanted)))), None)
+    return next(iter(best_of_each_type(rank(placements, offers_of(wishes, tables, wanted)))), None)

@@ -74,6 +74,7 @@ class ServeRequest:
     `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
     preferred: they change nothing but the origin that the answer states.
     `fractions` also plans machines that hold a slice of a GPU.
+    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
@@ -108,6 +109,7 @@ class ServeRequest:
     budget_usd_per_hour: float | None = None
     max_spot: float | None = None
     notes: Sequence[str] = ()
+    price_change: float | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:

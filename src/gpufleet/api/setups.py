@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from gpufleet.api.market import machines, offer_filter
+from gpufleet.api.market import machines, offer_filter, offers_of
 from gpufleet.api.plans import ServeRequest, serve_question
 from gpufleet.catalog.load import Catalog
-from gpufleet.catalog.query import matching_offers, resolve_gpu, resolve_instance
+from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
@@ -57,7 +57,7 @@ def narrowed(request: ServeRequest, arch: Architecture, tables: Catalog, setup: 
     except DataMissing:
         whole, _ = serve_question(replace(request, gpus=None), arch, tables)
     wanted = offer_filter(request, tables, {setup.gpu})
-    offers = [o for o in matching_offers(tables, wanted) if is_of(setup, tables.instance_of(o))]
+    offers = [o for o in offers_of(request, tables, wanted) if is_of(setup, tables.instance_of(o))]
     hosts = tuple(i for i in machines(tables, wanted) if is_of(setup, i))
     size = setup.gpus_per_replica
     sizes = whole.choices.gpus_per_replica if size is None else (size,)

@@ -63,6 +63,7 @@ def price_row(catalog: Catalog, offer: Offer) -> PriceRow:
         source=offer.source,
         as_of=offer.as_of,
         first_seen=offer.first_seen,
+        currency=offer.currency,
     )
 
 

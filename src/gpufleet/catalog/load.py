@@ -23,6 +23,7 @@ from gpufleet.catalog.own_terms import (
     QUOTA_COLUMNS,
     RATE_COLUMNS,
     ForeignOffer,
+    Sold,
     bill_line_from,
     contract_from,
     discounted,
@@ -63,7 +64,7 @@ from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, nearest_names
 from gpufleet.provenance import Source
 from gpufleet.units import MIB
 
@@ -95,9 +96,10 @@ def load_catalog(
     refuse_later_day(as_of, today or date.today())
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
+    now = as_of or today or date.today()
     if directory is None:
-        return _load_tables(None, snapshots, as_of)
-    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of)
+        return _load_tables(None, snapshots, as_of, now)
+    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of, now)
 
 
 def refuse_later_day(as_of: date | None, today: date) -> None:
@@ -113,35 +115,36 @@ def refuse_later_day(as_of: date | None, today: date) -> None:
 
 def load_shipped_and_refreshed() -> Catalog:
     """The tables without anybody's overlay: what a refresh is compared with."""
-    return _load_tables(None, snapshot_folders(snapshot_root()), None)
+    return _load_tables(None, snapshot_folders(snapshot_root()), None, date.today())
 
 
 @lru_cache(maxsize=4)
-def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
+def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
     directory = overlay_directory(overlay)
     refuse_unknown_entries(directory)
-    catalog = _load_tables(directory, snapshots, as_of)
-    rows = overlay_rows(directory)
-    refuse_broken_rules(catalog, _load_tables(None, snapshots, as_of), rows, directory, today)
+    catalog = _load_tables(directory, snapshots, as_of, now)
+    rows = overlay_rows(directory, now)
+    refuse_broken_rules(catalog, _load_tables(None, snapshots, as_of, now), rows, directory, today)
     return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
 
 
 @lru_cache(maxsize=4)
-def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None) -> Catalog:
+def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
     accelerators, aliases = merged(directories, accelerators_in), merged(directories, gpu_aliases_in)
-    own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay)] if overlay else []
+    own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay, now)] if overlay else []
     described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
-    sources = sources_of(directories, taken)
-    listed = first_seen_by(sources, priced(overlay, taken, instances, as_of))
+    availability, sources = merged(directories, availability_in), sources_of(directories, taken)
+    sold = [*availability, *((cloud, "", name) for cloud, name in described)]
+    listed = first_seen_by(sources, priced(overlay, taken, instances, as_of, sold))
     return Catalog(
         accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=on_own_terms(overlay, listed, [machine.offer for machine in own]),
-        availability=tuple(merged(directories, availability_in).values()),
+        offers=on_own_terms(overlay, listed, [machine.offer for machine in own], sold),
+        availability=tuple(availability.values()),
         sources=sources,
         gpu_aliases=aliases,
         restricted_regions=merged(directories, restricted_regions_in),
@@ -150,7 +153,23 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
+        as_of=as_of,
+        later_prices=later_prices(directories, as_of, listed.values()),
     )
+
+
+def later_prices(
+    directories: Sequence[Path], as_of: date | None, listed: Iterable[Offer]
+) -> dict[tuple[str, PriceKind], date]:
+    """Clouds and price kinds without a price up to the day that is asked, and the day of their first one."""
+    if as_of is None:
+        return {}
+    days: dict[tuple[str, PriceKind], date] = {}
+    for offer in (offer for directory in directories for _, offer in offer_rows(directory)):
+        key = offer.cloud, offer.price_kind
+        days[key] = min(days.get(key, offer.as_of), offer.as_of)
+    known = {(offer.cloud, offer.price_kind) for offer in listed}
+    return {key: day for key, day in sorted(days.items()) if key not in known}
 
 
 def sources_of(directories: Sequence[Path], taken: Sequence[Snapshot]) -> dict[str, Source]:
@@ -160,7 +179,11 @@ def sources_of(directories: Sequence[Path], taken: Sequence[Snapshot]) -> dict[s
 
 
 def priced(
-    overlay: Path | None, taken: Sequence[Snapshot], instances: Mapping[InstanceKey, Instance], as_of: date | None
+    overlay: Path | None,
+    taken: Sequence[Snapshot],
+    instances: Mapping[InstanceKey, Instance],
+    as_of: date | None,
+    sold: Sequence[Sold],
 ) -> dict[OfferKey, Offer]:
     """Shipped prices, and those of snapshots in place of what they cover; in dollars what the user has a rate for."""
     shipped = offers_in(SHIPPED, as_of)
@@ -176,7 +199,7 @@ def priced(
     offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
     signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
     contracts = [contract for contract in signed if as_of is None or contract.as_of <= as_of]
-    agreed = discounted(offers.values(), contracts) if contracts else offers.values()
+    agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
     return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
 
 
@@ -189,11 +212,13 @@ def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer
     }
 
 
-def on_own_terms(overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer]) -> tuple[Offer, ...]:
+def on_own_terms(
+    overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer], sold: Sequence[Sold]
+) -> tuple[Offer, ...]:
     """Listed prices and one's own machines, within one's quotas."""
     offers = (*listed.values(), *own)
     quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from)) if overlay else []
-    return tuple(within_quotas(offers, quotas)) if quotas else offers
+    return tuple(within_quotas(offers, quotas, sold)) if quotas else offers
 
 
 def overlay_directory(overlay: str) -> Path:
@@ -204,7 +229,7 @@ def overlay_directory(overlay: str) -> Path:
     return path
 
 
-def overlay_rows(directory: Path) -> OverlayRows:
+def overlay_rows(directory: Path, today: date) -> OverlayRows:
     """Where each row of a user's tables stands."""
     offers = list(offer_rows(directory))
     places = {name: place for place, name, _ in accelerator_tables(directory)}
@@ -215,7 +240,7 @@ def overlay_rows(directory: Path) -> OverlayRows:
     places |= {f"region {row.cloud} {row.region}": place for place, row in region_rows(directory)}
     owned = {
         label(own.offer): place
-        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory), strict=True)
+        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
     }
     named = places | owned | {label(offer): place for place, offer in offers}
     return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
@@ -258,9 +283,9 @@ def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[st
     return ((Place(str(path), f"[{name}]"), name, table) for name, table in tables)
 
 
-def own_machines_in(directory: Path) -> list[OwnMachine]:
-    """Machines that the user owns."""
-    return [own_machine(place, name, table, OWN_SOURCE) for place, name, table in own_machine_tables(directory)]
+def own_machines_in(directory: Path, today: date) -> list[OwnMachine]:
+    """Machines that the user owns, written off up to `today`."""
+    return [own_machine(place, name, table, OWN_SOURCE, today) for place, name, table in own_machine_tables(directory)]
 
 
 def by_full_name(
@@ -397,12 +422,19 @@ def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[
     header = next(lines, [])
     missing = [column for column in columns if column not in header]
     if missing:
-        raise UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=missing[0])
+        raise lacking(path, header, missing[0], columns)
     for line_number, cells in enumerate(lines, start=2):
         place = Place(str(path), f"line {line_number}")
         if len(cells) != len(header):
             raise UsageError(f"{place}: wrong number of cells", found=len(cells), expected=str(len(header)))
         yield place, dict(zip(header, cells, strict=True))
+
+
+def lacking(path: Path, header: Sequence[str], column: str, columns: Sequence[str]) -> UsageError:
+    """The error of a header without a column, with the column that may have been meant by it."""
+    nearest = nearest_names(column, [name for name in header if name not in columns], count=1)
+    hint = f"{nearest[0]} is called {column} here." if nearest else None
+    return UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=column, hint=hint)
 
 
 def tables_of(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import date
 from typing import Any, NamedTuple
 
 from gpufleet.catalog.schema import (
@@ -18,17 +19,25 @@ from gpufleet.catalog.schema import (
 )
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.offer import Offer, OwnPower, PriceBasis, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.pricing.owned import owned_usd_per_hour
-from gpufleet.units import GIGA
+from gpufleet.units import DAY, GIGA, HOUR, HOURS_PER_YEAR
 
 OWN_CLOUD, HOME = "own", "home"
 OWNED_KEYS = frozenset(
     {
         *("accelerator", "gpu_count", "num_machines", "region", "vcpus", "memory_gib", "local_ssd_gb"),
         *("link_kind", "link_gb_per_s_per_direction", "network_gbit_per_s"),
-        *("purchase_usd", "years", "power_watts", "electricity_usd_per_kwh", "cooling_ratio", "other_usd_per_year"),
+        *(
+            "purchase_usd",
+            "purchased",
+            "years",
+            "power_watts",
+            "electricity_usd_per_kwh",
+            "cooling_ratio",
+            "other_usd_per_year",
+        ),
         *("source_id", "as_of"),
     }
 )
@@ -41,12 +50,12 @@ class OwnMachine(NamedTuple):
     offer: Offer
 
 
-def own_machine(place: Place, name: str, table: Mapping[str, Any], default_source: str) -> OwnMachine:
-    """A table of owned.toml."""
+def own_machine(place: Place, name: str, table: Mapping[str, Any], default_source: str, today: date) -> OwnMachine:
+    """A table of owned.toml, as old as its machine is on `today`."""
     refuse_unknown_keys(place, table, OWNED_KEYS)
     source = text(place, "source_id", table.get("source_id", default_source))
     try:
-        return OwnMachine(own_instance(place, name, table, source), own_offer(place, name, table, source))
+        return OwnMachine(own_instance(place, name, table, source), own_offer(place, name, table, source, today))
     except ValueError as refusal:
         raise UsageError(f"{place}: {refusal}") from None
 
@@ -90,27 +99,53 @@ def own_fabric(place: Place, table: Mapping[str, Any], gpu_count: float) -> Fabr
     return Fabric(kind, None if gigabytes is None else gigabytes * GIGA, kind, "stated by its owner")
 
 
-def own_offer(place: Place, name: str, table: Mapping[str, Any], source: str) -> Offer:
-    """The machine by the hour: purchase over its years, power with cooling, everything else."""
+def own_power(place: Place, table: Mapping[str, Any]) -> OwnPower:
+    """What the machine draws, and what that costs."""
     cooling = required_number(place, "cooling_ratio", table.get("cooling_ratio", 1.0))
     if cooling < 1:
         raise UsageError(f"{place}: cooling_ratio is under 1", found=cooling, expected="the PUE, such as 1.3")
+    watts = required_number(place, "power_watts", table.get("power_watts"))
+    return OwnPower(watts, cooling, stated(place, "electricity_usd_per_kwh", table))
+
+
+def age_years(place: Place, table: Mapping[str, Any], today: date) -> float:
+    """Years since the machine was bought; 0 where nobody says when."""
+    if "purchased" not in table:
+        return 0.0
+    purchased = day(place, "purchased", table["purchased"])
+    if purchased > today:
+        raise UsageError(f"{place}: purchased lies in the future", found=purchased, expected=f"a day up to {today}")
+    return (today - purchased).days * DAY / (HOURS_PER_YEAR * HOUR)
+
+
+def own_price(place: Place, table: Mapping[str, Any], power: OwnPower, today: date) -> float:
+    """The machine by the hour: what is left to write off, power with cooling, everything else."""
+    purchase = stated(place, "purchase_usd", table)
     price = owned_usd_per_hour(
-        purchase_usd=required_number(place, "purchase_usd", table.get("purchase_usd")),
-        years=required_number(place, "years", table.get("years")),
-        power_watts=required_number(place, "power_watts", table.get("power_watts")),
-        electricity_usd_per_kwh=stated(place, "electricity_usd_per_kwh", table),
-        cooling_ratio=cooling,
+        power,
+        purchase_usd=purchase,
+        years=required_number(place, "years", table.get("years", None if purchase else 1)),
+        age_years=age_years(place, table, today),
         other_usd_per_year=number(place, "other_usd_per_year", table.get("other_usd_per_year")) or 0.0,
     )
+    if not price:
+        expected = "electricity, other_usd_per_year or a purchase that is not written off"
+        raise UsageError(f"{place}: a machine that costs nothing cannot be ranked", expected=expected)
+    return price
+
+
+def own_offer(place: Place, name: str, table: Mapping[str, Any], source: str, today: date) -> Offer:
+    """The machine as an offer, used or not."""
+    power = own_power(place, table)
     return Offer(
         cloud=OWN_CLOUD,
         region=text(place, "region", table.get("region", HOME)),
         instance=name,
         price_kind=PriceKind.OWNED,
-        price_per_instance_usd_per_hour=float(price),
+        price_per_instance_usd_per_hour=own_price(place, table, power, today),
         basis=PriceBasis.ESTIMATED,
         source=source,
         as_of=day(place, "as_of", table.get("as_of")),
         max_instances=whole(place, "num_machines", table.get("num_machines", 1)),
+        own_power=power,
     )

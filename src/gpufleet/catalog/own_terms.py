@@ -26,9 +26,10 @@ from gpufleet.catalog.schema import (
 )
 from gpufleet.domain.bill import BillLine, Per
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, nearest_names
 
 ANY = "all"
+MOST_SURCHARGE = 10.0
 OWN_SOURCE, OWN_TITLE = "your-tables", "Your own tables"
 MATCH_COLUMNS = ("cloud", "region", "instance_type", "price_kind")
 CONTRACT_COLUMNS = (*MATCH_COLUMNS, "discount_ratio", "source_id", "as_of")
@@ -39,6 +40,9 @@ FOREIGN_COLUMNS = (
     *(*MATCH_COLUMNS, "upfront", "price_per_instance_per_hour", "currency"),
     *("basis", "source_id", "as_of", "interruption"),
 )
+
+
+Sold = tuple[str, str, str]
 
 
 class Match(NamedTuple):
@@ -62,7 +66,7 @@ class Match(NamedTuple):
 
 @dataclass(frozen=True)
 class Contract:
-    """A share off the list price."""
+    """A share off the list price; a negative one is a surcharge."""
 
     place: Place
     match: Match
@@ -114,11 +118,20 @@ def match_from(place: Place, row: Row) -> Match:
 
 def contract_from(place: Place, row: Row) -> Contract:
     """A row of contracts.csv."""
-    ratio = number(place, "discount_ratio", row["discount_ratio"])
-    if ratio is None or not 0 < ratio < 1:
-        raise unreadable(place, "discount_ratio", row["discount_ratio"], "a share between 0 and 1, such as 0.35")
+    ratio = discount(row["discount_ratio"])
+    if ratio is None or not -MOST_SURCHARGE < ratio < 1 or not ratio:
+        expected = "a share between 0 and 1, such as 0.35; -0.2 for prices 20 % higher"
+        raise unreadable(place, "discount_ratio", row["discount_ratio"], expected)
     source = row["source_id"] or OWN_SOURCE
     return Contract(place, match_from(place, row), ratio, source, day(place, "as_of", row["as_of"]))
+
+
+def discount(cell: str) -> float | None:
+    """A share with its sign; None where it is no number."""
+    try:
+        return float(cell)
+    except ValueError:
+        return None
 
 
 def quota_from(place: Place, row: Row) -> Quota:
@@ -166,16 +179,16 @@ def foreign_offer_from(place: Place, row: Row) -> ForeignOffer:
         ),
         currency=currency,
         basis=choice(place, "basis", row["basis"], PRICE_BASES),
-        source=text(place, "source_id", row["source_id"]),
+        source=row["source_id"] or OWN_SOURCE,
         as_of=day(place, "as_of", row["as_of"]),
         interruption=row["interruption"] or None,
     )
 
 
-def discounted(offers: Iterable[Offer], contracts: Sequence[Contract]) -> list[Offer]:
-    """Offers at what was agreed on; each contract must speak of an offer."""
+def discounted(offers: Iterable[Offer], contracts: Sequence[Contract], sold: Iterable[Sold] = ()) -> list[Offer]:
+    """Offers at what was agreed on; each contract must speak of an offer. `sold`: what is known beside the offers."""
     offers = list(offers)
-    refuse_idle((c.place, c.match) for c in contracts if not any(c.match.accepts(o) for o in offers))
+    refuse_idle(((c.place, c.match) for c in contracts if not any(c.match.accepts(o) for o in offers)), offers, sold)
     return [at_contract_price(offer, contract_of(offer, contracts)) for offer in offers]
 
 
@@ -195,21 +208,18 @@ def at_contract_price(offer: Offer, contract: Contract | None) -> Offer:
     """The offer less its discount; its price is as old as the list, and no younger than the contract."""
     if contract is None:
         return offer
-    rest = 1 - contract.discount_ratio
     return replace(
-        offer,
-        price_per_instance_usd_per_hour=offer.price_per_instance_usd_per_hour * rest,
-        upfront_usd=offer.upfront_usd * rest,
+        offer.at_price_ratio(1 - contract.discount_ratio),
         source=contract.source,
         as_of=min(offer.as_of, contract.as_of),
         basis=offer.basis if offer.basis is PriceBasis.ESTIMATED else PriceBasis.OBSERVED,
     )
 
 
-def within_quotas(offers: Iterable[Offer], quotas: Sequence[Quota]) -> list[Offer]:
+def within_quotas(offers: Iterable[Offer], quotas: Sequence[Quota], sold: Iterable[Sold] = ()) -> list[Offer]:
     """Offers with the smallest bound that speaks of them; each quota must speak of an offer."""
     offers = list(offers)
-    refuse_idle((q.place, q.match) for q in quotas if not any(q.match.accepts(o) for o in offers))
+    refuse_idle(((q.place, q.match) for q in quotas if not any(q.match.accepts(o) for o in offers)), offers, sold)
     return [bounded(offer, [q.max_instances for q in quotas if q.match.accepts(offer)]) for offer in offers]
 
 
@@ -220,10 +230,32 @@ def bounded(offer: Offer, bounds: list[int]) -> Offer:
     return replace(offer, max_instances=min([*bounds, *([] if offer.max_instances is None else [offer.max_instances])]))
 
 
-def refuse_idle(rows: Iterable[tuple[Place, Match]]) -> None:
-    """A row that speaks of nothing is misspelt."""
+def refuse_idle(rows: Iterable[tuple[Place, Match]], offers: Iterable[Offer], sold: Iterable[Sold]) -> None:
+    """A row that speaks of nothing is misspelt, or of a price that nobody holds."""
     for place, match in rows:
-        raise UsageError(f"{place}: no price matches", found=" ".join(match), expected="names as in the price tables")
+        names = [*sold, *((offer.cloud, offer.region, offer.instance) for offer in offers)]
+        strange = strange_name(match, names)
+        if strange is None:
+            raise UsageError(
+                f"{place}: no such price is held here",
+                found=" ".join(match),
+                expected="a price that it can speak of; 'gpufleet catalog update' fetches listed ones, your own stand "
+                "in offers/, your discount in them",
+            )
+        column, known = strange
+        found = match[MATCH_COLUMNS.index(column)]
+        nearest = nearest_names(found, known)
+        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else None
+        raise UsageError(f"{place}: no price matches", found=" ".join(match), expected=f"a known {column}", hint=hint)
+
+
+def strange_name(match: Match, names: Sequence[Sold]) -> tuple[str, set[str]] | None:
+    """The first column whose name nothing has that is sold, and the names that there are; of the named cloud alone."""
+    for at, column in enumerate(MATCH_COLUMNS[:-1]):
+        known = {row[at] for row in names if at == 0 or match.cloud in (ANY, row[0])} - {""}
+        if match[at] != ANY and match[at] not in known:
+            return column, known
+    return None
 
 
 def in_dollars(foreign: ForeignOffer, rate: ExchangeRate) -> Offer:
@@ -239,6 +271,7 @@ def in_dollars(foreign: ForeignOffer, rate: ExchangeRate) -> Offer:
         as_of=min(foreign.as_of, rate.as_of),
         upfront_usd=foreign.upfront * rate.usd_per_unit,
         interruption=foreign.interruption,
+        currency=foreign.currency,
     )
 
 

@@ -13,7 +13,7 @@ from gpufleet.catalog.schema import Availability, Country, IncompleteInstance, R
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.provenance import Source
 
 InstanceKey = tuple[str, str]
@@ -21,7 +21,10 @@ InstanceKey = tuple[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Catalog:
-    """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region)."""
+    """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region).
+
+    `later_prices`: of prices as of a day, the clouds and price kinds with none up to it, and the day of the first one.
+    """
 
     accelerators: Mapping[str, Accelerator]
     instances: Mapping[InstanceKey, Instance]
@@ -37,6 +40,8 @@ class Catalog:
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()
     warnings: tuple[str, ...] = ()
+    as_of: date | None = None
+    later_prices: Mapping[tuple[str, PriceKind], date] = field(default_factory=dict)
 
     @cached_property
     def clouds(self) -> tuple[str, ...]:

@@ -21,8 +21,9 @@ from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, reque
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.encoder_batch import EncoderBatchPlan
-from gpufleet.units import parse_count, parse_duration, parse_usd
+from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, HOURS_PER_YEAR, parse_count, parse_duration, parse_usd
 
+PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 OF_SERVICES = (
     "rate", "slo", "min_replicas", "prefix_kv", "spare_machines", "zones", "off_peak", "peak_hours", "max_spot",
     "classes", "models",
@@ -73,6 +74,14 @@ def deadline_of(asked: WorkloadFile) -> float:
     return parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
 
 
+def period(text: str | None) -> float | None:
+    """After which time a job comes again: a time, or a word for one."""
+    if text is None:
+        return None
+    word = text.strip().lower()
+    return PERIODS_S[word] if word in PERIODS_S else parse_duration(text)
+
+
 def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan:
     """The plan of a job of an encoder."""
     said = asked.words
@@ -101,11 +110,13 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             startup_s=None if said.startup is None else parse_duration(said.startup),
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=None if said.budget is None else parse_usd(said.budget),
+            period_s=period(said.every),
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,
             max_price_age_s=flags.market.max_price_age_s,
             today=flags.market.today,
+            price_change=flags.market.price_change,
         ),
         flags.market.tables(),
     )
@@ -137,10 +148,12 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             startup_s=None if said.startup is None else parse_duration(said.startup),
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=None if said.budget is None else parse_usd(said.budget),
+            period_s=period(said.every),
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,
             notes=notes,
+            price_change=flags.market.price_change,
             fractions=flags.market.fractions,
             max_price_age_s=flags.market.max_price_age_s,
             today=flags.market.today,

@@ -8,7 +8,7 @@ import typer
 
 from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption
+from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption, PricesOption
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.cli.plan import (
     CloudsOption,
@@ -63,6 +63,7 @@ def compare(
     fractions: FractionsOption = False,
     max_age: MaxAgeOption = None,
     as_of: AsOfOption = None,
+    prices: PricesOption = None,
     catalog_dir: CatalogOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
@@ -81,7 +82,7 @@ def compare(
         clouds=listed(clouds), regions=listed(regions), pricing=listed(pricing), precision=listed(precision),
     )  # fmt: skip
     typed, preferred = without(given, names_preferred(context))
-    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     return finish(compared(typed, preferred, workload, (first, second), market), output, out_file)
 
 

@@ -25,6 +25,7 @@ def encoder_service(
     """The plan for what was said, over what is preferred; `written` names the fields that a file gave."""
     asked = laid_over(said, liked)
     refuse_of_decoders(asked, flags_of_decoders(flags, further))
+    market = flags.market
     request = EncoderServeRequest(
         model=needed(asked.model, "MODEL", "a name or a config.json"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '300/s'")),
@@ -47,13 +48,14 @@ def encoder_service(
         peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
         budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
         max_spot=ratio(asked.max_spot),
-        max_price_age_s=flags.market.max_price_age_s,
-        today=flags.market.today,
+        max_price_age_s=market.max_price_age_s,
+        today=market.today,
+        price_change=market.price_change,
         rows=flags.rows,
         from_file=written,
         from_config=from_file(said, liked),
     )
-    return plan_encoder_serve(request, flags.market.tables())
+    return plan_encoder_serve(request, market.tables())
 
 
 def flags_of_decoders(flags: ServeFlags, further: FurtherFlags) -> dict[str, bool]:

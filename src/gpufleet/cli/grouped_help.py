@@ -15,12 +15,13 @@ HEADINGS = {
     ),
     "Slack, failures and hours": (
         "--headroom", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours", "--startup",
+        "--every",
     ),
     "What may be rented": (
         "--clouds", "--regions", "--gpus", "--pricing", "--max-spot", "--max-machines", "--budget", "--fractions",
     ),
     "Engine and precision": ("--engine", "--precision", "--allow-lower-precision", "--kv-precision"),
-    "Tables and prices": ("--catalog", "--as-of", "--max-age", "--seed-config"),
+    "Tables and prices": ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
     "Asked beside": (
         "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
     ),

@@ -28,6 +28,10 @@ AsOfOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
 ]
+PricesOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--prices", metavar="+N%", help="What if rented machines cost so much more or less: +20%, -10%."),
+]
 
 
 @dataclass(frozen=True)
@@ -38,6 +42,14 @@ class MarketFlags:
     fractions: bool = False
     max_age: str | None = None
     as_of: str | None = None
+    prices: str | None = None
+
+    @property
+    def price_change(self) -> float | None:
+        """How much more or less rented machines cost than held here, where somebody asks what if."""
+        from gpufleet.units import parse_change
+
+        return None if self.prices is None else parse_change(self.prices)
 
     @property
     def today(self) -> date | None:

@@ -9,7 +9,7 @@ import typer
 
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption
+from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption, PricesOption
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
@@ -150,6 +150,10 @@ StartupOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--startup", metavar="TIME", help="Until a machine works: image, weights; 10min unless said."),
 ]
+EveryOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--every", metavar="TIME", help="The job comes again: day, week, 24h; then terms may be bought."),
+]
 MachinesOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--max-machines", metavar="N", help="Rent at most N machines."),
@@ -224,7 +228,7 @@ def serve(
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None, as_of: AsOfOption = None,
+    max_age: MaxAgeOption = None, as_of: AsOfOption = None, prices: PricesOption = None,
     show: ShowOption = None,
     why_not: WhyNotOption = None,
     flips: FlipsOption = False,
@@ -237,18 +241,16 @@ def serve(
 
     MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
     """
-    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
+    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
         off_peak, peak_hours, budget, max_spot, audio=audio, beams=beams)  # fmt: skip
-    draws = pareto or draws_front(picture, output, out_file)
-    asks_front = pareto or picture is not None
-    further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid, asks_front)
-    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
+    further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
     plan = serve_answer(*typed_and_preferred(given, context), workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
 
@@ -323,21 +325,18 @@ def batch(
     engine: EngineOption = None,
     headroom: BatchHeadroomOption = None,
     prefix_cache: PrefixOption = None,
-    startup: StartupOption = None,
+    startup: StartupOption = None, every: EveryOption = None,
     max_machines: MachinesOption = None,
     budget: JobBudgetOption = None,
-    audio: AudioOption = None,
-    beams: BeamsOption = None,
+    audio: AudioOption = None, beams: BeamsOption = None,
     rows: RowsOption = 10,
-    fractions: FractionsOption = False,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    catalog_dir: CatalogOption = None,
+    fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None, as_of: AsOfOption = None, prices: PricesOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
-) -> int:
+) -> int:  # fmt: skip
     """The cheapest machines that get N requests of MODEL done by a deadline; exit code 3 when none does.
 
     MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
@@ -349,10 +348,10 @@ def batch(
     given = WorkloadFile(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
-        deadline=deadline, startup=startup, audio=audio, beams=beams,
+        deadline=deadline, startup=startup, every=every, audio=audio, beams=beams,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
-    market = MarketFlags(catalog_dir, fractions, max_age, as_of)
+    market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = BatchFlags(allow_lower_precision, kv_precision, max_machines, rows, market)
     plan = batch_answer(typed, workload, flags, preferred)
     page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)

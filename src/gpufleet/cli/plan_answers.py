@@ -196,6 +196,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         max_spot=ratio(asked.max_spot),
         notes=notes,
         fractions=flags.market.fractions,
+        price_change=flags.market.price_change,
         max_price_age_s=flags.market.max_price_age_s,
         today=flags.market.today,
     )

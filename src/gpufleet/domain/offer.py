@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 
@@ -35,11 +35,21 @@ class PriceBasis(str, Enum):
 
 
 @dataclass(frozen=True)
+class OwnPower:
+    """What a machine of one's own draws, how much more its cooling takes (PUE), and what electricity costs."""
+
+    machine_watts: float
+    cooling_ratio: float
+    electricity_usd_per_kwh: float
+
+
+@dataclass(frozen=True)
 class Offer:
     """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero.
 
     `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `first_seen` marks
-    a price of an undated copy: `as_of` then is the earliest day that it can be of.
+    a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
+    agreed on, before it was turned into dollars. `own_power`: of one's own machines alone.
     """
 
     cloud: str
@@ -54,11 +64,21 @@ class Offer:
     interruption: str | None = None
     max_instances: int | None = None
     first_seen: date | None = None
+    currency: str = "USD"
+    own_power: OwnPower | None = None
 
     @property
     def day(self) -> str:
         """Of which day the price is, as far as is known."""
         return day_in_words(self.as_of, self.first_seen)
+
+    def at_price_ratio(self, ratio: float) -> Offer:
+        """The same for so many times the price, of the hour and of what is paid up front."""
+        return replace(
+            self,
+            price_per_instance_usd_per_hour=self.price_per_instance_usd_per_hour * ratio,
+            upfront_usd=self.upfront_usd * ratio,
+        )
 
     def can_supply(self, num_instances: int) -> bool:
         """Whether so many machines can be had."""

@@ -73,6 +73,7 @@ class WorkloadFile:
     requests: str | None = None
     deadline: str | None = None
     startup: str | None = None
+    every: str | None = None
     audio: str | None = None
     beams: str | None = None
     classes: tuple[ClassEntry, ...] | None = None
@@ -85,7 +86,7 @@ def keys_of(entry: type, *left_out: str) -> dict[str, str]:
 
 
 FIELD_OF_KEY = keys_of(WorkloadFile)
-JOB_FIELDS = ("requests", "deadline", "startup")
+JOB_FIELDS = ("requests", "deadline", "startup", "every")
 ENCODER_FIELDS = ("audio", "beams")
 FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", *JOB_FIELDS, *ENCODER_FIELDS)
 FIELD_OF_CLASS_KEY = keys_of(ClassEntry, "name")

@@ -27,12 +27,15 @@ from gpufleet.optimize.size import effective_price, is_host
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.step import StepModel
+from gpufleet.pricing.commitment import TERM_KINDS, billed_s
+from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
 from gpufleet.units import HOUR, MINUTE
 
 FULL_QUANTILE = 0.95
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
 NOT_IN_TIME = "not done by the deadline, whatever the number of machines"
+BINDS_LONGER = "bought for a term and paid round the clock: a job that runs once buys none (--every, if it comes again)"
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 
 
@@ -77,7 +80,8 @@ class Job:
     """So many requests, done within `deadline_s` of the start of the machines.
 
     Machines take `startup_s` before they work. The work is planned `headroom_ratio` longer than expected.
-    `longest_ratio` is the longest answer over the mean one: the last wave waits for it.
+    `longest_ratio` is the longest answer over the mean one: the last wave waits for it. The job comes again every
+    `period_s`; None: it runs once, and buys nothing for a term.
     """
 
     requests: float
@@ -87,6 +91,12 @@ class Job:
     longest_ratio: float = 1.0
     most_machines: int = MOST_MACHINES
     most_usd: float = math.inf
+    period_s: float | None = None
+
+    @property
+    def held_s(self) -> float:
+        """The time for which a machine that is paid round the clock is paid for one job."""
+        return self.deadline_s if self.period_s is None else self.period_s
 
 
 @dataclass(frozen=True)
@@ -126,18 +136,28 @@ class JobPlacement:
     wave_s: float
     per_hour: Spread
     wait_s: Spread
+    held_s: float
+
+    def used_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
+        """Time that each machine runs for the job."""
+        return float(paid_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2))
 
     def paid_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
         """Time that each machine is paid for."""
-        return float(paid_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2))
+        return float(billed_s(self.offer.price_kind, self.used_s(startup_s, work_s, per_hour), self.held_s))
 
     def elapsed_s(self, startup_s: float, work_s: float, per_hour: float, wait_s: float) -> float:
         """Time from the start to the end."""
         return float(elapsed_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2, wait_s))
 
     def usd(self, paid_s: float) -> float:
-        """What all machines cost for such a time, billed by the second."""
+        """What all machines cost where each is paid for such a time."""
         return self.machines * effective_price(self.offer) * paid_s / HOUR
+
+    def running_usd(self, used_s: float) -> float | None:
+        """What machines of one's own cost for running such a time, purchase aside; None of rented ones."""
+        power = self.offer.own_power
+        return None if power is None else self.machines * running_usd_per_hour(power) * used_s / HOUR
 
 
 @dataclass(frozen=True)
@@ -217,7 +237,7 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
     """The job on the cheapest region of each machine type and price kind, cheapest first."""
     found: dict[Terms, JobPlacement | float] = {}
     placed = []
-    for offer in market.offers:
+    for offer in buyable(market, hosts, rejections):
         key = (offer.cloud, offer.instance)
         if key in hosts.rows and len(hosts.rows[key]):
             terms = (*key, offer.price_kind.value, offer.interruption, offer.max_instances)
@@ -229,8 +249,19 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
     return cheapest_of_each_type(placed, market.job)
 
 
+def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Offer]:
+    """Offers that a job may buy: one that runs once buys no term, which is counted by machine type."""
+    if market.job.period_s is not None:
+        return list(market.offers)
+    terms = {(o.cloud, o.instance, o.price_kind.value.replace("_", " ")) for o in market.offers
+             if o.price_kind in TERM_KINDS and len(hosts.rows.get((o.cloud, o.instance), ()))}  # fmt: skip
+    for cloud, name, kind in sorted(terms):
+        rejections.add(BINDS_LONGER, f"{cloud} {name}, {kind}")
+    return [offer for offer in market.offers if offer.price_kind not in TERM_KINDS]
+
+
 def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
-    """The candidate and number of machines that cost least and are done in time, the fewest among equals.
+    """The candidate and number of machines that cost least and are done in time: of equals the fewest, the fastest.
 
     Where none is, the seconds after which the soonest is done; infinite where no machine can be had.
     """
@@ -246,15 +277,18 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
     wave_s = rates.wave_s(rows)[:, None]
     planned = seconds * (1 + job.headroom_ratio)
     done = np.asarray(elapsed_work_s(planned, rate.expected / HOUR, job.startup_s, wave_s / 2, wait.expected))
-    paid = choices * paid_work_s(seconds, rate.expected / HOUR, job.startup_s, wave_s / 2)
+    used = paid_work_s(seconds, rate.expected / HOUR, job.startup_s, wave_s / 2)
+    paid = choices * billed_s(offer.price_kind, used, job.held_s)
     cost = np.where(done <= job.deadline_s, paid, np.inf)
     if not np.isfinite(cost).any():
         return float(done.min())
-    i, j = np.unravel_index(int(np.argmin(cost)), cost.shape)
+    machines = np.broadcast_to(choices, cost.shape)
+    best = np.lexsort((done.ravel(), machines.ravel(), cost.ravel()))[0]
+    i, j = np.unravel_index(int(best), cost.shape)
     count = int(choices[j])
     return JobPlacement(
         instance, offer, int(rows[i]), count, count * int(per_machine[i, 0]), float(requests[i, j]),
-        float(seconds[i, j]), float(wave_s[i, 0]), rate, wait,
+        float(seconds[i, j]), float(wave_s[i, 0]), rate, wait, job.held_s,
     )  # fmt: skip
 
 

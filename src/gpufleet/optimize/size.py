@@ -84,10 +84,18 @@ class Demand:
         return 1.0 if self.quiet is None else 1.0 - self.quiet.time_ratio
 
     @property
+    def quiet_requests_per_s(self) -> float:
+        """What the quiet hours add to the rate over all hours."""
+        return 0.0 if self.quiet is None else self.quiet.time_ratio * self.quiet.rate_requests_per_s
+
+    @property
     def mean_requests_per_s(self) -> float:
-        """The rate over all hours."""
-        quiet = 0.0 if self.quiet is None else self.quiet.time_ratio * self.quiet.rate_requests_per_s
-        return self.busy_ratio * self.workload.rate_requests_per_s + quiet
+        """The rate over all hours: what a day is charged, heated and billed for."""
+        return self.busy_ratio * self.workload.rate_requests_per_s + self.quiet_requests_per_s
+
+    def peak_requests_per_s(self, mean_requests_per_s: Floats) -> Floats:
+        """The full rate at which the rate over all hours is this, with the quiet hours as they are."""
+        return (mean_requests_per_s - self.quiet_requests_per_s) / self.busy_ratio
 
 
 class RateCurves(Protocol):
@@ -301,6 +309,11 @@ class PricedPlacement:
     def busy_usd_per_hour(self) -> float:
         """What all machines cost."""
         return float(self.machines_usd_per_hour(self.placement.instance_count))
+
+    @property
+    def quiet_steady_count(self) -> int:
+        """How many of the machines in quiet hours are bought from `steady`."""
+        return self.steady_count(self.quiet_instance_count)
 
     @property
     def usd_per_hour(self) -> float:

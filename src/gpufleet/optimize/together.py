@@ -1,22 +1,37 @@
 """Several models planned together: machines that one leaves partly idle hold replicas of another.
 
-Every model begins on its own cheapest machines. Then the two groups that save most by moving onto machines of one
-offer are joined, as long as any pair saves: what is planned together never costs more than apart.
+Every model begins on machines of its own, the cheapest together that all limits allow. Then the two groups that save
+most by moving onto machines of one offer are joined, as long as any pair saves: what is planned together never costs
+more than apart. Where limits forbid machines of their own, groups are joined until they do not, if they can be.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 
 import numpy as np
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
+from gpufleet.optimize.joint import (
+    OfferKey,
+    Option,
+    Shortfall,
+    Uses,
+    bounded_uses,
+    cheapest_choice,
+    options_of,
+    shortfalls,
+    supplies,
+    supply_of_all,
+    without,
+)
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import effective_price, is_host
+from gpufleet.optimize.size import PricedPlacement, effective_price, is_host
 
 LEAST_SAVING_USD_PER_HOUR = 1e-9
 
@@ -54,47 +69,153 @@ class SharedMachines:
 
 @dataclass(frozen=True)
 class Group:
-    """Models that are served on the same machines; `shared` is None where a model has its own."""
+    """Models that are served on the same machines; `shared` is None where a model has its own, which is `own`."""
 
     models: frozenset[int]
     usd_per_hour: float
     shared: SharedMachines | None = None
+    own: PricedPlacement | None = None
+
+
+@dataclass(frozen=True)
+class Together:
+    """How several models are served within all limits.
+
+    `apart`: what each would take on machines of its own, None where limits forbid that. `missing`: where nothing was
+    found within the limits, of what too little can be had; then there are no groups.
+    """
+
+    groups: list[Group]
+    apart: list[PricedPlacement] | None
+    missing: list[Shortfall]
+
+    @property
+    def own_machines(self) -> dict[int, PricedPlacement]:
+        """Machines of its own for each model: those that it gets, else those that it would take apart."""
+        own = {model: group.own for group in self.groups for model in group.models if group.own is not None}
+        return {**dict(enumerate(self.apart or ())), **own}
+
+    @property
+    def usd_per_hour_apart(self) -> float | None:
+        """What machines of their own would cost."""
+        return None if self.apart is None else sum(priced.usd_per_hour for priced in self.apart)
 
 
 Solved = tuple[ServeQuestion, ServeSolution]
 MachineKey = tuple[str, str]
 
 
-def planned_together(solved: Sequence[Solved]) -> list[Group]:
-    """Groups of models, those that share machines first joined where that saves most."""
-    groups = [
-        Group(frozenset([i]), solution.ranked[0].usd_per_hour) for i, (_, solution) in enumerate(solved)
-    ]  # fmt: skip
-    tenants = [tenants_of(i, *pair) if may_share(pair[0]) else {} for i, pair in enumerate(solved)]
-    joined: dict[frozenset[int], SharedMachines | None] = {}
+@dataclass(frozen=True)
+class Arrangement:
+    """Groups that share machines; all other models have machines of their own within what is left."""
+
+    shared: tuple[Group, ...]
+    own: dict[int, Option]
+    missing: tuple[Shortfall, ...]
+
+    @property
+    def rank(self) -> tuple[int, float]:
+        """What is better is less: machines that are missing, then cost."""
+        usd = sum(g.usd_per_hour for g in self.shared) + sum(o.usd_per_hour for o in self.own.values())
+        return sum(s.needed - (s.offer.max_instances or 0) for s in self.missing), usd
+
+    @property
+    def parts(self) -> list[frozenset[int]]:
+        """The models of every group, and each model alone."""
+        return [*(g.models for g in self.shared), *(frozenset([model]) for model in self.own)]
+
+    @property
+    def groups(self) -> list[Group]:
+        """Every group, and every model with machines of its own."""
+        own = (Group(frozenset([m]), o.usd_per_hour, own=o.priced) for m, o in sorted(self.own.items()))
+        return [*own, *self.shared]
+
+
+@dataclass
+class Landlord:
+    """What arrangements are made of: options of each model alone, and of models that share machines."""
+
+    solved: Sequence[Solved]
+    supply: Counter[OfferKey]
+    options: list[list[Option]]
+    tenants: list[dict[MachineKey, Tenant]]
+    shared: dict[frozenset[int], list[SharedMachines]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, solved: Sequence[Solved]) -> Landlord:
+        """All of these models."""
+        return cls(
+            solved,
+            supply_of_all(question for question, _ in solved),
+            [options_of(*pair) for pair in solved],
+            [tenants_of(i, *pair) if may_share(pair[0]) else {} for i, pair in enumerate(solved)],
+        )
+
+    def arranged(self, shared: tuple[Group, ...]) -> Arrangement:
+        """These groups, and the other models on the cheapest machines of their own that are left."""
+        left = self.supply
+        for group in shared:
+            left = without(left, uses_of(group))
+        alone = [model for model in range(len(self.solved)) if not any(model in g.models for g in shared)]
+        chosen = cheapest_choice([self.options[model] for model in alone], left)
+        if chosen is not None:
+            return Arrangement(shared, dict(zip(alone, chosen, strict=True)), ())
+        first = [self.options[model][0] for model in alone]
+        missing = shortfalls(first, map(uses_of, shared), self.supply)
+        return Arrangement(shared, dict(zip(alone, first, strict=True)), tuple(missing))
+
+    def joined(self, before: Arrangement) -> Iterator[Arrangement]:
+        """The same with any two parts on shared machines, of the cheapest offers that what is left supplies."""
+        for one, other in combinations(before.parts, 2):
+            models, rest = one | other, tuple(g for g in before.shared if g.models not in (one, other))
+            left = self.supply
+            for group in rest:
+                left = without(left, uses_of(group))
+            for machines in self.sharing(models):
+                group = Group(models, machines.usd_per_hour, machines)
+                if supplies(left, uses_of(group)):
+                    yield self.arranged((*rest, group))
+
+    def sharing(self, models: frozenset[int]) -> list[SharedMachines]:
+        """Machines that all of these may share, cheapest first, up to the first offer that nothing bounds."""
+        if models not in self.shared:
+            self.shared[models] = within_reach(shareable(sorted(models), self.solved, self.tenants))
+        return self.shared[models]
+
+
+def planned_together(solved: Sequence[Solved]) -> Together:
+    """Groups of models within all limits, those that share machines first joined where that saves most."""
+    landlord = Landlord.of(solved)
+    apart = best = landlord.arranged(())
     while True:
-        best = max(savings(groups, solved, tenants, joined), key=lambda found: found[0], default=None)
-        if best is None or best[0] <= LEAST_SAVING_USD_PER_HOUR:
-            return groups
-        _, (one, other), shared = best
-        groups = [g for g in groups if g not in (one, other)]
-        groups.append(Group(one.models | other.models, shared.usd_per_hour, shared))
+        found = min(landlord.joined(best), key=lambda arrangement: arrangement.rank, default=None)
+        if found is None or not is_better(found, best):
+            break
+        best = found
+    own = None if apart.missing else [apart.own[model].priced for model in range(len(solved))]
+    return Together([] if best.missing else best.groups, own, list(best.missing))
 
 
-def savings(
-    groups: Sequence[Group],
-    solved: Sequence[Solved],
-    tenants: Sequence[dict[MachineKey, Tenant]],
-    joined: dict[frozenset[int], SharedMachines | None],
-) -> Iterable[tuple[float, tuple[Group, Group], SharedMachines]]:
-    """What each pair of groups would save by sharing machines; what was found is kept in `joined`."""
-    for one, other in combinations(groups, 2):
-        models = one.models | other.models
-        if models not in joined:
-            joined[models] = cheapest_shared(sorted(models), solved, tenants)
-        shared = joined[models]
-        if shared is not None:
-            yield one.usd_per_hour + other.usd_per_hour - shared.usd_per_hour, (one, other), shared
+def is_better(one: Arrangement, other: Arrangement) -> bool:
+    """Fewer machines missing, or as many for less money."""
+    (missing, usd), (missing_before, usd_before) = one.rank, other.rank
+    return missing < missing_before or (missing == missing_before and usd < usd_before - LEAST_SAVING_USD_PER_HOUR)
+
+
+def uses_of(group: Group) -> Uses:
+    """Machines of bounded offers that a group takes."""
+    shared = group.shared
+    return {} if shared is None else bounded_uses([(shared.offer, shared.instance_count)])
+
+
+def within_reach(machines: Iterable[SharedMachines]) -> list[SharedMachines]:
+    """Up to the first offer that nothing bounds."""
+    kept = []
+    for shared in machines:
+        kept.append(shared)
+        if shared.offer.max_instances is None:
+            break
+    return kept
 
 
 def may_share(question: ServeQuestion) -> bool:
@@ -121,20 +242,20 @@ def tenants_of(model: int, question: ServeQuestion, solution: ServeSolution) -> 
     return tenants
 
 
-def cheapest_shared(
+def shareable(
     models: Sequence[int], solved: Sequence[Solved], tenants: Sequence[dict[MachineKey, Tenant]]
-) -> SharedMachines | None:
-    """All replicas of these models on machines of the cheapest offer that every one of them may use."""
+) -> list[SharedMachines]:
+    """All replicas of these models on machines of every offer that each of them may use, cheapest first."""
     keys = set.intersection(*(set(tenants[i]) for i in models))
     offers = set.intersection(*(set(solved[i][0].offers) for i in models)) if keys else set()
     instances = {(i.cloud, i.name): i for i in solved[models[0]][0].choices.instances}
     machines = {key: packed(instances[key], [tenants[i][key] for i in models]) for key in keys}
-    found = (
+    found = [
         SharedMachines(instances[key], o, machines[key], tuple(tenants[i][key] for i in models))
         for o in offers
-        if (key := (o.cloud, o.instance)) in machines
-    )
-    return min(found, key=lambda s: (s.usd_per_hour, s.offer.cloud, s.offer.instance, s.offer.region), default=None)
+        if (key := (o.cloud, o.instance)) in machines and o.can_supply(machines[key])
+    ]
+    return sorted(found, key=lambda s: (s.usd_per_hour, s.offer.cloud, s.offer.instance, s.offer.region))
 
 
 def packed(instance: Instance, tenants: Iterable[Tenant]) -> int:

@@ -7,11 +7,13 @@ from datetime import date
 from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
     BINDING,
+    COST_FORMULA,
     OwnColumns,
     cost_table,
     formulas_table,
     headline_of,
     notes,
+    paid_lines,
     ranged_figure,
     ranking_table,
     spot_lines,
@@ -30,7 +32,7 @@ FORMULAS = (
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a wave)): lost work is done again"),
     ("finish", "machine time + work x interruptions per hour x wait for another machine"),
     ("machines", "what costs least of all numbers that are done in time, with the headroom on the work"),
-    ("cost", "machines x $/h x machine time, billed by the second"),
+    ("cost", COST_FORMULA),
     ("$/1M tokens", "cost over prompts and answers together; $/1M out over the answers alone"),
     ("range", "speed from its 10th to its 90th percentile; on spot with the least and the most interruptions"),
 )
@@ -47,7 +49,7 @@ def batch_page(
     """Headline, reasons, ranking and rejections."""
     tables = [rejection_table(plan.rejections, all_rejections)]
     if plan.deployments:
-        costs = cost_table(plan.answer, requests_text(plan), unit_costs(plan))
+        costs = cost_table(plan, requests_text(plan), unit_costs(plan))
         tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
     return Page(headline(plan), tables, notes(plan, today))
@@ -87,6 +89,7 @@ def why_table(plan: BatchPlan) -> Table:
         f"All together {ranged_figure(d.output_tokens_per_s, 'output tokens/s')}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
+        *paid_lines(plan, d),
         *tight_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")

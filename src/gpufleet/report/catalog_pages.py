@@ -172,11 +172,18 @@ def short_day(price: PriceRow) -> str:
 
 def price_legend(rows: Sequence[Row]) -> list[str]:
     """What the marks in these rows mean."""
-    meanings = (
-        ("basis", "estimated", "'~' is an estimate: on-demand less the average spot saving."),
-        ("region", "all", "Region 'all' is one price for every region."),
-    )
-    return [meaning for key, value, meaning in meanings if any_cell(rows, key, value)]
+    estimates = dict.fromkeys(estimate_words(row) for row in rows if row["basis"] == "estimated")
+    everywhere = ["Region 'all' is one price for every region."] if any_cell(rows, "region", "all") else []
+    return [*([f"'~' is an estimate: {'; '.join(estimates)}."] if estimates else []), *everywhere]
+
+
+def estimate_words(row: Row) -> str:
+    """How a price was estimated."""
+    if row["price_kind"] == "owned":
+        return "what you stated of your own machines, by the hour"
+    if row["currency"] != "USD":
+        return f"a price in {row['currency']} at your exchange rate"
+    return "on-demand less the average spot saving" if row["price_kind"] == "spot" else "so its source calls it"
 
 
 def any_cell(rows: Sequence[Row], key: str, value: str) -> bool:

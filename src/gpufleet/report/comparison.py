@@ -123,16 +123,23 @@ def ranges_table(result: Comparison) -> Table:
     """Who is cheaper at which rates; the middle is left out where machines fill up in turn."""
     columns = [Column("rates", "requests/s"), Column("cheaper", "cheaper")]
     ranges = result.ranges
-    half = MOST_RANGES // 2
-    shown = ranges if len(ranges) <= MOST_RANGES else [*ranges[:half], *ranges[-half:]]
-    rows = [range_row(r) for r in shown]
-    hidden = len(ranges) - len(shown)
-    if hidden:
-        rows.insert(half, {"rates": "...", "cheaper": f"in turn, {hidden} more times"})
+    rows: list[Row] = []
+    before = -1
+    for at in shown_ranges(result):
+        rows += [{"rates": "...", "cheaper": f"in turn, {at - before - 1} more times"}] if at - before > 1 else []
+        rows.append(range_row(ranges[at]))
+        before = at
     last = ranges[-1]
     settled = "" if last.cheaper is None else f"From {significant(last.from_requests_per_s)}/s on: {last.cheaper}."
     note = "The objectives and headroom hold at every rate."
     return Table(columns, rows, "Cheaper at which rate", [*filter(None, [settled]), note])
+
+
+def shown_ranges(result: Comparison) -> list[int]:
+    """The first and the last stretches, and that of the asked rate."""
+    number, half, rate = len(result.ranges), MOST_RANGES // 2, result.rate_requests_per_s
+    here = (i for i, r in enumerate(result.ranges) if r.from_requests_per_s < rate <= r.to_requests_per_s)
+    return sorted({*range(min(half, number)), *range(max(number - half, 0), number), *here})
 
 
 def range_row(r: RateRange) -> Row:

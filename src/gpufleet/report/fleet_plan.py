@@ -8,7 +8,7 @@ from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import are_regions_asked, dated_sources, gpus, place, plural, region_name, rejection_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.results.fleet import FleetPlan, SharedDeployment
+from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment
 from gpufleet.results.plan import Deployment, ServePlan
 
 
@@ -40,6 +40,8 @@ def fleet_rows_page(fleet: FleetPlan) -> Page:
 def headline(fleet: FleetPlan) -> str:
     """What all costs, or what hinders."""
     models = plural(len(fleet.plans), "model")
+    if fleet.missing:
+        return f"{models}: {'; '.join(map(missing_words, fleet.missing))}."
     if fleet.usd_per_hour is None:
         return f"{models}: nothing on offer serves {', '.join(fleet.unserved)}."
     total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
@@ -49,6 +51,12 @@ def headline(fleet: FleetPlan) -> str:
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
     return f"{models} together: {total}{beside}."
+
+
+def missing_words(m: MissingMachines) -> str:
+    """By how many machines an offer falls short."""
+    name = f"{m.cloud} {m.instance.removeprefix('Standard_')}, {m.region}, {m.price_kind.replace('_', ' ')}"
+    return f"together they take {m.needed} of the {m.can_be_had} that can be had: {name}"
 
 
 def models_table(fleet: FleetPlan) -> Table:

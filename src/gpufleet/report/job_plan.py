@@ -40,12 +40,16 @@ BINDING = {
 }
 SEED_RULE = "seed rule"
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
-FIGURES = ("usd", "finish_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
+BOUND = "bought for a term"
+COST_FORMULA = (
+    "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always"
+)
+FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
-    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "interruption", "interruptions",
-    "interruptions_per_hour", "interruption_source", "repeated_ratio", "engine", "weight_format", "gpus_per_replica",
-    "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
+    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "running_usd", "usd_per_month", "interruption",
+    "interruptions", "interruptions_per_hour", "interruption_source", "repeated_ratio", "engine", "weight_format",
+    "gpus_per_replica", "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
 )  # fmt: skip
 
 
@@ -73,8 +77,8 @@ def why_nothing(plan: JobPlan) -> str:
     """Why there is no answer."""
     if not plan.rejections:
         return "nothing on offer runs it."
-    dear = (r for r in plan.rejections if r.reason.startswith(OVER_BUDGET))
-    first = next(dear, plan.rejections[0])
+    telling = (r for r in plan.rejections if r.reason.startswith((OVER_BUDGET, BOUND)))
+    first = next(telling, plan.rejections[0])
     return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
 
 
@@ -119,6 +123,24 @@ def evidence(d: RentedJob) -> str:
     return f"{d.interruption}/mo" if is_band(d) else "assumed"
 
 
+def paid_lines(plan: JobPlan, d: RentedJob) -> list[str]:
+    """What is paid though the machines do not work on this job."""
+    if d.paid_s.value <= d.used_s.value:
+        return []
+    used, paid = duration(d.used_s.value), duration(d.paid_s.value)
+    if d.running_usd is None:
+        return [f"Paid for {paid} a machine, used or not; this job runs {used} of them."]
+    running = f"{usd(d.running_usd)} of the {about(d)}{usd(d.usd.value)} is electricity while they work ({used})"
+    return [f"Your own machines: {running}; the rest is paid for {paid}, used or not."]
+
+
+def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
+    """What a month of jobs costs, where the job comes again."""
+    if d.usd_per_month is None or plan.period_s is None:
+        return []
+    return [{"name": f"a month, one job every {duration(plan.period_s)}", "value": usd(d.usd_per_month)}]
+
+
 def tight_line(plan: JobPlan) -> list[str]:
     """Where the answer is late at the high end of its range: the cheapest row that is not."""
     if not plan.deployments[0].is_tight:
@@ -130,13 +152,15 @@ def tight_line(plan: JobPlan) -> list[str]:
     return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
 
 
-def cost_table(d: RentedJob, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
-    """Finish and cost of a deployment, and what its units cost, with their ranges."""
+def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
+    """Finish and cost of the answer, and what its units cost, with their ranges."""
+    d = plan.deployments[0]
     columns = [Column("name", "figure"), Column("value", "expected (80% range)", align="right")]
     rows: list[Row] = [
         {"name": "finish", "value": ranged_time(d.finish_s)},
         {"name": "time paid per machine", "value": ranged_time(d.paid_s)},
         {"name": "cost", "value": ranged_usd(d.usd)},
+        *month_rows(plan, d),
     ]
     rows += [{"name": name, "value": ranged_usd(figure)} for name, figure in unit_costs.items() if figure is not None]
     return Table(columns, rows, title)

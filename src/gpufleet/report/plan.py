@@ -82,9 +82,10 @@ def plan_rows_page(plan: ServePlan) -> Page:
     """The ranking alone: what a CSV holds; of two offers together, the two."""
     if plan.mix is None or plan.deployments:
         return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments))])
-    parts = plan.model_copy(update={"deployments": [part.deployment for part in plan.mix.parts]})
+    deployments = [part.deployment for part in plan.mix.parts]
+    parts = plan.model_copy(update={"deployments": deployments})
     shares = [part.share_ratio for part in plan.mix.parts]
-    table = ranking_table(parts, own_columns(parts.deployments))
+    table = ranking_table(parts, own_columns(deployments))
     rows = [{**row, "share_ratio": share} for row, share in zip(table.rows, shares, strict=True)]
     share = Column("share_ratio", "share", where="data")
     return Page(headline(plan), [replace(table, columns=[share, *table.columns], rows=rows)])
@@ -186,6 +187,7 @@ def why_table(plan: ServePlan) -> Table:
         *quality_line(plan),
         *steadier_line(plan),
         *hours_line(d),
+        *own_line(d),
         *idle_line(d),
         *lower_precision_line(plan),
         *spot_line(plan),
@@ -277,6 +279,14 @@ def hours_line(d: RentedService) -> list[str]:
         return []
     kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
     return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
+
+
+def own_line(d: RentedService) -> list[str]:
+    """What of one's own machines is spent already, and what running them costs."""
+    if d.running_usd_per_hour is None:
+        return []
+    running, full = usd_per_hour(d.running_usd_per_hour), usd_per_hour(d.usd_per_hour)
+    return [f"Your own machines: {running} of the {full} is electricity; the rest is paid whether they run or not."]
 
 
 def lower_precision_line(plan: ServePlan) -> list[str]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import Input
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.plan import Deployment, Energy, ServePlan
+from gpufleet.units import DAY, HOUR
 
 ASSUMED = "*"
 
@@ -26,7 +27,8 @@ FORMULAS = (
     ("headroom", "capacity / rate - 1"),
     ("range", "10th to 90th percentile, from errors on measurements that the fit had not seen"),
     ("$/month", "$/h x 730 h"),
-    ("$/1M out", "$/h / (rate x output tokens x 3,600 s) x 1,000,000"),
+    ("$/h", "price x machines; with quiet hours: share of the day x what is paid at the peak + the rest x off it"),
+    ("$/1M out", "$/h / (rate over all hours x output tokens x 3,600 s) x 1,000,000"),
     ("electricity", "board power x GPUs x share of time with work, 1 - exp(-batch); a rule, not a measurement"),
 )
 
@@ -104,18 +106,60 @@ def price_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
     """Money, each figure from the one before."""
     d = plan.answer
     each, hourly = usd(d.price_per_instance_usd_per_hour), usd(d.usd_per_hour)
-    work = f"{amount(plan.rate_requests_per_s)}/s x {amount(plan.output_tokens)} tokens x 3,600 s"
+    rate = f"{significant(plan.all_hours_requests_per_s)}/s"
+    work = f"{rate} x {amount(plan.output_tokens)} tokens x 3,600 s"
     return [
-        (
-            "price of a machine",
-            f"{each}/h",
-            f"{d.price_basis}, {d.price_source}, {d.price_day}",
-        ),
-        ("$/h", hourly, f"{d.instance_count} x {each}"),
+        ("price of a machine", f"{each}/h", f"{d.price_basis}, {d.price_source}, {d.price_day}"),
+        *hours_rows(plan),
+        ("$/h", hourly, hourly_numbers(d)),
         ("$/month", usd(d.usd_per_month), f"{hourly} x 730 h"),
         ("$/1M out", usd(d.usd_per_million_output_tokens), f"{hourly} / ({work}) x 1,000,000"),
-        ("$/request", usd(d.usd_per_request), f"{hourly} / ({amount(plan.rate_requests_per_s)}/s x 3,600 s)"),
+        ("$/request", usd(d.usd_per_request), f"{hourly} / ({rate} x 3,600 s)"),
     ]
+
+
+def hours_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
+    """The rate over all hours, where some are quiet."""
+    if plan.mean_requests_per_s is None:
+        return []
+    busy, peak = plan.answer.busy_time_ratio, plan.rate_requests_per_s
+    quiet = (plan.mean_requests_per_s - busy * peak) / (1 - busy)
+    numbers = f"{hours_of_day(busy)} x {amount(peak)} + {hours_of_day(1 - busy)} x {amount(quiet)}"
+    return [("rate over all hours", f"{significant(plan.mean_requests_per_s)} requests/s", numbers)]
+
+
+def hourly_numbers(d: Deployment) -> str:
+    """Machines times price, at the peak and off it where they differ."""
+    peak = machines_numbers(d, d.instance_count, d.steady_instance_count)
+    if d.quiet_instance_count is None:
+        return peak
+    quiet = machines_numbers(d, d.quiet_instance_count, d.quiet_steady_instance_count or 0)
+    return f"{hours_of_day(d.busy_time_ratio)} x ({peak}) + {hours_of_day(1 - d.busy_time_ratio)} x ({quiet})"
+
+
+def machines_numbers(d: Deployment, machines: int, steady: int) -> str:
+    """So many machines at their price; those that may not be spot at the price on demand."""
+    first = f"{machines - steady} x {usd(d.price_per_instance_usd_per_hour)}"
+    return f"{first} + {steady} x {usd(d.steady_price_per_instance_usd_per_hour)}" if steady else first
+
+
+def hours_of_day(ratio: float) -> str:
+    """A share of the day in its hours.
+
+    >>> hours_of_day(10 / 24)
+    '10/24'
+    """
+    return f"{amount(ratio * DAY / HOUR)}/{DAY / HOUR:.0f}"
+
+
+def drawn_numbers(e: Energy) -> tuple[str, str]:
+    """What draws power, and what is in it: GPUs by their board power, or one's own machines as stated."""
+    share = percent(e.utilisation_ratio)
+    if e.board_power_watts is not None:
+        drawn = f"{amount(e.num_gpus)} GPUs x {amount(e.board_power_watts)} W x {share} of the time"
+        return f"{drawn}; low: x load factor; high: always", "without hosts and cooling"
+    machines = f"{amount(e.num_machines or 0)} machines x {amount(e.machine_watts or 0)} W x {e.cooling_ratio:g} (PUE)"
+    return f"{machines}, as stated and charged; low: x {share} of the time", "with hosts and cooling"
 
 
 def energy_rows(d: Deployment) -> list[tuple[str, str, str]]:
@@ -123,14 +167,14 @@ def energy_rows(d: Deployment) -> list[tuple[str, str, str]]:
     e = d.energy
     if e is None:
         return [("electricity", "unknown", "the board power of this device is not known")]
-    drawn = f"{amount(e.num_gpus)} GPUs x {amount(e.board_power_watts)} W x {percent(e.utilisation_ratio)} of the time"
     kwh, per_million = e.kwh_per_hour, e.kwh_per_million_output_tokens
+    drawn, scope = drawn_numbers(e)
     rows = [
-        ("electricity", ranged(kwh.value, kwh.low, kwh.high, "kWh/h"), f"{drawn}; low: x load factor; high: always"),
+        ("electricity", ranged(kwh.value, kwh.low, kwh.high, "kWh/h"), drawn),
         (
             "kWh/1M out",
             ranged(per_million.value, per_million.low, per_million.high, "kWh"),
-            "electricity / output tokens; without hosts and cooling",
+            f"electricity / output tokens; {scope}",
         ),
     ]
     co2 = e.kg_co2_per_hour

@@ -179,12 +179,23 @@ def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
     )
     rows = [
         ("the API's price", price),
-        ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {amount(plan.rate_requests_per_s)} requests/s"),
+        ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {mean_rate(plan)}"),
         ("own machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
         ("machines cost no more", break_even_words(found)),
     ]
     cells = [{"name": name, "value": value} for name, value in rows]
-    return Table(columns, cells, "Break-even", ["Machines are paid whether used or not; people and other costs aside."])
+    notes = ["Machines are paid whether used or not; people and other costs aside."]
+    notes += [] if plan.mean_requests_per_s is None else ["Rates are those at the peak; quiet hours stay as they are."]
+    return Table(columns, cells, "Break-even", notes)
+
+
+def mean_rate(plan: ServePlan) -> str:
+    """The rate that a day is charged for.
+
+    At the peak and off it machines and API differ: both are means over all hours.
+    """
+    over_all = "" if plan.mean_requests_per_s is None else " over all hours"
+    return f"{amount(plan.all_hours_requests_per_s)} requests/s{over_all}"
 
 
 def beside_api(ratio: float) -> str:

@@ -60,6 +60,7 @@ def batch_plan(
         output_tokens=workload.output_tokens,
         deadline_s=job.deadline_s,
         startup_s=job.startup_s,
+        period_s=job.period_s,
         headroom_wanted_ratio=job.headroom_ratio,
         inputs=inputs,
         deployments=deployments,

@@ -33,7 +33,10 @@ class Listing(Result):
 
 
 class PriceRow(Result):
-    """One offer; a slice of a GPU has its price per GPU scaled up to a whole one."""
+    """One offer; a slice of a GPU has its price per GPU scaled up to a whole one.
+
+    `currency`: in which the price was agreed on, before it was turned into dollars.
+    """
 
     cloud: str
     region: str
@@ -49,6 +52,7 @@ class PriceRow(Result):
     source: str
     as_of: date
     first_seen: date | None = None
+    currency: str = "USD"
 
     @property
     def day(self) -> str:

@@ -65,6 +65,7 @@ def encoder_batch_plan(
         inputs_per_request=q.num_windows,
         deadline_s=job.deadline_s,
         startup_s=job.startup_s,
+        period_s=job.period_s,
         headroom_wanted_ratio=job.headroom_ratio,
         inputs=inputs,
         deployments=deployments,

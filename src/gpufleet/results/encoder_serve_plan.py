@@ -66,6 +66,7 @@ def encoder_serve_plan(
         unit=q.tower.takes.value,
         num_parameters=num_encoder_parameters(q.model),
         rate_requests_per_s=demand.workload.rate_requests_per_s,
+        mean_requests_per_s=None if demand.quiet is None else demand.mean_requests_per_s,
         input_tokens=q.size.tokens,
         output_tokens=None if q.model.decoder is None else q.size.output_tokens,
         audio_s=q.audio_s,

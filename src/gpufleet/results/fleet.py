@@ -39,17 +39,30 @@ class SharedDeployment(Result):
     tenants: list[TenantPlan]
 
 
+class MissingMachines(Result):
+    """Machines of which a quota, a reservation or one's own rack holds fewer than all models together need."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+    can_be_had: int
+    needed: int
+
+
 class FleetPlan(Result):
     """Plans of several models, machines that they share, and what all costs.
 
-    `plans` are of each model alone, in the order that they were asked; where a model is a tenant of `shared`, its
-    first deployment is what it would take apart. `usd_per_hour` is of all together, `usd_per_hour_apart` with machines
-    of its own for each.
+    `missing`: machines of which all models together need more than can be had; then nothing is planned for them
+    together. `plans` are of each model alone, in the order that they were asked; where a model is a tenant of `shared`,
+    its first deployment is what it would take apart. `usd_per_hour` is of all together, `usd_per_hour_apart` with
+    machines of its own for each, None where there are too few.
     """
 
     schema_version: str = SCHEMA_VERSION
     plans: list[ServePlan]
     shared: list[SharedDeployment]
+    missing: list[MissingMachines] = []
     usd_per_hour: float | None
     usd_per_hour_apart: float | None
     usd_per_month: float | None

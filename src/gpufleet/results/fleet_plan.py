@@ -6,12 +6,13 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 from gpufleet.domain.layout import Layout
+from gpufleet.optimize.joint import Shortfall
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import effective_price
-from gpufleet.optimize.together import Group, SharedMachines, Solved, Tenant
+from gpufleet.optimize.together import SharedMachines, Solved, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
-from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
+from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
 from gpufleet.results.price_sources import price_sources
 from gpufleet.results.rented import price_fields
@@ -20,13 +21,13 @@ from gpufleet.results.rented import price_fields
 def fleet_plan(
     plans: Sequence[ServePlan],
     solved: Sequence[Solved],
-    groups: Sequence[Group],
+    together: Together,
     budget_usd_per_hour: float | None,
     sources: Mapping[str, Source],
     notes: list[str],
 ) -> FleetPlan:
     """The answer; without a total where a model is not served."""
-    apart = sum(p.answer.usd_per_hour for p in plans) if all(p.deployments for p in plans) else None
+    groups = together.groups
     total = sum(g.usd_per_hour for g in groups) if groups else None
     text = "\n".join([*(p.input_hash for p in plans), repr(budget_usd_per_hour)])
     shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
@@ -35,13 +36,27 @@ def fleet_plan(
     return FleetPlan(
         plans=list(plans),
         shared=shared,
+        missing=[missing_machines(shortfall) for shortfall in together.missing],
         usd_per_hour=total,
-        usd_per_hour_apart=apart,
+        usd_per_hour_apart=together.usd_per_hour_apart,
         usd_per_month=None if total is None else float(usd_per_month(total)),
         budget_usd_per_hour=budget_usd_per_hour,
         price_sources=price_sources(used, sources),
         notes=notes,
         input_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
+    )
+
+
+def missing_machines(found: Shortfall) -> MissingMachines:
+    """An offer of which too little can be had."""
+    offer = found.offer
+    return MissingMachines(
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        can_be_had=offer.max_instances or 0,
+        needed=found.needed,
     )
 
 

@@ -12,9 +12,11 @@ from gpufleet.results.rented import RentedMachines
 class RentedJob(RentedMachines):
     """Machines that get a job done, when it is done and what it costs.
 
-    `finish_s` runs from the start of the machines, `paid_s` is what each is paid for; figures are ranges over the
+    `finish_s` runs from the start of the machines, `used_s` is what each of them runs and `paid_s` what it is paid for:
+    the same by the hour, whole days of capacity blocks, all the time between two jobs (`JobPlan.period_s`) of terms and
+    of one's own machines, whose `running_usd` is the part that is not spent already. Figures are ranges over the
     speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
-    and `repeated_ratio` of the paid time goes into starting anew and repeating what was lost. On spot,
+    and `repeated_ratio` of the time that they run goes into starting anew and repeating what was lost. On spot,
     `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published.
     """
 
@@ -23,8 +25,11 @@ class RentedJob(RentedMachines):
     requests_per_s: Figure
     work_s: float
     finish_s: Figure
+    used_s: Figure
     paid_s: Figure
     usd: Figure
+    running_usd: float | None = None
+    usd_per_month: float | None = None
     usd_per_thousand_requests: Figure
     interruptions: float
     interruptions_per_hour: Figure | None = None
@@ -33,7 +38,10 @@ class RentedJob(RentedMachines):
 
 
 class JobPlan(Result):
-    """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible."""
+    """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
+
+    The job comes again every `period_s`; None: it runs once.
+    """
 
     schema_version: str = SCHEMA_VERSION
     model: str
@@ -41,6 +49,7 @@ class JobPlan(Result):
     requests: float
     deadline_s: float
     startup_s: float
+    period_s: float | None = None
     headroom_wanted_ratio: float
     inputs: list[Input]
     deployments: Sequence[RentedJob]

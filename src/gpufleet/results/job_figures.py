@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +11,7 @@ from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
 from gpufleet.optimize.size import effective_price
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
@@ -34,7 +35,7 @@ class JobRanges:
 
 def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     """What every deployment of a job says of machines, price, finish and cost."""
-    offer, paid, finish = p.offer, paid_s(ranges, p), finish_s(ranges, p)
+    offer, used, paid, finish = p.offer, used_s(ranges, p), paid_s(ranges, p), finish_s(ranges, p)
     return {
         **machines_of(offer, p.instance, p.machines),
         "usd_per_hour": p.machines * effective_price(offer),
@@ -43,12 +44,15 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
         "wave_s": p.wave_s,
         "work_s": p.work_s,
         "finish_s": finish,
+        "used_s": used,
         "paid_s": paid,
         "usd": in_usd(p, paid, 1.0),
+        "running_usd": p.running_usd(used.value),
+        "usd_per_month": usd_per_month_of(p.usd(paid.value), ranges.job),
         "usd_per_thousand_requests": in_usd(p, paid, ranges.requests / KILO),
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
         **hazard(ranges.interruptions, p),
-        "repeated_ratio": 1 - (ranges.job.startup_s + p.work_s) / paid.value,
+        "repeated_ratio": 1 - (ranges.job.startup_s + p.work_s) / used.value,
         "binding_limit": what_binds(ranges.job, p),
         "is_tight": (finish.high or finish.value) > ranges.job.deadline_s,
         "grade": ranges.grades[p.row],
@@ -91,12 +95,27 @@ def dated(source: Source) -> str:
     return f"{source.id} {source.as_of or 'without a day'}"
 
 
+def usd_per_month_of(usd: float, job: Job) -> float | None:
+    """What a month of jobs costs; None where the job runs once."""
+    return None if job.period_s is None else float(usd_per_month(usd / (job.period_s / HOUR)))
+
+
+def used_s(ranges: JobRanges, p: JobPlacement) -> Figure:
+    """What each machine runs: fast and rarely interrupted, as expected, slow and often interrupted."""
+    return over_speeds(ranges, p, p.used_s)
+
+
 def paid_s(ranges: JobRanges, p: JobPlacement) -> Figure:
-    """What each machine is paid for: fast and rarely interrupted, as expected, slow and often interrupted."""
+    """What each machine is paid for, over the same speeds."""
+    return over_speeds(ranges, p, p.paid_s)
+
+
+def over_speeds(ranges: JobRanges, p: JobPlacement, time_s: Callable[[float, float, float], float]) -> Figure:
+    """A time at the fastest and the fewest interruptions, as expected, and at the slowest and the most."""
     startup, row = ranges.job.startup_s, p.row
-    low = p.paid_s(startup, p.work_s * float(ranges.low_ratio[row]), p.per_hour.low)
-    high = p.paid_s(startup, p.work_s * float(ranges.high_ratio[row]), p.per_hour.high)
-    return seconds(ranges, row, low, p.paid_s(startup, p.work_s, p.per_hour.expected), high)
+    low = time_s(startup, p.work_s * float(ranges.low_ratio[row]), p.per_hour.low)
+    high = time_s(startup, p.work_s * float(ranges.high_ratio[row]), p.per_hour.high)
+    return seconds(ranges, row, low, time_s(startup, p.work_s, p.per_hour.expected), high)
 
 
 def finish_s(ranges: JobRanges, p: JobPlacement) -> Figure:

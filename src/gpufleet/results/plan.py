@@ -16,9 +16,15 @@ class Energy(Result):
 
     `value`: board power for the share of time in which replicas have work (`utilisation_ratio`); low: for their load
     factor alone; high: all GPUs at board power all the time. A stated rule, not a measurement.
+
+    Of one's own machines instead: `machine_watts` x `num_machines` x `cooling_ratio` (PUE) as stated, all the time, as
+    they are charged; low: for the share of time in which replicas have work.
     """
 
-    board_power_watts: float
+    board_power_watts: float | None = None
+    machine_watts: float | None = None
+    num_machines: float | None = None
+    cooling_ratio: float | None = None
     num_gpus: float
     utilisation_ratio: float
     kwh_per_hour: Figure
@@ -32,9 +38,10 @@ class RentedService(RentedMachines):
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
     has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
-    may grow before a limit breaks. `usd_per_hour` is the mean over all
-    hours: with quiet hours, `busy_usd_per_hour` is paid in the others and `quiet_instance_count` machines are kept.
+    may grow before a limit breaks. `usd_per_hour` is the mean over all hours: with quiet hours, `busy_usd_per_hour` is
+    paid in the others (`busy_time_ratio` of the time) and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
+    `running_usd_per_hour`, of one's own machines alone, is the part of `usd_per_hour` that is not spent already.
     `slack_ratio` is the share of every limit that is left at the asked rate: objectives, load, KV room.
     """
 
@@ -44,12 +51,21 @@ class RentedService(RentedMachines):
     load_ratio: float
     headroom_ratio: float
     busy_usd_per_hour: float | None = None
+    busy_time_ratio: float = 1.0
     quiet_instance_count: int | None = None
+    quiet_steady_instance_count: int | None = None
     steady_instance_count: int = 0
     steady_price_per_instance_usd_per_hour: float | None = None
+    running_usd_per_hour: float | None = None
     usd_per_month: float
     usd_per_request: float
     slack_ratio: dict[str, float] = {}
+
+    @property
+    def mean_instance_count(self) -> float:
+        """Machines that are paid for, over all hours."""
+        quiet = self.instance_count if self.quiet_instance_count is None else self.quiet_instance_count
+        return self.busy_time_ratio * self.instance_count + (1 - self.busy_time_ratio) * quiet
 
 
 class Deployment(RentedService):
@@ -180,10 +196,12 @@ class BreakEven(Result):
     """The answer beside an API that charges by the token, and the rates at which machines cost no more.
 
     `first_requests_per_s`: the least such rate; `settled_requests_per_s`: from there on they never cost more again.
+    Both costs are means over all hours, at `mean_requests_per_s`; the rates are those at the peak, quiet hours kept.
     """
 
     usd_per_million_input_tokens: float
     usd_per_million_output_tokens: float
+    mean_requests_per_s: float
     api_usd_per_hour: float
     own_usd_per_hour: float
     own_over_api_ratio: float
@@ -221,12 +239,17 @@ class PlanBasis(Result):
 
 
 class ServicePlan(Result):
-    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
+    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
+
+    `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
+    bills by the request rest on.
+    """
 
     schema_version: str = SCHEMA_VERSION
     model: str
     num_parameters: int
     rate_requests_per_s: float
+    mean_requests_per_s: float | None = None
     headroom_wanted_ratio: float
     inputs: list[Input]
     objectives: dict[str, float]
@@ -241,6 +264,11 @@ class ServicePlan(Result):
     price_sources: list[PriceSource]
     notes: list[str] = []
     input_hash: str
+
+    @property
+    def all_hours_requests_per_s(self) -> float:
+        """The rate over all hours."""
+        return self.rate_requests_per_s if self.mean_requests_per_s is None else self.mean_requests_per_s
 
     @property
     def is_feasible(self) -> bool:

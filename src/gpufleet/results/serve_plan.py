@@ -27,7 +27,7 @@ from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, ti
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Input
-from gpufleet.results.energy import energy_of_gpus
+from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.results.plan import Deployment, Energy, RejectionCount, Relaxation, ServePlan
 from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.service_figures import (
@@ -78,6 +78,7 @@ def serve_plan(
         num_parameters=num_parameters(question.arch),
         num_active_parameters=num_active_parameters(question.arch),
         rate_requests_per_s=question.demand.workload.rate_requests_per_s,
+        mean_requests_per_s=None if question.demand.quiet is None else question.demand.mean_requests_per_s,
         input_tokens=question.demand.workload.input_tokens,
         output_tokens=question.demand.workload.output_tokens,
         headroom_wanted_ratio=question.demand.headroom_ratio,
@@ -113,7 +114,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         usd_per_million_output_tokens=usd_per_million_output(priced, demand),
         binding_limit=what_binds(context, priced),
         slack_ratio={**slack_of_limits(solution.found, row, demand, running), ROOM: room_slack(context, row, running)},
-        energy=energy_of(context, p, running),
+        energy=energy_of(context, priced),
     )
 
 
@@ -152,17 +153,42 @@ def room_slack(context: Context, row: int, running: Operation) -> float:
     return 1 - crowded / float(context.solution.found.curves.largest_batch[row])
 
 
-def energy_of(context: Context, placed: Placement, running: Operation) -> Energy | None:
-    """Electricity of all machines of a placement at the asked rate."""
-    row, workload = placed.row, context.question.demand.workload
-    c = context.solution.candidates
-    return energy_of_gpus(
-        board_power_watts=c.palette.accelerators[c.accelerator[row]].board_power_watts,
-        num_gpus=placed.instance.gpu_count * placed.instance_count,
-        working_gpus=placed.replicas * placed.gpus_per_replica,
+def energy_of(context: Context, priced: PricedPlacement) -> Energy | None:
+    """Electricity of all machines of a placement, over all hours."""
+    demand, c, p = context.question.demand, context.solution.candidates, priced.placement
+    hours, tokens_per_s = hours_of(context, priced), demand.mean_requests_per_s * demand.workload.output_tokens
+    if priced.offer.own_power is not None:
+        return energy_of_own(
+            priced.offer.own_power,
+            num_gpus=p.instance.gpu_count * p.instance_count,
+            num_machines=p.instance_count,
+            working_ratio=working_ratio(hours),
+            output_tokens_per_s=tokens_per_s,
+        )
+    watts = c.palette.accelerators[c.accelerator[p.row]].board_power_watts
+    return energy_of_gpus(board_power_watts=watts, hours=hours, output_tokens_per_s=tokens_per_s)
+
+
+def hours_of(context: Context, priced: PricedPlacement) -> list[Hours]:
+    """The hours of a day at the full rate, and the quiet ones with the machines that are kept."""
+    demand, p = context.question.demand, priced.placement
+    busy = hours_at(context, p, p.instance_count, demand.workload.rate_requests_per_s, demand.busy_ratio)
+    if demand.quiet is None:
+        return [busy]
+    quiet = demand.quiet
+    return [busy, hours_at(context, p, priced.quiet_instance_count, quiet.rate_requests_per_s, quiet.time_ratio)]
+
+
+def hours_at(context: Context, p: Placement, machines: int, requests_per_s: float, time_ratio: float) -> Hours:
+    """What so many machines of a placement do at a rate."""
+    found, replicas = context.solution.found, machines * (p.replicas // p.instance_count)
+    running = operate(found, p.row, requests_per_s / replicas)
+    return Hours(
+        time_ratio=time_ratio,
+        num_gpus=p.instance.gpu_count * machines,
+        working_gpus=replicas * p.gpus_per_replica,
         batch=running.batch,
-        load_ratio=running.requests_per_s / float(context.solution.found.sustained_requests_per_s[row]),
-        output_tokens_per_s=workload.rate_requests_per_s * workload.output_tokens,
+        load_ratio=running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
     )
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpufleet.domain.arrays import BoolArray
+from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.serve import in_ms
 from gpufleet.optimize.size import (
@@ -28,6 +29,7 @@ from gpufleet.optimize.size import (
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Relaxation
@@ -65,14 +67,22 @@ def rented_service(
         "headroom_ratio": capacity / rate - 1,
         "usd_per_hour": priced.usd_per_hour,
         "busy_usd_per_hour": priced.busy_usd_per_hour if has_quiet else None,
+        "busy_time_ratio": demand.busy_ratio,
         "quiet_instance_count": priced.quiet_instance_count if has_quiet else None,
+        "quiet_steady_instance_count": priced.quiet_steady_count if has_quiet else None,
         "steady_instance_count": priced.steady_count(p.instance_count),
         "steady_price_per_instance_usd_per_hour": None if priced.steady is None else effective_price(priced.steady),
+        "running_usd_per_hour": running_usd(offer, p.instance_count),
         "usd_per_month": float(usd_per_month(priced.usd_per_hour)),
         "usd_per_request": float(usd_per_request(priced.usd_per_hour, demand.mean_requests_per_s)),
         "is_tight": is_tight(latency, demand.workload.slo.limits),
         "grade": grade,
     }
+
+
+def running_usd(offer: Offer, machines: int) -> float | None:
+    """What machines of one's own cost while they run, purchase aside; None of rented ones   [USD/h]."""
+    return None if offer.own_power is None else machines * running_usd_per_hour(offer.own_power)
 
 
 def latency_figures(

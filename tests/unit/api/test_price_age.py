@@ -52,7 +52,7 @@ def test_an_age_is_a_duration_in_days(capsys: pytest.CaptureFixture[str], age: s
 
 def test_as_of_a_day_only_prices_known_then_count(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*PLAN, "--as-of", "2026-07-01", "--clouds", "aws"]) == 5
-    assert "no offer has a known price" in capsys.readouterr().err
+    assert "No on_demand price of aws is dated up to 2026-07-01" in capsys.readouterr().err
     assert main([*PLAN, "--as-of", "2026-07-20", "--clouds", "aws"]) == 0
 
 

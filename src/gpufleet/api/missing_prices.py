@@ -1,0 +1,107 @@
+"""What no table holds a price of: said beside an answer, and instead of one where nothing is left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
+from datetime import date
+
+from gpufleet.catalog.areas import everywhere_note
+from gpufleet.catalog.offer_index import EVERYWHERE
+from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import DataMissing
+
+MOST_NAMED = 8
+HOW_TO_ADD = (
+    "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
+)
+HOW_TO_OWN = "Add your machines to owned.toml of your own tables (--catalog); docs/prices.md says how"
+
+
+def missing_notes(
+    tables: Catalog, wanted: OfferFilter, asked: Collection[PriceKind], found: Iterable[Offer]
+) -> list[str]:
+    """Price kinds that were asked for by name, and clouds at a day, that have no price."""
+    offers = list(found)
+    sold = {(offer.cloud, offer.price_kind) for offer in offers}
+    late = {key: day for key, day in later(tables, wanted).items() if wanted.clouds and key not in sold}
+    late_kinds = {kind for _, kind in late}
+    kinds = [kind for kind in asked if kind not in {offer.price_kind for offer in offers} | late_kinds]
+    return [*kind_notes(tables, wanted, kinds), *later_notes(tables, late)]
+
+
+def kind_notes(tables: Catalog, wanted: OfferFilter, kinds: Collection[PriceKind]) -> Iterator[str]:
+    """Kinds that nothing is held of, and kinds that are held elsewhere."""
+    held = {kind for kind in kinds if matching_offers(tables, OfferFilter(price_kinds={kind}, include_restricted=True))}
+    unheld = [kind for kind in kinds if kind not in held]
+    rented = [kind for kind in unheld if kind is not PriceKind.OWNED]
+    if rented:
+        yield f"No price is held of {named(rented)}: left out. {HOW_TO_ADD}"
+    if PriceKind.OWNED in unheld:
+        yield f"No machine of your own is held: owned left out. {HOW_TO_OWN}"
+    if held:
+        places = [word for word, asked in narrowed_by(wanted) if asked]
+        under = f" under these {', '.join(places)}" if places else " for these machines"
+        yield f"No price of {named(kind for kind in kinds if kind in held)}{under}: left out"
+
+
+def narrowed_by(wanted: OfferFilter) -> list[tuple[str, bool]]:
+    """What narrows the places and machines that are asked about."""
+    return [
+        ("clouds", wanted.clouds is not None),
+        ("regions", wanted.regions is not None),
+        ("GPUs", wanted.accelerators is not None),
+    ]
+
+
+def named(kinds: Iterable[PriceKind]) -> str:
+    """Price kinds as users write them."""
+    return ", ".join(kind.value for kind in kinds)
+
+
+def later(tables: Catalog, wanted: OfferFilter) -> Mapping[tuple[str, PriceKind], date]:
+    """What was asked for and has prices of later days only than prices are asked as of, with the first day."""
+    return {
+        (cloud, kind): day
+        for (cloud, kind), day in tables.later_prices.items()
+        if allows(wanted.clouds, cloud) and allows(wanted.price_kinds, kind)
+    }
+
+
+def later_notes(tables: Catalog, found: Mapping[tuple[str, PriceKind], date]) -> list[str]:
+    """The first day of each, in words."""
+    return [
+        f"No {kind.value} price of {cloud} is dated up to {tables.as_of}: the first here is of {day}"
+        for (cloud, kind), day in found.items()
+    ]
+
+
+def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
+    """What is missing, and what is known instead: an earlier day, a price kind, or the place itself."""
+    late = later_notes(tables, later(tables, wanted))
+    if late:
+        return DataMissing(late[0], hint=" ".join(f"{note}." for note in late[1:MOST_NAMED]) or None)
+    there = matching_offers(tables, replace(wanted, price_kinds=None))
+    if there:
+        return no_price_of_kinds(tables, wanted, there)
+    regions = priced_regions(tables, wanted.clouds)
+    elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
+    left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
+    shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
+    return DataMissing(
+        "no offer has a known price under these clouds, regions, GPUs and price kinds",
+        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
+    )
+
+
+def no_price_of_kinds(tables: Catalog, wanted: OfferFilter, there: Iterable[Offer]) -> DataMissing:
+    """There are prices, but none of the kinds that were asked for."""
+    asked = list(wanted.price_kinds or ())
+    kinds = [kind for kind in asked if kind is not PriceKind.OWNED] or asked
+    held_elsewhere = matching_offers(tables, OfferFilter(price_kinds=kinds, include_restricted=True))
+    where = " under these clouds, regions and GPUs" if held_elsewhere else ""
+    known = sorted({offer.price_kind.value for offer in there})
+    how = HOW_TO_OWN if kinds == [PriceKind.OWNED] else HOW_TO_ADD
+    return DataMissing(f"no price is held of {named(kinds)}{where}", hint=f"Held there: {', '.join(known)}. {how}.")
