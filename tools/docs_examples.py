@@ -123,14 +123,34 @@ def problem_of(example: Example) -> str | None:
 
 
 def rewritten(page: Path) -> str:
-    """The page with the real output of every command that shows all of it and ends as the page says."""
+    """The page with the real output of every command that ends as the page says; elided output stays elided."""
     text = page.read_text(encoding="utf-8")
     for example in reversed(examples_of(page)):
         code, printed = run_example(example)
-        is_whole = ELISION not in example.shown.splitlines()
-        if code == example.exit_code and is_whole and not agrees(example.shown, printed):
-            text = text[: example.start] + printed + text[example.end :]
+        if code == example.exit_code and not agrees(example.shown, printed):
+            text = text[: example.start] + refreshed(example.shown, printed) + text[example.end :]
     return text
+
+
+def refreshed(shown: str, printed: str) -> str:
+    """What was printed, of which the passages between `...` lines that are shown: from the same first line on.
+
+    A passage keeps its number of paragraphs; one whose first line is not printed stays as it is.
+    """
+    if ELISION not in shown.splitlines():
+        return printed
+    passages = re.split(rf"^({re.escape(ELISION)}\n)", shown, flags=re.MULTILINE)
+    return "".join(part if part in ("", f"{ELISION}\n") else passage_of(part, printed) for part in passages)
+
+
+def passage_of(part: str, printed: str) -> str:
+    """As many paragraphs of what was printed as `part` has, from its first line on."""
+    shown, lines = part.strip("\n"), printed.splitlines()
+    first = shown.split("\n", 1)[0]
+    if first not in lines:
+        return part
+    found = "\n".join(lines[lines.index(first) :]).split("\n\n")
+    return part.replace(shown, "\n\n".join(found[: len(shown.split("\n\n"))]).strip("\n"))
 
 
 def main(write: bool) -> int:
