@@ -9,6 +9,7 @@ from os import PathLike
 
 from gpufleet.api.demands import demand_notes
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.plans import ServeRequest, digest, serve_question, understood
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -82,7 +83,9 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
     notes += [*beyond_context(arch, demand.mix.longest_tokens), *timed_by_formula(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
-    return batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
+    plan = batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
+    launches = batch_launches(request.model, asked, solution, len(plan.deployments))
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
 
 
 def as_service(request: BatchRequest) -> ServeRequest:

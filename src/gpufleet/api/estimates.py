@@ -10,6 +10,7 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.api.launches import estimate_launch
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.architecture.vision import image_tokens
@@ -107,10 +108,9 @@ def estimate(
     notes = [*replica.notes, *filter(None, said), *smaller_batch(question, solution), *timed_by_formula(arch)]
     notes += [*arch.notes, *images_cost(arch, replica.candidates)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
-    if not explain:
-        return answer
-    reasons = explanation(question, solution, calibration_of(tables), curve_names())
-    return answer.model_copy(update={"explanation": reasons})
+    reasons = explanation(question, solution, calibration_of(tables), curve_names()) if explain else None
+    started = estimate_launch(model, question, solution)
+    return answer.model_copy(update={"launch": started, "explanation": reasons})
 
 
 @dataclass(frozen=True, eq=False)

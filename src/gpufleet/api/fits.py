@@ -7,6 +7,7 @@ from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.estimates import beyond_context
+from gpufleet.api.launches import fit_launch
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
@@ -80,7 +81,7 @@ def fit(
     inputs = fit_inputs(question, precision, kv_precision, batch)
     if engine_version is not None:
         inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
-    return fit_result(report, inputs, notes)
+    return fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
 
 
 def parse_context(text: str | float) -> float:

@@ -20,6 +20,7 @@ from gpufleet.api.demands import (
     purse_of,
 )
 from gpufleet.api.estimates import beyond_context, calibration_of, timed_by_formula
+from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -150,7 +151,9 @@ def answered(
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     if not plan.deployments:
         return ServeAnswer.of(plan, request, tables)
+    launches = serve_launches(request.model, question, solution, len(plan.deployments))
     alternatives = {
+        "deployments": launched(plan.deployments, launches),
         "spot_alternative": spot_alternative(request, question, solution, tables),
         "flips": flips_of(price_flips(Standing.of(question, solution))) if is_contest(question) else [],
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),

@@ -54,6 +54,20 @@ def resolve_model_name(name: str) -> ModelName:
     return found
 
 
+@lru_cache(maxsize=256)
+def hub_id(name: str) -> str | None:
+    """The hub id that a name is, or the first of the shipped model that it stands for; None where none is known.
+
+    >>> hub_id("llama-3.1-8b"), hub_id("Llama-3.1-8B-Instruct")
+    ('meta-llama/Llama-3.1-8B', 'meta-llama/Llama-3.1-8B-Instruct')
+    """
+    model = resolve_model_name(name)
+    known = [alias for alias, named in _listed_aliases() if named.id == model.id and "/" in alias]
+    folded = folded_name(name)
+    own = (i for i in known if folded in (folded_name(i), folded_name(i.rpartition("/")[2])))
+    return next(own, known[0] if known else None)
+
+
 def load_model_config(name: str) -> dict[str, object]:
     """The config of a shipped model by name or alias."""
     text = (_FOLDER / f"{resolve_model_name(name).id}.json").read_text(encoding="utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.report.grades import grade_line
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     amount,
     count,
@@ -60,6 +61,7 @@ def batch_page(
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
     tables = [why_table(plan), cost_table(plan), ranking_table(plan, width)] if plan.deployments else []
+    tables += launch_tables(plan.answer.launch, plan.answer.replicas) if plan.deployments else []
     tables.append(rejection_table(plan.rejections, all_rejections))
     tables += [inputs_table(plan.inputs), formulas_table()] if explain else []
     return Page(headline(plan), tables, notes(plan, today))
@@ -238,7 +240,7 @@ def ranking_row(rank: int, d: JobDeployment, longest_machine: int | None) -> Row
     """The cells of one deployment."""
     machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
-        **d.model_dump(exclude=set(FIGURES)),
+        **d.model_dump(exclude={*FIGURES, "launch"}),
         "row": str(rank),
         "cost": about(d) + usd(d.usd.value),
         "machines": machines if longest_machine is None else cut(machines, longest_machine),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, gib, ranged, significant, usd_per_hour
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.base import ExplainedTerm, Figure
@@ -18,6 +19,7 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     tables = [users_table(result)]
     if result.parts:
         tables.append(memory_table(result))
+    tables += launch_tables(result.launch)
     if not result.fits:
         tables += [rejected_table(result)] if result.rejected else []
         tables += [changes_table(result)]

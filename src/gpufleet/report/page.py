@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 Row = Mapping[str, object]
+Command: TypeAlias = Sequence[Sequence[str]]  # groups of words that stand on one line where there is room
 
 EVERYWHERE, TEXT_ONLY, DATA_ONLY = "everywhere", "text", "data"
 
@@ -40,6 +41,7 @@ class Table:
     """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown.
 
     The lines of `drawing` stand above the rows as they are; in HTML `picture`, an SVG element, takes their place.
+    The commands of `listing` are to be copied: they go on in the next line after a backslash, and no word is cut.
     """
 
     columns: Sequence[Column]
@@ -50,6 +52,7 @@ class Table:
     empty: str = "none"
     drawing: Sequence[str] = ()
     picture: str = ""
+    listing: Sequence[Command] = ()
 
 
 @dataclass(frozen=True)

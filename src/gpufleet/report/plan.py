@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from datetime import date
 
 from gpufleet.report.grades import grade_line
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
     amount,
@@ -78,7 +79,8 @@ def plan_rows_page(plan: ServePlan) -> Page:
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
     """Reasons, objectives and ranking of a plan that has an answer."""
-    return [why_table(plan), objective_table(plan), ranking_table(plan, width), *bill_tables(plan)]
+    started = launch_tables(plan.answer.launch, plan.answer.replicas)
+    return [why_table(plan), objective_table(plan), ranking_table(plan, width), *bill_tables(plan), *started]
 
 
 def headline(plan: ServePlan) -> str:
@@ -363,7 +365,7 @@ def ranking_row(rank: int, d: Deployment, longest_machine: int | None) -> Row:
     """The cells of one deployment."""
     machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
-        **d.model_dump(exclude={"latency"}),
+        **d.model_dump(exclude={"latency", "launch"}),
         "row": str(rank),
         "price": about(d) + usd(d.usd_per_hour),
         "machines": machines if longest_machine is None else cut(machines, longest_machine),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from gpufleet.results.launch import Launch
 from gpufleet.results.plan import PriceSource, RejectionCount
 
 
@@ -54,6 +55,7 @@ class JobDeployment(Result):
     binding_limit: str
     is_tight: bool
     grade: str
+    launch: Launch | None = None
 
 
 class BatchPlan(Result):

@@ -8,6 +8,7 @@ from gpufleet.memory.fit import DOES_NOT_FIT, memory_terms
 from gpufleet.optimize.fit import Change, FitQuestion, FitReport, Placement, PrecisionOption
 from gpufleet.provenance import Term
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.launch import Launch
 
 
 class MemoryPart(Result):
@@ -87,6 +88,7 @@ class FitResult(Result):
     inputs: list[Input] = []
     terms: list[ExplainedTerm] = []
     notes: list[str] = []
+    launch: Launch | None = None
 
     @property
     def fits(self) -> bool:

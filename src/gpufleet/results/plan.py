@@ -7,6 +7,7 @@ from typing import Any
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
+from gpufleet.results.launch import Launch
 
 
 class Energy(Result):
@@ -75,6 +76,7 @@ class Deployment(Result):
     is_tight: bool
     grade: str
     energy: Energy | None = None
+    launch: Launch | None = None
 
 
 class RejectionCount(Result):
