@@ -10,7 +10,7 @@ from typing import TypedDict, TypeVar
 
 import numpy as np
 
-from gpufleet.catalog.models import folded_name, hub_id
+from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
 from gpufleet.deploy.launch import launch, written_fraction
 from gpufleet.deploy.replica import Replica
 from gpufleet.domain.accelerator import Accelerator
@@ -170,7 +170,7 @@ def checkpoint(model: Model) -> Checkpoint:
 
 def stands_for_shape(asked: str, hub: str) -> bool:
     """Whether a hub id is not what was asked for, but has its shape; folders are what they are."""
-    return folded_name(asked) not in map(folded_name, (hub, hub.rpartition("/")[2])) and not os.path.isdir(hub)
+    return folded_name(asked) not in names_of_hub_id(hub) and not os.path.isdir(hub)
 
 
 def launched(rows: Sequence[Row], launches: Sequence[Launch | None]) -> list[Row]:
