@@ -41,11 +41,11 @@ def page_as_html(page: Page) -> str:
 
 def page_as_fragment(page: Page) -> str:
     """What notebooks show: the page with its own style."""
-    notes = "".join(f"<p>{text(note.strip())}</p>" for note in page.notes)
+    notes = "".join(f"<p>{text(note.strip())}</p>" for note in page.closing)
     parts = [
         f"<style>{STYLE}</style>",
         f"<h1>{text(page.headline)}</h1>" if page.headline else "",
-        *(f"<p>{text(paragraph)}</p>" for paragraph in page.paragraphs),
+        *(f"<p>{text(paragraph)}</p>" for paragraph in page.leading),
         *map(table_as_html, page.tables),
         f'<div class="notes">{notes}</div>' if notes else "",
     ]

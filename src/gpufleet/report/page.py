@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 Row = Mapping[str, object]
 Command: TypeAlias = Sequence[Sequence[str]]  # groups of words that stand on one line where there is room
 
+WARNING = "Warning: "
 EVERYWHERE, TEXT_ONLY, DATA_ONLY = "everywhere", "text", "data"
 
 
@@ -57,9 +58,24 @@ class Table:
 
 @dataclass(frozen=True)
 class Page:
-    """Headline first, tables next, notes last. CSV holds the first table alone."""
+    """Headline first, tables next, notes last; warnings among the notes follow the headline. CSV: the first table."""
 
     headline: str = ""
     tables: Sequence[Table] = field(default_factory=tuple)
     notes: Sequence[str] = ()
     paragraphs: Sequence[str] = ()
+
+    @property
+    def leading(self) -> list[str]:
+        """What stands right below the headline: warnings, then paragraphs."""
+        return [*(note for note in self.notes if is_warning(note)), *self.paragraphs]
+
+    @property
+    def closing(self) -> list[str]:
+        """Notes at the foot."""
+        return [note for note in self.notes if not is_warning(note)]
+
+
+def is_warning(note: str) -> bool:
+    """Whether a note puts the answer in doubt."""
+    return note.startswith(WARNING)
