@@ -17,6 +17,7 @@ from gpufleet.optimize.replicas import Choices, Rejections, Room, describe, keep
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
+    ROUNDING,
     Capacity,
     Demand,
     Placement,
@@ -91,7 +92,7 @@ def solve_serve(
     largest = space.largest_batch[kept]
     curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
     found = capacity(curves, candidates, question.demand)
-    count_infeasible(candidates, found, question.demand, rejections)
+    count_infeasible(question, candidates, found, rejections)
     placements = place_all(question, candidates, found)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     count_unpriced(placements, priced, question.offers, rejections)
@@ -166,10 +167,13 @@ def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) 
     return [p for p in placements if p is not None]
 
 
-def count_infeasible(candidates: Candidates, found: Capacity, demand: Demand, rejections: Rejections) -> None:
+def count_infeasible(question: ServeQuestion, candidates: Candidates, found: Capacity, rejections: Rejections) -> None:
     """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
-    for row in np.flatnonzero(~found.is_feasible):
-        rejections.add(*missed_objective(candidates, found, demand, int(row)))
+    missed = np.flatnonzero(~found.is_feasible)
+    sold = is_sold(question, candidates) if len(missed) else found.is_feasible
+    for row in missed:
+        reason, what, over = missed_objective(candidates, found, question.demand, int(row))
+        rejections.add(reason, what if sold[row] else f"{what}, no price", over)
 
 
 def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
@@ -183,7 +187,7 @@ def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, ro
         reason = ROOM if found.breaks[ROOM][row].all() else LOAD
         return REASONS[reason], describe(candidates, row), 0.0
     limit = next(x for x in demand.workload.slo.limits if x.label == worst)
-    what = f"{describe(candidates, row)}: {in_ms(over[worst] * limit.limit_s)} at best"
+    what = f"{describe(candidates, row)}: {at_least_ms(over[worst] * limit.limit_s)} at best"
     return f"{worst} above {in_ms(limit.limit_s)} at any load", what, over[worst]
 
 
@@ -195,6 +199,15 @@ def in_ms(seconds: float) -> str:
     """
     milliseconds = seconds / MILLISECOND
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
+
+
+def at_least_ms(seconds: float) -> str:
+    """Milliseconds that a limit must allow: rounded up.
+
+    >>> at_least_ms(0.5001), at_least_ms(0.0005)
+    ('501 ms', '0.5 ms')
+    """
+    return in_ms(seconds) if seconds < 10 * MILLISECOND else f"{math.ceil(seconds / MILLISECOND - ROUNDING)} ms"
 
 
 def count_unpriced(

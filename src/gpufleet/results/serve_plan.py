@@ -12,7 +12,7 @@ from gpufleet.architecture.parameters import num_active_parameters, num_paramete
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.replicas import describe
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, in_ms, is_sold
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, at_least_ms, in_ms, is_sold
 from gpufleet.optimize.size import (
     ADMISSION_QUANTILE,
     LOAD,
@@ -39,7 +39,6 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.energy import energy_of_gpus
 from gpufleet.results.plan import Deployment, Energy, PriceSource, RejectionCount, Relaxation, ServePlan
-from gpufleet.units import MILLISECOND
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
 LEAST_REPLICAS, ENGINE_LIMIT = "the least number of replicas", "the engine's largest batch"
@@ -274,7 +273,7 @@ def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
         Relaxation(
             limit=limit.label,
             asked=in_ms(limit.limit_s),
-            needed=f"{math.ceil(seconds / MILLISECOND)} ms",
+            needed=at_least_ms(seconds),
             candidate=describe(context.solution.candidates, row),
             together=not alone,
         )
