@@ -13,6 +13,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
+from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.serve import Purse
 from gpufleet.optimize.size import Demand, QuietHours
 from gpufleet.units import DAY, HOUR
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
 MOST_REPLICAS, MOST_SPARE, MOST_ZONES = 10_000, 1_000, 26
+MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
 
 
@@ -49,7 +51,11 @@ def demand_of(request: ServeRequest) -> Demand:
     headroom = DEFAULT_HEADROOM if request.headroom is None else request.headroom
     if not 0 <= headroom <= 10:
         raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
-    return Demand(workload_of(request), headroom, replicas, spare, zones, quiet_hours(request))
+    confidence = EXPECTED if request.confidence is None else request.confidence
+    if not EXPECTED <= confidence <= MOST_CONFIDENCE:
+        expected = f"from {EXPECTED:.0%} (the expected value) to {MOST_CONFIDENCE:.0%}"
+        raise UsageError("the confidence is out of range", found=confidence, expected=expected)
+    return Demand(workload_of(request), headroom, replicas, spare, zones, quiet_hours(request), confidence)
 
 
 def refuse_outside(what: str, found: float, least: float, most: float) -> None:
@@ -149,6 +155,7 @@ def further_inputs(request: ServeRequest, demand: Demand) -> list[tuple[str, str
     stated: list[tuple[str, str, str, object]] = [
         ("prefix cache", "prefix_cache", f"{request.prefix_cache or 0:.0%} of prompt tokens", request.prefix_cache),
         ("KV held once", "prefix_kv", f"{request.prefix_kv or 0:.0%} of prompt tokens", request.prefix_kv is not None),
+        ("confidence", "confidence", f"{demand.confidence:.3g}", request.confidence is not None),
         ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines),
         ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
         ("rate off peak", "off_peak_rate", f"{request.off_peak_rate or 0:g}/s", request.off_peak_rate),

@@ -79,6 +79,7 @@ class ServeRequest:
     `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
     preferred: they change nothing but the origin that the answer states.
     `fractions` also plans machines that hold a slice of a GPU.
+    Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
@@ -113,6 +114,7 @@ class ServeRequest:
     budget_usd_per_hour: float | None = None
     max_spot: float | None = None
     notes: Sequence[str] = ()
+    confidence: float | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:

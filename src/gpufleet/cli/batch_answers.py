@@ -12,7 +12,7 @@ from gpufleet.units import parse_count, parse_duration, parse_usd
 
 OF_SERVICES = (
     "rate", "slo", "min_replicas", "prefix_kv", "spare_machines", "zones", "off_peak", "peak_hours", "max_spot",
-    "classes", "models",
+    "confidence", "classes", "models",
 )  # fmt: skip
 
 

@@ -86,6 +86,10 @@ HeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--headroom", metavar="SHARE", help="Capacity beyond the rate; 20% unless said."),
 ]
+ConfidenceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--confidence", metavar="SHARE", help="How surely limits hold: 0.5 as expected (default), 0.9."),
+]
 ReplicasOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--min-replicas", metavar="N", help="At least N copies of the model."),
@@ -198,6 +202,7 @@ def serve(
     kv_precision: KvOption = None,
     engine: EngineOption = None,
     headroom: HeadroomOption = None,
+    confidence: ConfidenceOption = None,
     min_replicas: ReplicasOption = None,
     trace: TraceOption = None,
     budget: BudgetOption = None,
@@ -220,12 +225,12 @@ def serve(
     out_file: OutFileOption = None,
 ) -> int:
     """The cheapest machines that serve MODEL at a rate within latency objectives; exit code 3 when none does."""
-    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, serve_answer
-    from gpufleet.inputs.workload import WorkloadFile
+    from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags, WorkloadFile, serve_answer
 
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot)  # fmt: skip
+        listed(gpus), listed(pricing), headroom, min_replicas, trace, budget=budget, max_spot=max_spot,
+        confidence=confidence)  # fmt: skip
     draws = pareto or draws_front(picture, output, out_file)
     further = FurtherFlags(listed(why_not) or (), flips, draws, token_price, grid)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, max_age, as_of, fractions, catalog_dir)

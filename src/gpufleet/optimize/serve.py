@@ -13,6 +13,7 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.offer import Offer
+from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.replicas import Choices, Rejections, Room, describe, keep_fitting, replicas, room
 from gpufleet.optimize.size import (
     LOAD,
@@ -91,13 +92,14 @@ def solve_serve(
     candidates = every.take(kept)
     largest = space.largest_batch[kept]
     curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
-    found = capacity(curves, candidates, question.demand)
+    model = StepModel.build(question.arch, candidates, calibration)
+    caution = Caution.at(question.demand.confidence, model, curves.batch, question.demand.lengths)
+    found = capacity(curves, candidates, question.demand, caution)
     count_infeasible(question, candidates, found, rejections)
     placements = place_all(question, candidates, found)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     count_unpriced(placements, priced, question.offers, rejections)
     ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
-    model = StepModel.build(question.arch, candidates, calibration)
     num_layouts = len(every) + sum(rejections.counts.values())
     return ServeSolution(candidates, model, space.limited_by_engine[kept], found, ranked, rejections, num_layouts)
 
@@ -179,7 +181,7 @@ def count_infeasible(question: ServeQuestion, candidates: Candidates, found: Cap
 def missed_objective(candidates: Candidates, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
     """(reason, nearest miss in words, how many times over the limit) of one candidate."""
     over = {
-        limit.label: float(np.min(found.objectives_s[limit.label][row]) / limit.limit_s)
+        limit.label: float(np.min(found.planned_s(limit.label)[row]) / limit.limit_s)
         for limit in demand.workload.slo.limits
     }
     worst = max(over, key=lambda label: over[label], default=LOAD)

@@ -36,6 +36,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
+EXPECTED_CONFIDENCE = 0.5
 OVER_BUDGET = "over the budget"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
 BINDING = {
@@ -155,8 +156,10 @@ def why_table(plan: ServePlan) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
         *steadier_line(plan),
+        *confidence_line(plan),
         *hours_line(d),
-        *idle_line(d),
+        *looser_lines(plan),
+        *idle_line(plan),
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan),
@@ -180,7 +183,8 @@ def capacity_line(plan: ServePlan, d: Deployment) -> str:
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
     is_multiple = d.headroom_ratio >= MULTIPLE_FROM
     has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
-    return f"Carries {carried}: {has}, {percent(plan.headroom_wanted_ratio)} wanted."
+    sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
+    return f"Carries {carried}: {has}{sure}, {percent(plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServePlan, d: Deployment) -> str:
@@ -222,15 +226,36 @@ def steadier_line(plan: ServePlan) -> list[str]:
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
         others = ", as in all rows" if len(plan.deployments) > 1 else ""
-        return [f"Tight: an objective breaks at the high end of its range{others}."]
+        return [f"Tight: an objective breaks at the high end of its range{others}: --confidence 0.9 plans for it."]
     row, d = steady
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    return [f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too."]
+    return [
+        f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too; "
+        "--confidence 0.9 plans for it."
+    ]
 
 
-def idle_line(d: Deployment) -> list[str]:
-    """Where latency, not work, decides how much is bought."""
-    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1:
+def confidence_line(plan: ServePlan) -> list[str]:
+    """How surely limits hold, where more than the expected value was asked for."""
+    if plan.confidence <= EXPECTED_CONFIDENCE:
+        return []
+    return [f"Planned at {percent(plan.confidence)} confidence: limits and headroom hold that far up each range."]
+
+
+def looser_lines(plan: ServePlan) -> list[str]:
+    """What looser limits would save, where it is much."""
+    return [
+        f"{x.limit} < {duration(x.limit_s)} is {percent(x.limit_s / x.lone_s - 1)} above a lone request's "
+        f"{duration(x.lone_s)}; at {duration(x.looser_s)} the cheapest plan costs {usd_per_hour(x.usd_per_hour)}, "
+        f"{percent(x.saved_ratio)} less ({x.instance_count}x {x.cloud} {x.instance.removeprefix('Standard_')})."
+        for x in plan.looser_limits
+    ]
+
+
+def idle_line(plan: ServePlan) -> list[str]:
+    """Where a limit on latency, not work, decides how much is bought."""
+    d = plan.answer
+    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1 or not plan.objectives or plan.looser_limits:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 

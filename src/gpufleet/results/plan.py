@@ -100,6 +100,23 @@ class Relaxation(Result):
     together: bool = False
 
 
+class LooserLimit(Result):
+    """A limit that costs much, beside the `lone_s` that a request without any other takes on the answer's machines.
+
+    At `looser_s`, all else unchanged, the cheapest plan costs `usd_per_hour`: `saved_ratio` less than the answer.
+    """
+
+    limit: str
+    limit_s: float
+    lone_s: float
+    looser_s: float
+    cloud: str
+    instance: str
+    instance_count: int
+    usd_per_hour: float
+    saved_ratio: float
+
+
 class PriceSource(Result):
     """Where prices of a plan come from."""
 
@@ -213,7 +230,10 @@ class PlanBasis(Result):
 
 
 class ServePlan(Result):
-    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`."""
+    """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
+
+    Limits and headroom are kept with `confidence`: 0.5 is the expected value, 0.9 the high end of every range.
+    """
 
     schema_version: str = SCHEMA_VERSION
     model: str
@@ -223,6 +243,7 @@ class ServePlan(Result):
     input_tokens: float
     output_tokens: float
     headroom_wanted_ratio: float
+    confidence: float = 0.5
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: list[Deployment]
@@ -231,6 +252,7 @@ class ServePlan(Result):
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
+    looser_limits: list[LooserLimit] = []
     num_layouts: int
     num_configurations: int
     num_offers: int

@@ -11,6 +11,8 @@ import numpy as np
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit, metric_of
+from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
+from gpufleet.optimize.looser import looser_limits
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, at_least_ms, in_ms, is_sold
 from gpufleet.optimize.size import (
@@ -38,7 +40,7 @@ from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.energy import energy_of_gpus
-from gpufleet.results.plan import Deployment, Energy, PriceSource, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.plan import Deployment, Energy, LooserLimit, PriceSource, RejectionCount, Relaxation, ServePlan
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
 LEAST_REPLICAS, ENGINE_LIMIT = "the least number of replicas", "the engine's largest batch"
@@ -84,11 +86,13 @@ def serve_plan(
         input_tokens=question.demand.workload.input_tokens,
         output_tokens=question.demand.workload.output_tokens,
         headroom_wanted_ratio=question.demand.headroom_ratio,
+        confidence=question.demand.confidence,
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
         rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
         relaxations=[] if deployments else relaxations(context, limits),
+        looser_limits=[looser_limit(x) for x in looser_limits(question, solution)] if deployments else [],
         num_layouts=solution.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
@@ -132,7 +136,7 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         batch=running.batch,
         largest_batch=float(solution.found.curves.largest_batch[row]),
         latency=latency,
-        requests_per_s_capacity=capacity_figure(context, row, capacity),
+        requests_per_s_capacity=capacity_figure(context, row, capacity * slowness(context, row)),
         load_ratio=running.requests_per_s / float(solution.found.sustained_requests_per_s[row]),
         headroom_ratio=capacity / rate - 1,
         usd_per_hour=priced.usd_per_hour,
@@ -149,6 +153,12 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
         grade=Grade(context.grades[row]).label,
         energy=energy_of(context, p, running),
     )
+
+
+def slowness(context: Context, row: int) -> float:
+    """How many times slower than expected steps were planned to be."""
+    caution, best = context.solution.found.caution, int(context.solution.found.best[row])
+    return 1.0 if caution is None else float(caution.tpot_ratio[row, best])
 
 
 def usd_per_million_output(priced: PricedPlacement, demand: Demand) -> float:
@@ -279,6 +289,22 @@ def relaxations(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
         )
         for limit, seconds, row in found
     ]
+
+
+def looser_limit(found: FoundLooserLimit) -> LooserLimit:
+    """What one limit costs, as users get it."""
+    offer = found.priced.offer
+    return LooserLimit(
+        limit=found.limit.label,
+        limit_s=found.limit.limit_s,
+        lone_s=found.lone_s,
+        looser_s=found.looser_s,
+        cloud=offer.cloud,
+        instance=offer.instance,
+        instance_count=found.priced.placement.instance_count,
+        usd_per_hour=found.priced.usd_per_hour,
+        saved_ratio=found.saved_ratio,
+    )
 
 
 def price_sources(deployments: Sequence[Deployment], sources: Mapping[str, Source]) -> list[PriceSource]:
