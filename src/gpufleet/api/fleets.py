@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from pydantic import SerializerFunctionWrapHandler, model_serializer
+
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.plans import ServeRequest, answered, solved
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
@@ -15,9 +19,18 @@ MOST_MODELS = 20
 SHARING = "Models share machines only where all of their replicas fit the same offer; latency is that of own GPUs"
 
 
+class FleetAnswer(FleetPlan):
+    """A plan of several models that says what it rests on when it is written down."""
+
+    @model_serializer(mode="wrap")
+    def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        founded = [plan.with_basis() if isinstance(plan, ServeAnswer) else plan for plan in self.plans]
+        return dict(write(self.model_copy(update={"plans": founded})))
+
+
 def plan_fleet(
     requests: Sequence[ServeRequest], budget_usd_per_hour: float | None = None, catalog: Catalog | None = None
-) -> FleetPlan:
+) -> FleetAnswer:
     """The cheapest machines for several models, each with its own demand, within one budget.
 
     Each model is planned alone; then replicas of several models share machines where that saves. GPUs are never
@@ -39,4 +52,5 @@ def plan_fleet(
     plans = [answered(request, *parts, tables) for request, parts in zip(requests, every, strict=True)]
     groups = planned_together(pairs) if all(plan.is_feasible for plan in plans) else []
     shares = any(group.shared is not None for group in groups)
-    return fleet_plan(plans, pairs, groups, budget_usd_per_hour, tables.sources, [SHARING] if shares else [])
+    fleet = fleet_plan(plans, pairs, groups, budget_usd_per_hour, tables.sources, [SHARING] if shares else [])
+    return FleetAnswer.model_construct(**dict(fleet))

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Sequence
 from os import PathLike
-from typing import TypedDict, TypeVar
+from typing import TYPE_CHECKING, TypedDict, TypeVar
 
 import numpy as np
 
@@ -21,18 +21,19 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.inputs.model_config import checkpoint_of
 from gpufleet.memory.overhead import batch_limits, card_limits
-from gpufleet.optimize.batch import BatchQuestion, BatchSolution
-from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
-from gpufleet.optimize.fit import FitReport
 from gpufleet.optimize.replicas import room
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.performance.request_mix import RequestMix
-from gpufleet.results.batch import JobDeployment
+from gpufleet.results.base import Result
 from gpufleet.results.launch import Launch
-from gpufleet.results.plan import Deployment
+
+if TYPE_CHECKING:
+    from gpufleet.optimize.batch import BatchQuestion, BatchSolution
+    from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+    from gpufleet.optimize.fit import FitReport
+    from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 
 Model = str | PathLike[str] | Architecture
-Row = TypeVar("Row", Deployment, JobDeployment)
+Row = TypeVar("Row", bound=Result)
 
 
 def serve_launches(model: Model, question: ServeQuestion, solution: ServeSolution, count: int) -> list[Launch | None]:

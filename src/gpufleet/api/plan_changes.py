@@ -11,6 +11,7 @@ from typing import Any
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -20,8 +21,17 @@ from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve
 from gpufleet.optimize.size import Placement, best_of_each_type, rank
+from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
-from gpufleet.results.plan_changes import PlanChanges, TypeKey, digest_changes, key_of_price, price_changes, usd
+from gpufleet.results.plan_changes import (
+    FleetChanges,
+    PlanChanges,
+    TypeKey,
+    digest_changes,
+    key_of_price,
+    price_changes,
+    usd,
+)
 from gpufleet.results.why_not import best_of
 
 RECORDED = "recorded in the plan"
@@ -47,10 +57,30 @@ class Market:
         return (ranked[0].offer.cloud, ranked[0].offer.instance, ranked[0].offer.price_kind.value) if ranked else None
 
 
-def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None = None) -> PlanChanges:
+def explain_plan(
+    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None
+) -> PlanChanges | FleetChanges:
     """The question of a plan (or of the file of one) asked again today: what is different, and what made it so."""
     tables = load_catalog() if catalog is None else catalog
-    old = plan if isinstance(plan, ServePlan) else read_plan(str(plan))
+    old = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
+    return changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+
+
+def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
+    """What became of the plan of several models: of each, and of what they cost together."""
+    requests = [request_of(recorded(plan)) for plan in old.plans]
+    new = plan_fleet(requests, old.budget_usd_per_hour, tables)
+    return FleetChanges(
+        models=[changes_of(plan, tables) for plan in old.plans],
+        was_hash=old.input_hash,
+        now_hash=new.input_hash,
+        was_usd_per_hour=old.usd_per_hour,
+        now_usd_per_hour=new.usd_per_hour,
+    )
+
+
+def changes_of(old: ServePlan, tables: Catalog) -> PlanChanges:
+    """What became of the plan of one model."""
     basis = recorded(old)
     request = request_of(basis)
     new = plan_serve(request, tables)

@@ -36,7 +36,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
-EXPECTED_CONFIDENCE = 0.5
+EXPECTED_CONFIDENCE, MULTIPLE_OF_LONE = 0.5, 2.0
 OVER_BUDGET = "over the budget"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
 BINDING = {
@@ -143,8 +143,8 @@ def plural(number: float, noun: str) -> str:
     return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
 
 
-def why_table(plan: ServePlan) -> Table:
-    """The reasons for the answer, a line each."""
+def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
+    """The reasons for the answer, a line each; a plan among others is not asked further."""
     d = plan.answer
     lines = [
         layout_line(d),
@@ -162,7 +162,7 @@ def why_table(plan: ServePlan) -> Table:
         *idle_line(plan),
         *lower_precision_line(plan),
         *spot_line(plan),
-        *flip_line(plan),
+        *flip_line(plan, " More: --flips." if is_alone else ""),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -203,15 +203,13 @@ def load_line(d: Deployment) -> str:
     )
 
 
-def flip_line(plan: ServePlan) -> list[str]:
+def flip_line(plan: ServePlan, more: str) -> list[str]:
     """The price at which another row wins: the nearest of the answer's own."""
     flip = next((f for f in plan.flips or [] if f.is_rise and f.unit == USD_PER_HOUR and f.winner is not None), None)
     if flip is None or flip.winner is None or flip.value is None or flip.change_ratio is None:
         return []
-    more = f"{significant(PERCENT * flip.change_ratio, 2)}%"
-    return [
-        f"Flips at {usd_per_hour(flip.value)} per machine (+{more}): then {machines_of(flip.winner)}. More: --flips."
-    ]
+    rise = f"{significant(PERCENT * flip.change_ratio, 2)}%"
+    return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
 
 
 def quality_line(plan: ServePlan) -> list[str]:
@@ -245,11 +243,20 @@ def confidence_line(plan: ServePlan) -> list[str]:
 def looser_lines(plan: ServePlan) -> list[str]:
     """What looser limits would save, where it is much."""
     return [
-        f"{x.limit} < {duration(x.limit_s)} is {percent(x.limit_s / x.lone_s - 1)} above a lone request's "
+        f"{x.limit} < {duration(x.limit_s)} is {beside_lone(x.limit_s / x.lone_s)} a lone request's "
         f"{duration(x.lone_s)}; at {duration(x.looser_s)} the cheapest plan costs {usd_per_hour(x.usd_per_hour)}, "
         f"{percent(x.saved_ratio)} less ({x.instance_count}x {x.cloud} {x.instance.removeprefix('Standard_')})."
         for x in plan.looser_limits
     ]
+
+
+def beside_lone(ratio: float) -> str:
+    """How far a limit lies above what a lone request takes.
+
+    >>> beside_lone(1.07), beside_lone(2.43)
+    ('7% above', '2.4 times')
+    """
+    return f"{percent(ratio - 1)} above" if ratio < MULTIPLE_OF_LONE else f"{significant(ratio, 2)} times"
 
 
 def idle_line(plan: ServePlan) -> list[str]:
