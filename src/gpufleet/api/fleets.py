@@ -8,11 +8,12 @@ from typing import Any
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.launches import tenant_launch
 from gpufleet.api.plans import ServeRequest, answered, solved
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
-from gpufleet.optimize.together import planned_together
-from gpufleet.results.fleet import FleetPlan
+from gpufleet.optimize.together import Group, Solved, planned_together
+from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.fleet_plan import fleet_plan
 
 MOST_MODELS = 20
@@ -53,4 +54,22 @@ def plan_fleet(
     groups = planned_together(pairs) if all(plan.is_feasible for plan in plans) else []
     shares = any(group.shared is not None for group in groups)
     fleet = fleet_plan(plans, pairs, groups, budget_usd_per_hour, tables.sources, [SHARING] if shares else [])
-    return FleetAnswer.model_construct(**dict(fleet))
+    started = with_launches(fleet.shared, groups, requests, pairs)
+    return FleetAnswer.model_construct(**{**dict(fleet), "shared": started})
+
+
+def with_launches(
+    shared: Sequence[SharedDeployment],
+    groups: Sequence[Group],
+    requests: Sequence[ServeRequest],
+    solved_ones: Sequence[Solved],
+) -> list[SharedDeployment]:
+    """Shared machines whose tenants say how each replica is started."""
+    told = []
+    for deployment, machines in zip(shared, (g.shared for g in groups if g.shared is not None), strict=True):
+        started = [
+            plan.model_copy(update={"launch": tenant_launch(requests[t.model].model, *solved_ones[t.model], t.row)})
+            for plan, t in zip(deployment.tenants, machines.tenants, strict=True)
+        ]
+        told.append(deployment.model_copy(update={"tenants": started}))
+    return told

@@ -52,6 +52,13 @@ def serve_launches(model: Model, question: ServeQuestion, solution: ServeSolutio
     ]  # fmt: skip
 
 
+def tenant_launch(model: Model, question: ServeQuestion, solution: ServeSolution, row: int) -> Launch | None:
+    """How one replica that shares machines with other models is started."""
+    [fraction] = fractions_of(question.arch, solution.candidates.take(np.array([row])), question.demand.mix)
+    most, longest = float(solution.found.curves.largest_batch[row]), question.demand.mix.longest_tokens
+    return launch(replica_of(model, question.arch, solution.candidates, row, float(fraction), longest, most, None))
+
+
 def batch_launches(model: Model, question: BatchQuestion, solution: BatchSolution, count: int) -> list[Launch | None]:
     """How one replica of each of the first `count` deployments of a job is started."""
     placed, service = solution.ranked[:count], question.service

@@ -204,12 +204,14 @@ def in_ms(seconds: float) -> str:
 
 
 def at_least_ms(seconds: float) -> str:
-    """Milliseconds that a limit must allow: rounded up.
+    """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on.
 
-    >>> at_least_ms(0.5001), at_least_ms(0.0005)
-    ('501 ms', '0.5 ms')
+    >>> at_least_ms(0.5001), at_least_ms(0.0023141)
+    ('501 ms', '2.32 ms')
     """
-    return in_ms(seconds) if seconds < 10 * MILLISECOND else f"{math.ceil(seconds / MILLISECOND - ROUNDING)} ms"
+    milliseconds = seconds / MILLISECOND
+    scale = 1.0 if milliseconds >= 10 else 10.0 ** (2 - math.floor(math.log10(milliseconds)))
+    return f"{math.ceil(milliseconds * scale - ROUNDING) / scale:.10g} ms"
 
 
 def count_unpriced(

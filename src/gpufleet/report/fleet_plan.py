@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
@@ -22,7 +23,7 @@ from gpufleet.report.plan import (
     why_table,
 )
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.results.fleet import FleetPlan, SharedDeployment
+from gpufleet.results.fleet import FleetPlan, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, ServePlan
 
 
@@ -32,20 +33,29 @@ def fleet_page(
     """Totals, a row for each model, shared machines; then of each why, its latency, its start, what was rejected."""
     tables = [models_table(fleet)]
     tables += [shared_table(fleet)] if fleet.shared else []
-    for plan in fleet.plans:
-        tables += [titled(table, f"{plan.model}: {table.title}") for table in tables_of(plan, all_rejections)]
+    for index, plan in enumerate(fleet.plans):
+        own = tables_of(plan, tenancies(fleet, index), all_rejections)
+        tables += [titled(table, f"{plan.model}: {table.title}") for table in own]
     if explain:
         tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.plans]
     return Page(headline(fleet), tables, notes(fleet, today))
 
 
-def tables_of(plan: ServePlan, all_rejections: bool) -> list[Table]:
-    """What is said of one model, as on a page of its own but for the ranking."""
+def tenancies(fleet: FleetPlan, index: int) -> list[TenantPlan]:
+    """Where the replicas of a model share machines."""
+    return [tenant for shared in fleet.shared for tenant in shared.tenants if tenant.plan == index]
+
+
+def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bool) -> list[Table]:
+    """What is said of one model, as on a page of its own but for the ranking; started as it shares, where it does."""
     rejected = rejection_table(plan.rejections, all_rejections)
     if not plan.is_feasible:
         return [relaxation_table(plan), rejected]
-    started = launch_tables(plan.answer.launch, plan.answer.replicas)
-    return [why_table(plan, is_alone=False), objective_table(plan), *started, rejected]
+    alone = launch_tables(plan.answer.launch, plan.answer.replicas)
+    started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
+    reasons = [why_table(plan, is_alone=False), objective_table(plan)]
+    apart = [titled(table, f"{table.title}, were it alone") for table in reasons] if tenants else reasons
+    return [*apart, *started, rejected]
 
 
 def titled(table: Table, title: str) -> Table:
@@ -104,7 +114,7 @@ NO_ANSWER = "nothing serves it"
 def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
     """The cells of one model."""
     d = plan.answer if plan.is_feasible else None
-    shares = any(tenant.plan == index for s in fleet.shared for tenant in s.tenants)
+    shares = bool(tenancies(fleet, index))
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
     cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}

@@ -14,7 +14,9 @@ from gpufleet.api.fleets import FleetAnswer, plan_fleet
 from gpufleet.api.plan_changes import explain_plan
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.catalog.load import load_catalog
+from gpufleet.cli.plan_answers import ServeFlags, fleet_answer
 from gpufleet.errors import UsageError
+from gpufleet.inputs.workload import WorkloadFile, read_workload
 from gpufleet.report.comparison import fleet_comparison_page
 from gpufleet.report.fleet_plan import fleet_page
 from gpufleet.report.formats import as_json
@@ -103,3 +105,12 @@ def test_a_model_that_nothing_serves_says_what_would_help() -> None:
     page = " ".join(page_as_text(fleet_page(plan_fleet([SMALL, IMPOSSIBLE])), 80).split())
     assert "qwen3-32b: The smallest change that helps" in page
     assert "llama-3.1-8b: Why this one" in page
+
+
+def test_a_model_that_shares_machines_is_started_in_the_layout_that_it_has_there() -> None:
+    written = read_workload(Path(__file__).parents[3] / "examples" / "three-models.yaml")
+    shared = fleet_answer(WorkloadFile(), written, WorkloadFile(), ServeFlags(None, False, 10)).shared
+    assert shared
+    for tenant in (t for s in shared for t in s.tenants):
+        assert tenant.launch is not None
+        assert f"--tensor-parallel-size {tenant.layout.removeprefix('TP')} " in f"{tenant.launch.command} "
