@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
@@ -125,8 +125,15 @@ def known_gpu(catalog: Catalog, name: str) -> ResolvedGpu | None:
         return ResolvedGpu(catalog.accelerators[by_folded[wanted]], None)
     aliases = {folded(alias): target for alias, target in catalog.gpu_aliases.items()}
     if wanted in aliases:
-        return ResolvedGpu(catalog.accelerators[aliases[wanted]], f"{name} read as {aliases[wanted]}")
+        return ResolvedGpu(catalog.accelerators[aliases[wanted]], taken_for(name, aliases[wanted], by_folded))
     return None
+
+
+def taken_for(name: str, meant: str, by_folded: Mapping[str, str]) -> str:
+    """Which accelerator a name was taken for, beside those that its words fit as well."""
+    others = sorted(known for short, known in by_folded.items() if short.startswith(folded(name)) and known != meant)
+    beside = f"; known too: {', '.join(others)}" if others else ""
+    return f"{name} read as {meant}{beside}"
 
 
 def refuse_count(catalog: Catalog, name: str) -> None:

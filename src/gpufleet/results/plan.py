@@ -75,6 +75,7 @@ class Deployment(RentedService):
     layout: str
     usd_per_million_output_tokens: float
     energy: Energy | None = None
+    launch: Launch | None = None
 
 
 class MixPart(Result):
@@ -119,6 +120,23 @@ class Relaxation(Result):
     needed: str
     candidate: str
     together: bool = False
+
+
+class LooserLimit(Result):
+    """A limit that costs much, beside the `lone_s` that a request without any other takes on the answer's machines.
+
+    At `looser_s`, all else unchanged, the cheapest plan costs `usd_per_hour`: `saved_ratio` less than the answer.
+    """
+
+    limit: str
+    limit_s: float
+    lone_s: float
+    looser_s: float
+    cloud: str
+    instance: str
+    instance_count: int
+    usd_per_hour: float
+    saved_ratio: float
 
 
 class PriceSource(Result):
@@ -241,7 +259,8 @@ class ServicePlan(Result):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
-    bills by the request rest on.
+    bills by the request rest on. Limits and headroom are kept with `confidence`: 0.5 is the expected value, 0.9 the
+    high end of every range.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -250,6 +269,7 @@ class ServicePlan(Result):
     rate_requests_per_s: float
     mean_requests_per_s: float | None = None
     headroom_wanted_ratio: float
+    confidence: float = 0.5
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]
@@ -257,6 +277,7 @@ class ServicePlan(Result):
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
+    looser_limits: list[LooserLimit] = []
     num_layouts: int
     num_configurations: int
     num_offers: int
