@@ -8,6 +8,7 @@ from typing import Any
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
+from gpufleet.results.launch import Launch
 from gpufleet.results.rented import RentedMachines
 
 
@@ -277,7 +278,6 @@ class ServicePlan(Result):
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
-    looser_limits: list[LooserLimit] = []
     num_layouts: int
     num_configurations: int
     num_offers: int
@@ -307,6 +307,7 @@ class ServePlan(ServicePlan):
     input_tokens: float
     output_tokens: float
     deployments: list[Deployment]
+    looser_limits: list[LooserLimit] = []
     mix: MixedDeployment | None = None
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
