@@ -132,7 +132,7 @@ def test_a_full_queue_is_capped_at_the_batch_that_serves_most() -> None:
 
 GOLDEN = {
     "vllm": "vllm serve meta-llama/Llama-3.3-70B-Instruct --tensor-parallel-size 4 --max-model-len 1200 "
-    "--max-num-seqs {sequences} --max-num-batched-tokens 8192 --gpu-memory-utilization 0.9 --kv-cache-dtype fp8 "
+    "--max-num-seqs {sequences} --max-num-batched-tokens 8192 --gpu-memory-utilization 0.92 --kv-cache-dtype fp8 "
     "--quantization fp8",
     "sglang": "python -m sglang.launch_server --model-path meta-llama/Llama-3.3-70B-Instruct --tp 4 "
     "--context-length 1200 --max-running-requests {sequences} --chunked-prefill-size 8192 "
