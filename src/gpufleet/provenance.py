@@ -23,13 +23,28 @@ class Grade(IntEnum):
 
 @dataclass(frozen=True)
 class Source:
-    """A document, dataset or measurement that a figure was taken from."""
+    """A document, dataset or measurement that a figure was taken from.
+
+    `first_seen` marks an undated copy: `as_of` then is the earliest day that it can be of.
+    """
 
     id: str
     title: str
     as_of: date | None = None
     url: str | None = None
     licence: str | None = None
+    first_seen: date | None = None
+
+
+def day_in_words(as_of: date | None, first_seen: date | None = None) -> str:
+    """The day of a figure; of an undated copy, when it was first seen.
+
+    >>> day_in_words(date(2026, 7, 20)), day_in_words(date(2026, 1, 1), date(2026, 11, 21))
+    ('2026-07-20', 'undated copy, first seen 2026-11-21')
+    """
+    if first_seen is not None:
+        return f"undated copy, first seen {first_seen}"
+    return "undated" if as_of is None else as_of.isoformat()
 
 
 @dataclass(frozen=True)

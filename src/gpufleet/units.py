@@ -42,7 +42,8 @@ def _quantity(text: object, suffixes: dict[str, float], what: str, example: str)
     typed = str(text).strip().lower()
     match = re.fullmatch(_NUMBER + r"\s*([a-zµμ]*)", typed) if len(typed) <= LONGEST_QUANTITY else None
     if match is None or match.group(2) not in suffixes:
-        raise UsageError(f"cannot read {what}", found=text, expected=f"a number with unit such as {example}")
+        number = "a positive number" if "" in suffixes else "a number with unit"
+        raise UsageError(f"cannot read {what}", found=text, expected=f"{number} such as {example}")
     value = float(match.group(1).replace(",", "").replace("_", "")) * suffixes[match.group(2)]
     if not math.isfinite(value) or value <= 0:
         raise UsageError(f"{what} must be positive and finite", found=text, expected=example)
@@ -87,13 +88,13 @@ def parse_rate(text: object) -> float:
     return rate
 
 
-def parse_duration(text: object) -> float:
-    """Seconds: '500ms', '12s', '24h'.
+def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
+    """Seconds: '500ms', '12s', '24h'; an error shows the example.
 
     >>> parse_duration("500ms")
     0.5
     """
-    return _quantity(text, _TIME_SUFFIX, "a duration", "'500ms' or '12s'")
+    return _quantity(text, _TIME_SUFFIX, "a duration", example)
 
 
 def parse_usd_per_hour(text: object) -> float:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.catalog.areas import resolve_region
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import resolve_model_name
 from gpufleet.catalog.query import (
@@ -13,7 +14,6 @@ from gpufleet.catalog.query import (
     resolve_cloud,
     resolve_gpu,
     resolve_instance,
-    resolve_region,
     unpriced,
 )
 from gpufleet.domain.offer import PriceKind
@@ -70,7 +70,7 @@ def test_regions_are_found_in_any_case_and_unknown_ones_answered_with_the_neares
 
 
 def test_a_region_of_another_cloud_is_not_a_region_of_this_one() -> None:
-    with pytest.raises(UnknownName, match="region of gcp"):
+    with pytest.raises(UsageError, match=r"eastus is no region of gcp\. It is a region of azure: add azure"):
         resolve_region(CATALOG, "eastus", ["gcp"])
 
 
@@ -94,9 +94,9 @@ def test_government_regions_are_offered_only_to_who_names_them() -> None:
     assert "us-gov-west-1" in named
 
 
-def test_a_price_for_every_region_matches_any_region() -> None:
-    found = matching_offers(CATALOG, OfferFilter(clouds=["lambda"], regions=["us-east-1"]))
-    assert len(found) == 9
+def test_a_price_for_every_region_says_not_where_its_machine_stands_so_it_matches_no_named_region() -> None:
+    assert matching_offers(CATALOG, OfferFilter(clouds=["lambda"], regions=["us-east-1"])) == []
+    assert len(matching_offers(CATALOG, OfferFilter(clouds=["lambda"], regions=["us-east-1", "all"]))) == 9
 
 
 def test_a_filter_keeps_only_what_it_names() -> None:

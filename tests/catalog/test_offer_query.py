@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.domain.offer import Offer, PriceKind
 
@@ -41,7 +40,7 @@ def is_wanted(offer: Offer, wanted: OfferFilter) -> bool:
         (wanted.accelerators, CATALOG.instance_of(offer).accelerator),
     )
     fits = all(allowed is None or value in allowed for allowed, value in pairs)
-    is_there = wanted.regions is None or named or offer.region == EVERYWHERE
+    is_there = wanted.regions is None or named
     is_open = wanted.include_restricted or named or (offer.cloud, offer.region) not in CATALOG.restricted_regions
     return fits and is_there and is_open
 

@@ -11,7 +11,7 @@ from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
-from gpufleet.errors import DataMissing, UsageError
+from gpufleet.errors import UsageError
 
 TODAY = date(2026, 11, 21)
 OFFERS, INSTANCES = ",".join(OFFER_COLUMNS) + "\n", ",".join(INSTANCE_COLUMNS) + "\n"
@@ -124,8 +124,9 @@ def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
 
 
 def test_an_overlay_that_is_not_there_is_said(tmp_path: Path) -> None:
-    with pytest.raises(DataMissing, match="not a directory"):
+    with pytest.raises(UsageError, match="not there") as caught:
         load_catalog(tmp_path / "missing")
+    assert caught.value.exit_code == 2
 
 
 SPOT_P5 = P5_CONTRACT.replace("on_demand", "spot")

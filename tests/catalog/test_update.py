@@ -535,7 +535,7 @@ def test_older_snapshots_stay_and_price_an_old_question_as_of_its_day(updater: U
     assert len(folders_of(updater.root / "azure-retail-prices")) == 3
 
     def factor_on(as_of: date | None) -> float:
-        catalog = load_catalog(as_of=as_of)
+        catalog = load_catalog(as_of=as_of, today=date(2027, 2, 1))
         [h100] = [o for o in catalog.offers if (o.region, o.instance) == ("eastus", "Standard_ND96isr_H100_v5")]
         return h100.price_per_instance_usd_per_hour / 98.32
 

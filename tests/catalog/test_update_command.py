@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import sys
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from typing import Any
 import pytest
 from tests.catalog.price_server import Answer, PriceServer, every_feed, serving
 
+from gpufleet.catalog.providers.every import FEEDS
+from gpufleet.catalog.transport import Download, Unreachable
 from gpufleet.cli import main
 
 
@@ -77,3 +80,48 @@ def test_without_httpx_it_is_said_what_to_install(
     monkeypatch.setitem(sys.modules, "httpx", None)
     assert main(["catalog", "update"]) == 2
     assert "gpu-fleet-optimizer[refresh]" in capsys.readouterr().err
+
+
+def test_a_pipe_hears_of_every_feed_as_it_begins_and_as_it_ends(
+    server: PriceServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = [lambda path, sound: Answer("gone", 404) if path.startswith("/azure") else None]
+    assert main(["catalog", "update"]) == 5
+    lines = capsys.readouterr().err.splitlines()
+    feeds = {line.partition(":")[0] for line in lines}
+    assert {feed.name for feed in FEEDS} == feeds
+    assert sum(line.endswith(": asked") for line in lines) == len(FEEDS)
+    assert sum(": updated, " in line and line.endswith(" prices") for line in lines) == len(FEEDS) - 1
+    assert any(line.startswith("azure-retail-prices: failed, ") for line in lines)
+
+
+def test_a_name_without_an_address_is_asked_twice_and_not_five_times(tmp_path: Path) -> None:
+    import httpx
+
+    def offline(request: httpx.Request) -> httpx.Response:
+        try:
+            raise socket.gaierror(-2, "Name or service not known")
+        except socket.gaierror as error:
+            raise httpx.ConnectError(str(error)) from error
+
+    waited: list[float] = []
+    client = httpx.Client(transport=httpx.MockTransport(offline))
+    with pytest.raises(Unreachable, match="failed 2 times, at last: ConnectError"):
+        Download(tmp_path, client, waited.append).json("https://prices.example/feed")
+    assert waited == [1.0]
+
+
+def test_feeds_do_not_wait_for_each_other(server: PriceServer) -> None:
+    """Every feed is asked before the first is answered."""
+    reached = threading.Barrier(len(FEEDS), timeout=20)
+
+    def wait_for_all(path: str, sound: Answer) -> Answer | None:
+        top = path.split("/")[1]
+        if top not in met:
+            met.add(top)
+            reached.wait()
+        return None
+
+    met: set[str] = set()
+    server.faults = [wait_for_all]
+    assert main(["catalog", "update"]) == 0

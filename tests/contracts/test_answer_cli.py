@@ -193,13 +193,14 @@ def test_a_plan_of_today_is_reproduced_tomorrow_and_a_dearer_day_is_explained(
     folder = tmp_path / "catalog" / "offers" / answer["cloud"]
     folder.mkdir(parents=True)
     head = "cloud,region,instance_type,price_kind,upfront_usd,price_per_instance_usd_per_hour,basis,source_id,as_of"
-    row = f"{answer['cloud']},{answer['region']},{answer['instance']},on_demand,0,1000,list,{answer['price_source']}"
+    price = 2.9 * answer["price_per_instance_usd_per_hour"]
+    row = f"{answer['cloud']},{answer['region']},{answer['instance']},on_demand,0,{price},list,{answer['price_source']}"
     (folder / "2026-02-01.csv").write_text(f"{head},interruption\n{row},2026-02-01,\n", encoding="utf-8")
     monkeypatch.setenv("GPUFLEET_CATALOG", str(tmp_path / "catalog"))
     code, text, _ = ask("explain", str(file), "--check")
     assert code == 4
     assert "changed" in text.split("\n\n")[0]
-    assert "$1,000/h" in text or "from " in text
+    assert "2026-02-01" in text or "from " in text
 
 
 @pytest.mark.parametrize(

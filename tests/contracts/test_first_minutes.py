@@ -67,8 +67,8 @@ def test_the_doctor_looks_at_everything_that_an_answer_rests_on(run_gpufleet: Ru
 
 def test_the_doctor_says_how_old_prices_are_and_when_they_are_old() -> None:
     catalog = installation.load_catalog()
-    newest = min(days[1] for days in catalog.price_dates.values())
-    fresh, old = (installation.price_check(catalog, date.fromordinal(newest.toordinal() + days)) for days in (90, 91))
+    oldest = min(offer.as_of for offer in catalog.offers)
+    fresh, old = (installation.price_check(catalog, date.fromordinal(oldest.toordinal() + days)) for days in (90, 91))
     assert (fresh.status, old.status) == ("ok", "note")
     assert "(91 days)" in old.found
     assert "never live" in old.hint

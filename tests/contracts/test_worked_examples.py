@@ -145,7 +145,7 @@ def test_09_an_embedding_needs_an_old_card_until_compute_binds(answers: Any) -> 
     assert large["usd_per_million_inputs"]["value"] < small["usd_per_million_inputs"]["value"]
     assert few["output_tokens"] == 1
     assert best(few)["instance_count"] == 1
-    assert best(many)["binding_limit"] == "ttft.p95"
+    assert best(many)["binding_limit"] in ("load", "ttft.p95"), "compute, not room for users"
     assert many["rate_requests_per_s"] == 100 * few["rate_requests_per_s"]
 
 

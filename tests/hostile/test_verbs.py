@@ -55,7 +55,7 @@ CASES = [
     Case("catalog prices --limit 0"),
     Case("catalog prices --limit -5"),
     Case("catalog gpus --out-file missing/folder/gpus.csv", ("cannot write",)),
-    Case("catalog gpus --catalog missing", ("missing",), 5),
+    Case("catalog gpus --catalog missing", ("missing",), 2),
     Case("catalog gpu", ("gpus",)),
     Case("fit llama-3.3-70bb --gpus L40S:4", ("llama-3.3-70b",)),
     Case("fit truncated.json --gpus L40S:4", ("truncated.json",)),

@@ -77,7 +77,7 @@ def test_nonsense_is_refused_by_every_parser(parse: Callable[[object], float], t
     ],
 )
 def test_a_missing_or_foreign_unit_is_refused_with_an_example(parse: Callable[[object], float], text: str) -> None:
-    with pytest.raises(UsageError, match=r"expected a number with unit such as '\d"):
+    with pytest.raises(UsageError, match=r"expected a (number with unit|positive number) such as '\d"):
         parse(text)
 
 

@@ -42,6 +42,7 @@ from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
 
+LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
 MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
 
@@ -181,7 +182,9 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
         formats = formats[:1]
     reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
     if all(reasons):
-        raise Infeasible(str(reasons[-1]), hint="'gpufleet catalog gpus' lists the formats of each device.")
+        older = any(d.generation == gpu.generation for d in engine.dropped)
+        hint = "--engine-version names an older one." if older else LISTED
+        raise Infeasible(str(reasons[-1]), hint=hint)
     return formats[reasons.index(None)]
 
 

@@ -8,7 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from importlib.metadata import PackageNotFoundError, requires, version
 from pathlib import Path
@@ -17,6 +17,7 @@ from gpufleet.catalog.calibration import DATA as CALIBRATION_FOLDER
 from gpufleet.catalog.engine_eras import load_eras
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.offer import Offer
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.preferences import PROJECT_FILE, preference_files, preferences, unknown_variables
 from gpufleet.results.setup import FINE, MISSING, REMARK, Check, Diagnosis
@@ -98,13 +99,22 @@ def catalog_checks(environment: Mapping[str, str], project: Path, today: date) -
 
 
 def price_check(catalog: Catalog, today: date) -> Check:
-    """The newest price of each cloud, and whether any is old."""
-    newest = {cloud: days[1] for cloud, days in sorted(catalog.price_dates.items())}
-    aged = {cloud: (today - day).days for cloud, day in newest.items()}
-    found = ", ".join(f"{cloud} {newest[cloud]} ({aged[cloud]} days)" for cloud in newest)
-    if not aged or max(aged.values()) <= OLD_PRICES_DAYS:
+    """The oldest and the newest day of each cloud and price kind, and whether any is old."""
+    days: dict[tuple[str, str], list[Offer]] = {}
+    for offer in sorted(catalog.offers, key=lambda offer: (offer.cloud, offer.price_kind.value, offer.as_of)):
+        days.setdefault((offer.cloud, offer.price_kind.value.replace("_", " ")), []).append(offer)
+    found = "; ".join(f"{cloud} {kind} {days_in_words(offers, today)}" for (cloud, kind), offers in days.items())
+    oldest = max(((today - offer.as_of).days for offer in catalog.offers), default=0)
+    if oldest <= OLD_PRICES_DAYS:
         return Check(name="prices", status=FINE, found=found)
     return Check(name="prices", status=REMARK, found=found, hint=OLD_PRICES)
+
+
+def days_in_words(offers: Sequence[Offer], today: date) -> str:
+    """The days of prices, oldest first, and the age of the oldest."""
+    days = list(dict.fromkeys(offer.day for offer in (offers[0], offers[-1])))
+    age = "" if offers[0].first_seen else f" ({(today - offers[0].as_of).days} days)"
+    return " and ".join(days) + age
 
 
 def calibration_check() -> Check:

@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpufleet.api.missing_prices import missing_notes, no_price
+from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
     resolve_cloud,
     resolve_gpu,
-    resolve_region,
 )
 from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
@@ -70,9 +70,11 @@ def market_of(wishes: Wishes, tables: Catalog) -> Market:
     offers = tuple(o for o in offers_of(wishes, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
+    read = [gpu.note for gpu in gpus if gpu.note]
+    left_out = region_notes(tables, wanted, regions_asked(wishes, tables).areas)
     what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(wishes)]
     missing = missing_notes(tables, wanted, kinds_named(wishes), offers)
-    return Market(offers, machines(tables, wanted), (*(gpu.note for gpu in gpus if gpu.note), *what_if, *missing))
+    return Market(offers, machines(tables, wanted), (*read, *left_out, *what_if, *missing))
 
 
 def offers_of(wishes: Wishes, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
@@ -99,10 +101,19 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
 
 def offer_filter(wishes: Wishes, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
     """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    clouds = [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
-    regions = [resolve_region(tables, name, clouds) for name in wishes.regions or ()] or None
     kinds = [price_kind(name) for name in kinds_asked(wishes)]
-    return OfferFilter(clouds=clouds, regions=regions, accelerators=gpus, price_kinds=kinds)
+    regions = regions_asked(wishes, tables).regions
+    return OfferFilter(clouds=clouds_asked(wishes, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
+
+
+def clouds_asked(wishes: Wishes, tables: Catalog) -> list[str] | None:
+    """Clouds by their right names."""
+    return [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
+
+
+def regions_asked(wishes: Wishes, tables: Catalog) -> RegionChoice:
+    """Regions by their right names, areas among them."""
+    return chosen_regions(tables, wishes.regions or (), clouds_asked(wishes, tables))
 
 
 def kinds_asked(wishes: Wishes) -> Sequence[str]:

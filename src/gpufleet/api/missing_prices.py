@@ -6,6 +6,8 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 
+from gpufleet.catalog.areas import everywhere_note
+from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
@@ -85,10 +87,12 @@ def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     if there:
         return no_price_of_kinds(tables, wanted, there)
     regions = priced_regions(tables, wanted.clouds)
+    elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
+    left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
     shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
     return DataMissing(
         "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}. 'gpufleet catalog prices' lists all.",
+        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
     )
 
 

@@ -48,9 +48,9 @@ from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
-from gpufleet.results.service_figures import price_sources
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -178,8 +178,22 @@ def answered(
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
-    told = with_rest_of_bill(plan.model_copy(update=alternatives), tables.bill_lines)
-    return ServeAnswer.of(told, request, tables)
+    whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
+    return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), request, tables)
+
+
+def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog) -> ServePlan:
+    """The plan with the sources of every price that it says: of alternatives, mixes and who wins elsewhere too."""
+    beside = [d for d in (plan.spot_alternative, plan.lower_precision_alternative) if d is not None]
+    beside += [part.deployment for part in plan.mix.parts] if plan.mix is not None else []
+    winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
+    named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}
+    named |= {(x.cloud, x.region, x.instance, x.price_kind) for x in plan.looser_limits}
+    flipped = [
+        (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
+    ]
+    used = [*price_days([*plan.deployments, *beside]), *flipped]
+    return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
 
 
 def architecture_of(request: ServeRequest) -> Architecture:
@@ -255,7 +269,7 @@ def with_mix(
         return plan
     launches = serve_launches(request.model, question, solution, [part.priced for part in found.parts])
     mix = mixed_deployment(question, solution, found, launches)
-    sources = price_sources([*plan.deployments, *(part.deployment for part in mix.parts)], tables.sources)
+    sources = price_sources(price_days([*plan.deployments, *(part.deployment for part in mix.parts)]), tables.sources)
     return plan.model_copy(update={"mix": mix, "price_sources": sources})
 
 

@@ -33,9 +33,13 @@ def oldest_of_each_cloud(offers: Sequence[Offer], today: date) -> str:
     >>> oldest_of_each_cloud([], date(2026, 11, 21))
     ''
     """
-    oldest: dict[str, date] = {}
-    for offer in offers:
-        oldest[offer.cloud] = min(offer.as_of, oldest.get(offer.cloud, offer.as_of))
-    dated = sorted(oldest.items(), key=lambda entry: entry[1])
-    named = [f"{cloud} {day} ({(today - day).days:,} days)" for cloud, day in dated]
+    oldest: dict[str, Offer] = {}
+    for offer in sorted(offers, key=lambda offer: offer.as_of):
+        oldest.setdefault(offer.cloud, offer)
+    named = [f"{cloud} {offer.day}{age_words(offer, today)}" for cloud, offer in oldest.items()]
     return ", ".join(named[:MOST_NAMED]) + (f" and {len(named) - MOST_NAMED} more" if len(named) > MOST_NAMED else "")
+
+
+def age_words(offer: Offer, today: date) -> str:
+    """How old a price is; of an undated copy nobody knows."""
+    return "" if offer.first_seen is not None else f" ({(today - offer.as_of).days:,} days)"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import SHIPPED, toml_of
-from gpufleet.domain.engine import EngineProfile, MemoryEra
+from gpufleet.domain.engine import EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 
@@ -107,7 +107,30 @@ def newer_than_known(engine: str, version: str | None) -> str | None:
 def load_engine(engine: str, version: str | None = None) -> EngineProfile:
     """An engine with memory rules and the step constants of the version's era."""
     checked = checked_version(engine, version)
-    return with_era(remembering(find_engine(engine), checked), era_of(engine, checked))
+    return with_era(remembering(running_on(find_engine(engine), checked), checked), era_of(engine, checked))
+
+
+def running_on(profile: EngineProfile, version: str | None) -> EngineProfile:
+    """A profile without the GPU generations that a version no longer runs on; no version is what is installed today.
+
+    >>> [d.generation for d in running_on(find_engine("vllm"), None).dropped]
+    ['Volta']
+    >>> running_on(find_engine("vllm"), "0.19.1").dropped
+    ()
+    """
+    dropped = tuple(d for d in profile.dropped if version is None or version_key(version) >= version_key(d.until))
+    gone = {d.generation for d in dropped}
+    return replace(
+        profile,
+        dropped=dropped,
+        formats=without_generations(profile.formats, gone),
+        kv_formats=without_generations(profile.kv_formats, gone),
+    )
+
+
+def without_generations(rows: Sequence[FormatSupport], gone: Collection[str]) -> tuple[FormatSupport, ...]:
+    """Formats on the generations that are left."""
+    return tuple(replace(row, generations=tuple(g for g in row.generations if g not in gone)) for row in rows)
 
 
 def remembering(profile: EngineProfile, version: str | None) -> EngineProfile:

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
-from gpufleet.domain.engine import CardLimits, EngineProfile, FormatSupport, MemoryEra
+from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import UnknownName
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
@@ -71,6 +71,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         memory_eras=tuple(_memory_era(row) for row in table.get("memory_eras", ())),
         repository=table.get("repository"),
         newest_version=table.get("newest_version"),
+        dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
     )
 
 
@@ -83,6 +84,11 @@ def _card(row: Mapping[str, Any]) -> CardLimits:
     with _inside("cards"):
         below_gib = row.get("below_gib", math.inf)
         return CardLimits(below_gib * GIB, int(row["prefill_budget_tokens"]), int(row["graph_batch"]))
+
+
+def _dropped(row: Mapping[str, Any]) -> DroppedGeneration:
+    with _inside("dropped"):
+        return DroppedGeneration(row["generation"], row["until"], row["why"], row["source"])
 
 
 def _memory_era(row: Mapping[str, Any]) -> MemoryEra:

@@ -20,14 +20,21 @@ def load_interruptions() -> Interruptions:
     0.000107
     """
     table = toml_of(SHIPPED / "spot_interruptions.toml")
-    bands = {band: band_spread(row) for band, row in table["band"].items()}
-    waits = Spread(*(hours * HOUR for hours in table["wait"]["hours"]))
-    rows = [*table["band"].values(), table["unknown"], table["wait"]]
-    sources = tuple(dict.fromkeys(row["source_id"] for row in rows))
-    return Interruptions(bands, Spread(*table["unknown"]["per_hour"]), waits, sources)
+    published, unknown, wait = table["band"], table["unknown"], table["wait"]
+    bands = {band: band_spread(published, band) for band in published["reclaimed_per_month_ratio"]}
+    named = (unknown["low_source_id"], unknown["high_source_id"], wait["source_id"])
+    return Interruptions(
+        per_hour_of_band=bands,
+        per_hour_unknown=Spread(*unknown["per_hour"]),
+        wait_s=Spread(*(hours * HOUR for hours in wait["hours"])),
+        source_of_bands=published["source_id"],
+        source_of_unknown=unknown["source_id"],
+        sources=tuple(dict.fromkeys((published["source_id"], unknown["source_id"], *named))),
+    )
 
 
-def band_spread(row: Mapping[str, Any]) -> Spread:
+def band_spread(published: Mapping[str, Any], band: str) -> Spread:
     """Interruptions per hour of one band; an open one names its high end by the hour."""
-    rates = [interruptions_per_hour(share) for share in row["reclaimed_per_month_ratio"]]
-    return Spread(*rates, *([row["high_per_hour"]] if "high_per_hour" in row else []))
+    shares = published["reclaimed_per_month_ratio"][band]
+    rates = [interruptions_per_hour(share, ran) for share, ran in zip(shares, published["ran_hours"], strict=False)]
+    return Spread(*rates, *([published["high_per_hour"][band]] if band in published["high_per_hour"] else []))

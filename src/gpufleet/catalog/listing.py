@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict
 from typing import TypeVar
 
 from gpufleet.catalog.query import (
@@ -61,6 +62,7 @@ def price_row(catalog: Catalog, offer: Offer) -> PriceRow:
         interruption=offer.interruption,
         source=offer.source,
         as_of=offer.as_of,
+        first_seen=offer.first_seen,
         currency=offer.currency,
     )
 
@@ -216,4 +218,4 @@ def row_sources(catalog: Catalog, rows: Iterable[GpuRow | InstanceRow]) -> list[
 def source_notes(catalog: Catalog, ids: Iterable[str]) -> list[SourceNote]:
     """The sources of these ids, in their order."""
     found = (catalog.sources[source_id] for source_id in sorted(ids) if source_id in catalog.sources)
-    return [SourceNote(id=s.id, title=s.title, as_of=s.as_of, url=s.url, licence=s.licence) for s in found]
+    return [SourceNote(**asdict(source)) for source in found]

@@ -33,20 +33,27 @@ from gpufleet.catalog.own_terms import (
     rate_from,
     within_quotas,
 )
+from gpufleet.catalog.query import gpu_of
 from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
+    COUNTRY_COLUMNS,
     DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
+    RESTRICTED_COLUMNS,
     Availability,
+    Country,
     IncompleteInstance,
     Place,
+    Region,
     accelerator_from,
     availability_from,
+    country_from,
     instance_from,
     offer_from,
+    region_from,
     source_from,
     text,
     typical_discount_from,
@@ -57,7 +64,7 @@ from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import DataMissing, UsageError, nearest_names
+from gpufleet.errors import UsageError, nearest_names
 from gpufleet.provenance import Source
 from gpufleet.units import MIB
 
@@ -68,7 +75,7 @@ else:
 
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
-SOURCES, ALIASES, OWNED = "sources.toml", "gpu_aliases.toml", "owned.toml"
+SOURCES, ALIASES, OWNED, REGIONS = "sources.toml", "gpu_aliases.toml", "owned.toml", "regions.csv"
 MAX_FILE_BYTES = 50 * MIB
 
 OfferKey = tuple[str, str, str, PriceKind]
@@ -86,12 +93,24 @@ def load_catalog(
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
+    refuse_later_day(as_of, today or date.today())
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
     now = as_of or today or date.today()
     if directory is None:
         return _load_tables(None, snapshots, as_of, now)
     return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of, now)
+
+
+def refuse_later_day(as_of: date | None, today: date) -> None:
+    """Prices of a day to come are not known."""
+    if as_of is not None and as_of > today:
+        raise UsageError(
+            "prices of a day in the future are not known",
+            found=str(as_of),
+            expected=f"a day up to today, {today}",
+            hint="Without --as-of the newest prices count, and --max-age says how old they may be.",
+        )
 
 
 def load_shipped_and_refreshed() -> Catalog:
@@ -105,29 +124,32 @@ def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of:
     refuse_unknown_entries(directory)
     catalog = _load_tables(directory, snapshots, as_of, now)
     rows = overlay_rows(directory, now)
-    refuse_broken_rules(catalog, rows, directory, today)
+    refuse_broken_rules(catalog, _load_tables(None, snapshots, as_of, now), rows, directory, today)
     return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
 
 
 @lru_cache(maxsize=4)
 def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
-    own = own_machines_in(overlay, now) if overlay else []
+    accelerators, aliases = merged(directories, accelerators_in), merged(directories, gpu_aliases_in)
+    own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay, now)] if overlay else []
     described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
-    availability = merged(directories, availability_in)
+    availability, sources = merged(directories, availability_in), sources_of(directories, taken)
     sold = [*availability, *((cloud, "", name) for cloud, name in described)]
-    listed = priced(overlay, taken, instances, as_of, sold)
+    listed = first_seen_by(sources, priced(overlay, taken, instances, as_of, sold))
     return Catalog(
-        accelerators=merged(directories, accelerators_in),
+        accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
         offers=on_own_terms(overlay, listed, [machine.offer for machine in own], sold),
         availability=tuple(availability.values()),
-        sources=sources_of(directories, taken),
-        gpu_aliases=merged(directories, gpu_aliases_in),
+        sources=sources,
+        gpu_aliases=aliases,
         restricted_regions=merged(directories, restricted_regions_in),
+        located_regions=merged(directories, located_regions_in),
+        countries=countries(),
         foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
@@ -171,12 +193,23 @@ def priced(
         offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
     if overlay is None:
         return offers
-    rates = {rate.currency: rate for rate in table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)}
+    known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
+    rates = {rate.currency: rate for rate in known_rates if as_of is None or rate.as_of <= as_of}
     foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory)]
     offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
-    contracts = list(table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from))
+    signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
+    contracts = [contract for contract in signed if as_of is None or contract.as_of <= as_of]
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
     return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
+
+
+def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer]) -> dict[OfferKey, Offer]:
+    """Prices, those of undated copies with the day on which these were first seen."""
+    undated = {source.id: source.first_seen for source in sources.values() if source.first_seen is not None}
+    return {
+        key: replace(offer, first_seen=undated[offer.source]) if offer.source in undated else offer
+        for key, offer in listed.items()
+    }
 
 
 def on_own_terms(
@@ -192,7 +225,7 @@ def overlay_directory(overlay: str) -> Path:
     """The user's directory, which must exist when it is named."""
     path = Path(overlay)
     if not path.is_dir():
-        raise DataMissing("the catalog overlay is not a directory", found=overlay)
+        raise UsageError("the folder of your own tables is not there", found=overlay, expected="an existing folder")
     return path
 
 
@@ -204,11 +237,35 @@ def overlay_rows(directory: Path, today: date) -> OverlayRows:
     places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
     places |= {f"{row.cloud} {row.name}": place for place, row in instance_rows(directory)}
     places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
+    places |= {f"region {row.cloud} {row.region}": place for place, row in region_rows(directory)}
     owned = {
         label(own.offer): place
         for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
     }
-    return OverlayRows(places | owned | {label(offer): place for place, offer in offers}, offers)
+    named = places | owned | {label(offer): place for place, offer in offers}
+    return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
+
+
+def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
+    """Every row of a user's tables that names a region: how a finding names it, cloud and region."""
+    sold = [row for _, row in availability_rows(directory)]
+    foreign = foreign_offers_in(directory)
+    return [
+        *((label(offer), offer.cloud, offer.region) for offer in offers),
+        *((f"{row.cloud} {row.region} {row.instance}", row.cloud, row.region) for row in sold),
+        *((f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}", f.cloud, f.region) for f in foreign),
+    ]
+
+
+def agreed_days(directory: Path) -> list[tuple[Place, str, date]]:
+    """From which day contracts and exchange rates hold."""
+    contracts = table_in(directory, "contracts.csv", CONTRACT_COLUMNS, contract_from)
+    path = directory / "exchange_rates.csv"
+    rates = ((place, rate_from(place, row)) for place, row in rows_of(path, RATE_COLUMNS)) if path.exists() else ()
+    return [
+        *((contract.place, "the contract", contract.as_of) for contract in contracts),
+        *((place, f"the rate of {rate.currency}", rate.as_of) for place, rate in rates),
+    ]
 
 
 def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> dict[Any, Item]:
@@ -229,6 +286,14 @@ def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[st
 def own_machines_in(directory: Path, today: date) -> list[OwnMachine]:
     """Machines that the user owns, written off up to `today`."""
     return [own_machine(place, name, table, OWN_SOURCE, today) for place, name, table in own_machine_tables(directory)]
+
+
+def by_full_name(
+    machine: OwnMachine, accelerators: Mapping[str, Accelerator], aliases: Mapping[str, str]
+) -> OwnMachine:
+    """The machine with its GPU by the name of the tables, where the user wrote another that means it."""
+    found = gpu_of(machine.instance.accelerator, accelerators, aliases)
+    return machine if found is None else machine._replace(instance=replace(machine.instance, accelerator=found))
 
 
 def foreign_offers_in(directory: Path) -> list[ForeignOffer]:
@@ -318,7 +383,25 @@ def restricted_regions_in(directory: Path) -> dict[tuple[str, str], str]:
     path = directory / "restricted_regions.csv"
     if not path.exists():
         return {}
-    return {(row["cloud"], row["region"]): row["access"] for _, row in rows_of(path, REGION_COLUMNS)}
+    return {(row["cloud"], row["region"]): row["access"] for _, row in rows_of(path, RESTRICTED_COLUMNS)}
+
+
+def located_regions_in(directory: Path) -> dict[tuple[str, str], Region]:
+    """regions.csv: regions and the countries where they lie."""
+    return {(row.cloud, row.region): row for _, row in region_rows(directory)}
+
+
+def region_rows(directory: Path) -> Iterator[tuple[Place, Region]]:
+    """Rows of regions.csv; a user's may leave out the source."""
+    path = directory / REGIONS
+    rows = rows_of(path, REGION_COLUMNS) if path.exists() else ()
+    return ((place, region_from(place, row, None if directory == SHIPPED else OWN_SOURCE)) for place, row in rows)
+
+
+@lru_cache(maxsize=1)
+def countries() -> Mapping[str, Country]:
+    """countries.csv by the two letters of each."""
+    return {row.code: row for row in table_in(SHIPPED, "countries.csv", COUNTRY_COLUMNS, country_from)}
 
 
 def csv_files(directory: Path) -> list[Path]:

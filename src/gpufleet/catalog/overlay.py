@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from gpufleet.catalog.checks import future_dates, retired_offers, spot_above_on_demand
+from gpufleet.catalog.own_prices import unknown_countries, unknown_regions, unlikely_prices
 from gpufleet.catalog.references import Finding, Rule, broken_references, label
 from gpufleet.catalog.schema import Place
 from gpufleet.catalog.tables import Catalog
@@ -27,16 +28,21 @@ TABLE_SUFFIX = {
     "foreign_offers": ".csv",
 }
 TABLE_FILES = (
-    *("gpu_aliases.toml", "restricted_regions.csv", "sources.toml", "owned.toml"),
+    *("gpu_aliases.toml", "regions.csv", "restricted_regions.csv", "sources.toml", "owned.toml"),
     *("contracts.csv", "quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
 )
 
 
 class OverlayRows(NamedTuple):
-    """Where the rows of an overlay stand, by the words with which a finding names them, and its prices of all dates."""
+    """Where the rows of an overlay stand, by the words with which a finding names them, and its prices of all dates.
+
+    `located` are all rows that name a region: those words, cloud and region. `agreed` are days on which terms begin.
+    """
 
     places: Mapping[str, Place]
     offers: Sequence[tuple[Place, Offer]]
+    located: Sequence[tuple[str, str, str]] = ()
+    agreed: Sequence[tuple[Place, str, date]] = ()
 
 
 def refuse_unknown_entries(directory: Path) -> None:
@@ -77,14 +83,17 @@ def refuse_other_suffixes(folder: Path, suffix: str) -> None:
             raise UsageError(f"{entry}: no table is read from it", found=entry.name, expected=f"a {suffix} file")
 
 
-def refuse_broken_rules(catalog: Catalog, rows: OverlayRows, overlay: Path, today: date) -> None:
-    """Raise the first fault of the user's rows in `catalog`, which holds them already."""
+def refuse_broken_rules(catalog: Catalog, listed: Catalog, rows: OverlayRows, overlay: Path, today: date) -> None:
+    """Raise the first fault of the user's rows in `catalog`, which holds them already; `listed` is without them."""
     refuse_two_prices(rows.offers)
-    broken = broken_references(catalog)
+    refuse_later_terms(rows.agreed, today)
+    broken = [*broken_references(catalog), *unknown_regions(listed, catalog, rows.located), *unknown_countries(catalog)]
     if broken:
         raise broken_rule(broken, rows.places, overlay)
-    rules: tuple[Rule, ...] = (spot_above_on_demand, retired_offers, outliers_over_regions)
-    ruled = [*(finding for rule in rules for finding in rule(catalog)), *future_dates(catalog, today)]
+    rules: tuple[Rule, ...] = (spot_above_on_demand, retired_offers)
+    own = [offer for _, offer in rows.offers]
+    ruled = [finding for rule in rules for finding in rule(catalog)]
+    ruled += [*unlikely_prices(listed, own), *outliers_over_regions(catalog), *future_dates(catalog, today)]
     findings = [finding for finding in ruled if finding.row in rows.places]
     if findings:
         raise broken_rule(findings, rows.places, overlay)
@@ -98,6 +107,18 @@ def broken_rule(findings: list[Finding], places: Mapping[str, Place], overlay: P
         expected=first.expected or None,
         hint=f"{len(findings)} such faults." if len(findings) > 1 else None,
     )
+
+
+def refuse_later_terms(agreed: Sequence[tuple[Place, str, date]], today: date) -> None:
+    """What begins later does not hold yet: a discount of next year is no discount of today."""
+    for place, what, day in agreed:
+        if day > today:
+            raise UsageError(
+                f"{place}: {what} begins in the future",
+                found=str(day),
+                expected=f"a date up to today, {today}",
+                hint="Leave the row out until then: a plan is of today.",
+            )
 
 
 def refuse_two_prices(offers: Sequence[tuple[Place, Offer]]) -> None:

@@ -3,19 +3,29 @@
 from __future__ import annotations
 
 import statistics
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 
 from gpufleet.catalog.listing import accepts_unpriced, described, foreign_price, source_notes
-from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.query import OfferFilter, allows, matching_offers
 from gpufleet.catalog.schema import Availability, IncompleteInstance, TypicalDiscount
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.pricing.commitment import offer_usd_per_hour
 from gpufleet.provenance import Grade
-from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow
+from gpufleet.results.catalog import (
+    CoverageListing,
+    CoverageRow,
+    DiscountListing,
+    DiscountRow,
+    PlaceListing,
+    PlaceRow,
+    RegionListing,
+    RegionRow,
+)
 
 PlaceKey = tuple[str, str, str]
+RegionKey = tuple[str, str]
 
 
 def list_places(
@@ -61,6 +71,77 @@ def place_row(catalog: Catalog, key: PlaceKey, offers: list[Offer], listed: Avai
         foreign_price=foreign_price(catalog, *key),
         is_open=catalog.is_open(cloud, region),
         sources=sorted({*(offer.source for offer in offers), *([listed.source] if listed else [])}),
+    )
+
+
+def list_regions(
+    catalog: Catalog, wanted: OfferFilter, notes: Iterable[str] = (), limit: int | None = None
+) -> RegionListing:
+    """Regions of the clouds that are wanted, also those where nothing is known to be sold."""
+    offers: dict[RegionKey, list[Offer]] = defaultdict(list)
+    for offer in matching_offers(catalog, wanted):
+        offers[offer.cloud, offer.region].append(offer)
+    sold: dict[RegionKey, set[str]] = defaultdict(set)
+    for row in catalog.availability:
+        if accepts_unpriced(catalog, wanted, row):
+            sold[row.cloud, row.region].add(row.instance)
+    keys = sorted({*offers, *sold, *(key for key in catalog.located_regions if accepts_region(catalog, wanted, key))})
+    rows = [region_row(catalog, key, offers.get(key, []), sold.get(key, set())) for key in keys]
+    kept = rows[:limit]
+    used = {source for row in kept for source in row.sources}
+    return RegionListing(rows=kept, num_regions=len(rows), notes=list(notes), sources=source_notes(catalog, used))
+
+
+def accepts_region(catalog: Catalog, wanted: OfferFilter, key: RegionKey) -> bool:
+    """Whether a region matches the filter, whatever is sold there."""
+    cloud, region = key
+    named = wanted.regions is not None and region in wanted.regions
+    is_open = wanted.include_restricted or named or catalog.is_open(cloud, region)
+    return is_open and allows(wanted.clouds, cloud) and allows(wanted.regions, region)
+
+
+def region_row(catalog: Catalog, key: RegionKey, offers: Iterable[Offer], sold: set[str]) -> RegionRow:
+    """One region."""
+    cloud, region = key
+    located = catalog.located_regions.get(key)
+    country = None if located is None else catalog.countries.get(located.country)
+    priced = Counter(offer.price_kind.value for offer in offers)
+    return RegionRow(
+        cloud=cloud,
+        region=region,
+        place=None if located is None else located.place or None,
+        country=None if country is None else country.name,
+        areas=[] if country is None else list(country.words),
+        is_open=catalog.is_open(cloud, region),
+        num_types=len(sold | {offer.instance for offer in offers}),
+        num_priced=dict(sorted(priced.items())),
+        sources=sorted({*(offer.source for offer in offers), *([located.source] if located else [])}),
+    )
+
+
+def list_coverage(catalog: Catalog) -> CoverageListing:
+    """Every cloud and price kind with a price that everybody may buy at."""
+    groups: dict[tuple[str, str], list[Offer]] = defaultdict(list)
+    for offer in matching_offers(catalog, OfferFilter()):
+        groups[offer.cloud, offer.price_kind.value].append(offer)
+    rows = [coverage_row(catalog, *key, offers) for key, offers in sorted(groups.items())]
+    used = {offer.source for offers in groups.values() for offer in offers}
+    return CoverageListing(rows=rows, notes=[], sources=source_notes(catalog, used))
+
+
+def coverage_row(catalog: Catalog, cloud: str, price_kind: str, offers: list[Offer]) -> CoverageRow:
+    """One cloud and price kind."""
+    sold = {region for region in catalog.regions[cloud] if catalog.is_open(cloud, region)}
+    oldest_first = sorted(offers, key=lambda offer: offer.as_of)
+    return CoverageRow(
+        cloud=cloud,
+        price_kind=price_kind,
+        regions=sorted({offer.region for offer in offers}),
+        num_regions_sold=len(sold),
+        num_types=len({offer.instance for offer in offers}),
+        num_prices=len(offers),
+        days=list(dict.fromkeys(offer.day for offer in oldest_first)),
+        basis=sorted({offer.basis.value for offer in offers}),
     )
 
 

@@ -44,14 +44,14 @@ class OfferFilter:
     include_restricted: bool = False
 
     def chosen(self, catalog: Catalog) -> BoolArray:
-        """Which offers match every property that is asked for; a worldwide price matches any region."""
+        """Which offers match every property that is asked for; a price of every region only where 'all' is named."""
         index = catalog.offer_index
         asked = (
             (index.cloud, self.clouds),
             (index.price_kind, self.price_kinds),
             (index.instance, self.instances),
             (index.accelerator, self.accelerators),
-            (index.region, None if self.regions is None else {*self.regions, EVERYWHERE}),
+            (index.region, self.regions),
         )
         found = [column.is_among(wanted) for column, wanted in asked if wanted is not None]
         return reduce(np.logical_and, found, self.may_be_bought(catalog))
@@ -119,14 +119,19 @@ def resolve_gpu(catalog: Catalog, name: str) -> ResolvedGpu:
 
 def known_gpu(catalog: Catalog, name: str) -> ResolvedGpu | None:
     """What a name means, where a table holds it."""
+    found = gpu_of(name, catalog.accelerators, catalog.gpu_aliases)
+    if found is None:
+        return None
     by_folded = {folded(known): known for known in catalog.accelerators}
+    note = None if folded(name) in by_folded else taken_for(name, found, by_folded)
+    return ResolvedGpu(catalog.accelerators[found], note)
+
+
+def gpu_of(name: str, accelerators: Iterable[str], aliases: Mapping[str, str]) -> str | None:
+    """The id that a name or an alias means, in any case and with any separators; None where it means none."""
     wanted = folded(name)
-    if wanted in by_folded:
-        return ResolvedGpu(catalog.accelerators[by_folded[wanted]], None)
-    aliases = {folded(alias): target for alias, target in catalog.gpu_aliases.items()}
-    if wanted in aliases:
-        return ResolvedGpu(catalog.accelerators[aliases[wanted]], taken_for(name, aliases[wanted], by_folded))
-    return None
+    by_folded = {folded(alias): target for alias, target in aliases.items()} | {folded(a): a for a in accelerators}
+    return by_folded.get(wanted)
 
 
 def taken_for(name: str, meant: str, by_folded: Mapping[str, str]) -> str:
@@ -152,16 +157,6 @@ def resolve_cloud(catalog: Catalog, name: str) -> str:
     if owned in catalog.clouds:
         raise UsageError(f"unknown cloud {name!r}", hint=f"{name.capitalize()}'s cloud is called {owned} here.")
     raise UnknownName("cloud", name, catalog.clouds, hint=f"Known: {', '.join(catalog.clouds)}.")
-
-
-def resolve_region(catalog: Catalog, name: str, clouds: Iterable[str] | None = None) -> str:
-    """The region as its cloud spells it; `clouds` narrows the search."""
-    searched = catalog.clouds if clouds is None else tuple(clouds)
-    known = {region.casefold(): region for cloud in searched for region in catalog.regions.get(cloud, ())}
-    if name.casefold() in known:
-        return known[name.casefold()]
-    where = "" if clouds is None else f" of {', '.join(searched)}"
-    raise UnknownName(f"region{where}", name, known.values())
 
 
 def resolve_instance(catalog: Catalog, name: str) -> Instance:

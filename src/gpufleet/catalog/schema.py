@@ -52,7 +52,9 @@ OFFER_COLUMNS = (
 AVAILABILITY_COLUMNS = ("cloud", "region", "instance_type", "num_zones", "source_id", "as_of")
 SHIPPED_AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
 DISCOUNT_COLUMNS = ("cloud", "price_kind", "saving_low_ratio", "saving_high_ratio", "source_id", "evidence")
-REGION_COLUMNS = ("cloud", "region", "access")
+RESTRICTED_COLUMNS = ("cloud", "region", "access")
+REGION_COLUMNS = ("cloud", "region", "country", "place", "source_id")
+COUNTRY_COLUMNS = ("country", "name", "areas", "source_id")
 
 PEAK_COLUMNS = {
     "fp32": "fp32_tflop_per_s",
@@ -88,7 +90,7 @@ ACCELERATOR_KEYS = frozenset(
         "notes",
     }
 )
-SOURCE_KEYS = frozenset({"title", "as_of", "url", "licence"})
+SOURCE_KEYS = frozenset({"title", "as_of", "url", "licence", "first_seen"})
 STATUSES = ("current", "retired")
 LINK_KINDS = ("none", "pcie", "nvlink", "nvswitch", "nvlink_domain", "xgmi", "neuronlink")
 
@@ -119,6 +121,34 @@ class Availability(NamedTuple):
     as_of: date
     zones: tuple[str, ...] = ()
     sold_as: tuple[PriceKind, ...] = ()
+
+
+class Region(NamedTuple):
+    """A region of a cloud, and the country where its machines stand; `place` is empty where no more is known."""
+
+    cloud: str
+    region: str
+    country: str
+    place: str
+    source: str
+
+
+class Country(NamedTuple):
+    """A country by its two letters, and the areas that it belongs to, such as eu and europe."""
+
+    code: str
+    name: str
+    areas: tuple[str, ...]
+    source: str
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Areas and the name, as people write them.
+
+        >>> Country("KR", "South Korea", ("asia",), "un").words
+        ('asia', 'south-korea')
+        """
+        return (*self.areas, self.name.casefold().replace(" ", "-"))
 
 
 class TypicalDiscount(NamedTuple):
@@ -327,6 +357,27 @@ def availability_from(place: Place, row: Row) -> Availability:
     )
 
 
+def region_from(place: Place, row: Row, default_source: str | None = None) -> Region:
+    """A row of regions.csv."""
+    return Region(
+        cloud=text(place, "cloud", row["cloud"]),
+        region=text(place, "region", row["region"]),
+        country=text(place, "country", row["country"]).upper(),
+        place=row["place"],
+        source=text(place, "source_id", row["source_id"] or default_source),
+    )
+
+
+def country_from(place: Place, row: Row) -> Country:
+    """A row of countries.csv."""
+    return Country(
+        code=text(place, "country", row["country"]),
+        name=text(place, "name", row["name"]),
+        areas=tuple(row["areas"].split()),
+        source=text(place, "source_id", row["source_id"]),
+    )
+
+
 def typical_discount_from(place: Place, row: Row) -> TypicalDiscount:
     """A row of typical_discounts.csv."""
     low = required_number(place, "saving_low_ratio", row["saving_low_ratio"])
@@ -346,11 +397,12 @@ def typical_discount_from(place: Place, row: Row) -> TypicalDiscount:
 def source_from(place: Place, source_id: str, table: Mapping[str, Any]) -> Source:
     """A source from its TOML table."""
     refuse_unknown_keys(place, table, SOURCE_KEYS)
-    as_of = table.get("as_of")
+    as_of, first_seen = table.get("as_of"), table.get("first_seen")
     return Source(
         id=source_id,
         title=text(place, "title", table.get("title")),
         as_of=None if as_of is None else day(place, "as_of", as_of),
         url=table.get("url"),
         licence=table.get("licence"),
+        first_seen=None if first_seen is None else day(place, "first_seen", first_seen),
     )

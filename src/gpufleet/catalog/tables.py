@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gpufleet.catalog.offer_index import OfferIndex
 from gpufleet.catalog.own_terms import ForeignOffer
-from gpufleet.catalog.schema import Availability, IncompleteInstance, TypicalDiscount
+from gpufleet.catalog.schema import Availability, Country, IncompleteInstance, Region, TypicalDiscount
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
@@ -34,6 +34,8 @@ class Catalog:
     gpu_aliases: Mapping[str, str] = field(default_factory=dict)
     incomplete_instances: Mapping[InstanceKey, IncompleteInstance] = field(default_factory=dict)
     restricted_regions: Mapping[tuple[str, str], str] = field(default_factory=dict)
+    located_regions: Mapping[tuple[str, str], Region] = field(default_factory=dict)
+    countries: Mapping[str, Country] = field(default_factory=dict)
     foreign_offers: tuple[ForeignOffer, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()

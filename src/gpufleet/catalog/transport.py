@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import socket
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,7 +22,8 @@ from gpufleet.units import MIB, MINUTE
 if TYPE_CHECKING:
     import httpx
 
-ATTEMPTS, FIRST_WAIT_S, LONGEST_WAIT_S = 5, 1.0, MINUTE
+ATTEMPTS, ATTEMPTS_WITHOUT_ADDRESS = 5, 2
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, MINUTE
 MAX_PAGE_BYTES = 64 * MIB
 TOO_MANY, FIRST_ERROR, FIRST_SERVER_FAULT, NOT_ALLOWED = 429, 400, 500, (401, 403)
 
@@ -37,11 +39,11 @@ class Unreachable(BrokenFeed):
 
 
 class Temporary(Exception):
-    """A trouble that may pass; `wait_s` is what the server asks for."""
+    """A trouble that may pass; `wait_s` is what the server asks for, `attempts` how often it is worth trying."""
 
-    def __init__(self, trouble: str, wait_s: float | None = None):
+    def __init__(self, trouble: str, wait_s: float | None = None, attempts: int = ATTEMPTS):
         super().__init__(trouble)
-        self.wait_s = wait_s
+        self.wait_s, self.attempts = wait_s, attempts
 
 
 @dataclass
@@ -76,12 +78,12 @@ class Download:
 
     def patiently(self, url: str, fetch: Callable[[], str]) -> str:
         """What `fetch` brings, tried again while the trouble may pass."""
-        for wait_s in (*waits_s(), None):
+        for attempt, wait_s in enumerate((*waits_s(), None), start=1):
             try:
                 return fetch()
             except Temporary as trouble:
-                if wait_s is None:
-                    problem = f"{without_query(url)} failed {ATTEMPTS} times, at last: {trouble}"
+                if wait_s is None or attempt >= trouble.attempts:
+                    problem = f"{without_query(url)} failed {attempt} times, at last: {trouble}"
                     raise Unreachable(problem, hint="Run it again: pages that arrived are kept.") from None
                 self.sleep(wait_s if trouble.wait_s is None else min(trouble.wait_s, LONGEST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
@@ -109,9 +111,21 @@ class Download:
                 refuse_status(url, answer)
                 yield from limited(getattr(answer, how)(), url, how)
         except httpx.TransportError as error:
-            raise Temporary(f"{type(error).__name__}: {error}") from None
+            attempts = ATTEMPTS_WITHOUT_ADDRESS if has_no_address(error) else ATTEMPTS
+            raise Temporary(f"{type(error).__name__}: {error}", attempts=attempts) from None
         except (UnicodeDecodeError, httpx.DecodingError) as error:
             raise Temporary(f"unreadable bytes: {error}") from None
+
+
+def has_no_address(error: BaseException | None) -> bool:
+    """Whether a name has no address: then waiting does not help, the machine is offline or the name is wrong.
+
+    >>> has_no_address(socket.gaierror(-2, "Name or service not known")), has_no_address(ConnectionResetError())
+    (True, False)
+    """
+    while error is not None and not isinstance(error, socket.gaierror):
+        error = error.__cause__ or error.__context__
+    return error is not None
 
 
 def waits_s() -> Iterable[float]:

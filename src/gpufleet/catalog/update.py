@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,7 @@ class Refresh:
     sleep: Callable[[float], None] = time.sleep
     on_feed: Say = field(default=lambda name: None)
     on_page: Say = field(default=lambda url: None)
+    on_done: Callable[[FeedUpdate], None] = field(default=lambda update: None)
     accept_losses: bool = False
 
 
@@ -61,8 +63,35 @@ class Reading:
 
 
 def update_catalog(feeds: Iterable[Feed], refresh: Refresh) -> CatalogUpdate:
-    """Every feed in turn."""
-    return CatalogUpdate(feeds=[update_feed(feed, refresh) for feed in feeds], root=str(refresh.root))
+    """Every feed at once, in their order; none waits for another."""
+    asked = [FeedThread(feed, refresh) for feed in feeds]
+    for thread in asked:
+        thread.start()
+    return CatalogUpdate(feeds=[thread.result() for thread in asked], root=str(refresh.root))
+
+
+class FeedThread(threading.Thread):
+    """One feed on a thread of its own, which an interrupted program does not wait for: snapshots are written whole."""
+
+    def __init__(self, feed: Feed, refresh: Refresh) -> None:
+        super().__init__(name=feed.name, daemon=True)
+        self.feed, self.refresh = feed, refresh
+        self.outcome: FeedUpdate | BaseException | None = None
+
+    def run(self) -> None:
+        """Bring the feed; what goes wrong is raised by `result`."""
+        try:
+            self.outcome = update_feed(self.feed, self.refresh)
+            self.refresh.on_done(self.outcome)
+        except BaseException as error:
+            self.outcome = error
+
+    def result(self) -> FeedUpdate:
+        """What came of it, once it is done."""
+        self.join()
+        if not isinstance(self.outcome, FeedUpdate):
+            raise self.outcome or RuntimeError(f"{self.name} did not run")
+        return self.outcome
 
 
 def update_feed(feed: Feed, refresh: Refresh) -> FeedUpdate:

@@ -71,7 +71,7 @@ class UnusualPrice(NamedTuple):
 def unusual_across_clouds(catalog: Catalog) -> list[UnusualPrice]:
     """Prices over 3x or under a third of the median of other clouds, per GPU and price kind.
 
-    Clouds do differ that much (H100 on demand costs 2.29 to 15.98 USD an hour), so this is a warning and no fault.
+    Clouds do differ that much, so this is a warning and no fault.
     """
     found = []
     for by_cloud in per_gpu_by_cloud(catalog).values():

@@ -43,7 +43,7 @@ InstanceOption = Annotated[
 ]
 RegionOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions."),
+    typer.Option("--region", "--regions", metavar="NAME,...", help="Only these regions; eu, us, germany too."),
 ]
 KindOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -193,7 +193,7 @@ def regions(
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
 ) -> None:
-    """Regions and zones where types are sold, price known or not."""
+    """Regions of a cloud or an area; with --gpu, --instance or a region by name, what is sold where."""
     from gpufleet.cli.catalog_answers import region_answer
 
     emit(
@@ -210,6 +210,14 @@ def regions(
         output,
         out_file,
     )
+
+
+@app.command("coverage")
+def coverage(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
+    """Which clouds and regions have prices here at all, by price kind, and of which day."""
+    from gpufleet.cli.catalog_answers import coverage_answer
+
+    emit(*coverage_answer(catalog_dir), output, out_file)
 
 
 @app.command("discounts")

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.model_explained import explain_model
 from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.places import list_discounts, list_places
+from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions
 from gpufleet.catalog.query import (
     OfferFilter,
     resolve_cloud,
     resolve_gpu,
     resolve_instance,
-    resolve_region,
 )
-from gpufleet.catalog.schema import IncompleteInstance
+from gpufleet.catalog.schema import IncompleteInstance, Region
 from gpufleet.catalog.tables import Catalog
 from gpufleet.cli.options import words
 from gpufleet.domain.accelerator import Accelerator
@@ -32,8 +32,9 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.report.catalog_pages import gpu_page, instance_page, model_page, price_page
 from gpufleet.report.model_page import explained_page
 from gpufleet.report.page import Page
-from gpufleet.report.places import discount_page, place_page
+from gpufleet.report.places import coverage_page, discount_page, place_page, region_page
 from gpufleet.results.catalog import (
+    CoverageListing,
     DiscountListing,
     GpuListing,
     GpuRow,
@@ -44,6 +45,7 @@ from gpufleet.results.catalog import (
     PlaceListing,
     PriceListing,
     PriceRow,
+    RegionListing,
 )
 from gpufleet.results.model_explained import ModelExplained
 from gpufleet.units import GIB, parse_bytes
@@ -151,11 +153,13 @@ def price_answer(
 ) -> tuple[PriceListing, Page]:
     """Prices per instance and per GPU, cheapest per GPU first, each with its date."""
     catalog = load_catalog(catalog_dir)
-    wanted, notes = asked_places(catalog, gpu, instance, cloud, region, restricted)
+    wanted, areas, notes = asked_places(catalog, gpu, instance, cloud, region, restricted)
     kinds = {price_kind(name) for name in words(kind)} if kind else None
-    listing = arranged(list_prices(catalog, replace(wanted, price_kinds=kinds), notes), sort, PRICE_ORDERS, limit)
-    rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
-    return listing, price_page(listing, rows_on_page, unpriced)
+    wanted = replace(wanted, price_kinds=kinds)
+    notes += [f"{note}." for note in region_notes(catalog, wanted, areas)]
+    listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
+    page = price_page(listing, limit or (ROWS_ON_A_PAGE if is_page else None), unpriced)
+    return listing.model_copy(update={"unpriced": listing.unpriced[:limit]}), page
 
 
 def region_answer(
@@ -168,12 +172,24 @@ def region_answer(
     limit: int | None,
     catalog_dir: str | None,
     is_page: bool,
-) -> tuple[PlaceListing, Page]:
-    """Regions and zones where types are sold, price known or not."""
+) -> tuple[PlaceListing | RegionListing, Page]:
+    """Regions of clouds and areas; with GPUs, types or regions named, what is sold where, price known or not."""
     catalog = load_catalog(catalog_dir)
-    wanted, notes = asked_places(catalog, gpu, instance, cloud, region, restricted)
+    wanted, areas, notes = asked_places(catalog, gpu, instance, cloud, region, restricted)
+    notes += [f"{note}." for note in region_notes(catalog, wanted, areas)]
+    rows_on_page = ROWS_ON_A_PAGE if is_page and limit is None else None
+    names_no_type = wanted.accelerators is None and wanted.instances is None
+    if names_no_type and (areas or wanted.regions is None):
+        regions = list_regions(catalog, wanted, notes, limit)
+        return regions, region_page(regions, rows_on_page)
     listing = list_places(catalog, wanted, notes, limit)
-    return listing, place_page(listing, ROWS_ON_A_PAGE if is_page and limit is None else None)
+    return listing, place_page(listing, rows_on_page)
+
+
+def coverage_answer(catalog_dir: str | None) -> tuple[CoverageListing, Page]:
+    """Where prices are held."""
+    listing = list_coverage(load_catalog(catalog_dir))
+    return listing, coverage_page(listing)
 
 
 def discount_answer(catalog_dir: str | None) -> tuple[DiscountListing, Page]:
@@ -222,18 +238,19 @@ def resolve_gpus(catalog: Catalog, names: Names) -> tuple[set[str] | None, list[
 
 def asked_places(
     catalog: Catalog, gpu: Names, instance: Names, cloud: Names, region: Names, restricted: bool
-) -> tuple[OfferFilter, list[str]]:
-    """Where is looked and for what, of any price kind, and how incomplete names of GPUs were read."""
+) -> tuple[OfferFilter, Mapping[str, tuple[Region, ...]], list[str]]:
+    """Where is looked and for what, of any price kind, the areas that were named, and how names of GPUs were read."""
     names, notes = resolve_gpus(catalog, gpu)
     clouds = clouds_of(catalog, cloud)
+    chosen = chosen_regions(catalog, words(region) if region else (), clouds)
     wanted = OfferFilter(
         clouds=clouds,
-        regions=[resolve_region(catalog, name, clouds) for name in words(region)] if region else None,
+        regions=chosen.regions,
         accelerators=names,
         instances=[resolve_instance(catalog, name).name for name in words(instance)] if instance else None,
         include_restricted=restricted,
     )
-    return wanted, notes
+    return wanted, chosen.areas, notes
 
 
 def clouds_of(catalog: Catalog, names: Names) -> list[str] | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
@@ -18,27 +18,28 @@ from gpufleet.cli.options import words
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_update import update_page
 from gpufleet.report.page import Page
-from gpufleet.results.catalog_update import CatalogUpdate
+from gpufleet.results.catalog_update import CatalogUpdate, FeedUpdate
 from gpufleet.units import MINUTE
 
 if TYPE_CHECKING:
     import httpx
 
 CONNECT_S, READ_S = 20.0, MINUTE
+Done = Callable[[FeedUpdate], None]
 
 
 def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[CatalogUpdate, Page]:
-    """Every feed of the clouds, in turn."""
+    """Every feed of the clouds, all at once."""
     feeds = feeds_of(clouds_with_feeds(clouds))
     catalog = load_shipped_and_refreshed()
-    with connection() as client, progress(feeds) as (on_feed, on_page):
+    with connection() as client, progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
             catalog=catalog,
             client=client,
             root=snapshot_root(),
             now=datetime.now(timezone.utc),
             on_feed=on_feed,
-            on_page=on_page,
+            on_done=on_done,
             accept_losses=accept_losses,
         )
         result = update_catalog(feeds, refresh)
@@ -71,25 +72,28 @@ def connection() -> Iterator[httpx.Client]:
 
 
 @contextmanager
-def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Say]]:
-    """What to call for every feed and every page: a bar on a terminal, silence elsewhere."""
+def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Done]]:
+    """What to call when a feed begins and when it is done: a bar on a terminal, a line each elsewhere."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield (lambda name: None), (lambda url: None)
+        yield (lambda name: tell(f"{name}: asked")), (lambda update: tell(told(update)))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[page]}"))
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("feeds", total=len(feeds), page="")
-        pages = [0]
+        task = bar.add_task("feeds", total=len(feeds))
+        yield (lambda name: None), (lambda update: bar.update(task, description=update.feed, advance=1))
 
-        def on_feed(name: str) -> None:
-            bar.update(task, description=name, completed=next(i for i, f in enumerate(feeds) if f.name == name))
-            pages[0] = 0
 
-        def on_page(url: str) -> None:
-            pages[0] += 1
-            bar.update(task, page=f"page {pages[0]}")
+def tell(line: str) -> None:
+    """A line of the conversation, at once."""
+    if sys.stderr is not None:
+        print(line, file=sys.stderr, flush=True)
 
-        yield on_feed, on_page
+
+def told(update: FeedUpdate) -> str:
+    """How a feed went, on a line."""
+    if update.reason:
+        return f"{update.feed}: {update.status}, {update.reason}"
+    return f"{update.feed}: {update.status}, {update.num_prices:,} prices"

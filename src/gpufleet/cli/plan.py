@@ -61,7 +61,7 @@ CloudsOption = Annotated[
 ]
 RegionsOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--regions", "--region", metavar="NAME,...", help="Only these regions."),
+    typer.Option("--regions", "--region", metavar="NAME,...", help="Only these regions; eu, us, germany too."),
 ]
 PricingOption = Annotated[
     Optional[list[str]],  # noqa: UP045

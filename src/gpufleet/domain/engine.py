@@ -42,10 +42,21 @@ class MemoryEra:
     max_batch: int | None = None
 
 
+@dataclass(frozen=True)
+class DroppedGeneration:
+    """A GPU generation that an engine ran on in versions before `until`; `why` goes on from "vLLM 0.20 and later"."""
+
+    generation: str
+    until: str
+    why: str
+    source: str
+
+
 @dataclass(frozen=True, eq=False)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
+    `dropped` are GPU generations that this version no longer runs on, taken out of `formats`.
     `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format, `newest_version` the
     newest that anything was measured of; None where engines are known by year.
     """
@@ -72,6 +83,7 @@ class EngineProfile:
     memory_eras: tuple[MemoryEra, ...] = ()
     repository: str | None = None
     newest_version: str | None = None
+    dropped: tuple[DroppedGeneration, ...] = ()
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

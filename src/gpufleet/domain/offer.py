@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 from datetime import date
 from enum import Enum
 
+from gpufleet.provenance import day_in_words
+
 
 class PriceKind(str, Enum):
     """How a price is bought."""
@@ -45,8 +47,9 @@ class OwnPower:
 class Offer:
     """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero.
 
-    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `currency`: in which
-    the price was agreed on, before it was turned into dollars. `own_power`: of one's own machines alone.
+    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `first_seen` marks
+    a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
+    agreed on, before it was turned into dollars. `own_power`: of one's own machines alone.
     """
 
     cloud: str
@@ -60,8 +63,14 @@ class Offer:
     upfront_usd: float = 0.0
     interruption: str | None = None
     max_instances: int | None = None
+    first_seen: date | None = None
     currency: str = "USD"
     own_power: OwnPower | None = None
+
+    @property
+    def day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
 
     def at_price_ratio(self, ratio: float) -> Offer:
         """The same for so many times the price, of the hour and of what is paid up front."""

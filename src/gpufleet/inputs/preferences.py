@@ -20,7 +20,8 @@ from gpufleet.errors import UnknownName, UsageError, nearest_names
 from gpufleet.inputs.text_file import read_text_file
 
 PREFIX = "GPUFLEET_"
-OTHER_VARIABLES = ("GPUFLEET_CONFIG", "GPUFLEET_DEBUG")
+OTHER_VARIABLES = ("GPUFLEET_CONFIG", "GPUFLEET_DEBUG", "GPUFLEET_PRICES")
+ENDPOINT_PREFIX = "GPUFLEET_ENDPOINT_"
 PROJECT_FILE, USER_FILE = "gpufleet.toml", "config.toml"
 WHAT = "the configuration"
 
@@ -119,7 +120,8 @@ def environment_preferences(environment: Mapping[str, str]) -> dict[str, Prefere
 def unknown_variables(environment: Mapping[str, str]) -> list[str]:
     """Remarks on variables that look like ours and mean nothing."""
     known = [*KEY_OF_VARIABLE, *OTHER_VARIABLES]
-    strange = [name for name in sorted(environment) if name.startswith(PREFIX) and name not in known]
+    ours = [name for name in sorted(environment) if name.startswith(PREFIX) and not name.startswith(ENDPOINT_PREFIX)]
+    strange = [name for name in ours if name not in known]
     return [f"{name} means nothing here{meant(name, known)}." for name in strange]
 
 

@@ -45,6 +45,9 @@ def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> str | Non
     if accelerator.vendor not in engine.vendors:
         return f"{engine.title} does not run on {accelerator.name}"
     if not any(accelerator.generation in row.generations for row in engine.formats):
+        dropped = next((d for d in engine.dropped if d.generation == accelerator.generation), None)
+        if dropped is not None:
+            return f"{engine.title} {dropped.until} and later {dropped.why}"
         return f"{engine.title} does not run on {accelerator.name} ({accelerator.generation})"
     return None
 

@@ -8,26 +8,15 @@ from gpufleet.domain.arrays import Floats
 from gpufleet.units import HOURS_PER_MONTH
 
 
-def interruptions_per_hour(reclaimed_per_month_ratio: float) -> float:
-    """Interruptions per machine-hour, of machines of which a share is reclaimed within a month.
+def interruptions_per_hour(reclaimed_ratio: float, ran_hours: float = HOURS_PER_MONTH) -> float:
+    """Interruptions per machine-hour, of machines of which a share is reclaimed while they run so long.
 
-    r = -ln(1 - share) / 730 h   [1/h]   As if they came at random, at a steady rate.
+    r = -ln(1 - share) / t   [1/h]   As if they came at random, at a steady rate; t is a month of 730 h unless said.
 
     >>> round(interruptions_per_hour(0.2) * 730, 3)
     0.223
     """
-    return -math.log1p(-reclaimed_per_month_ratio) / HOURS_PER_MONTH
-
-
-def reclaimed_per_month_ratio(per_hour: float) -> float:
-    """Share of machines that is reclaimed within a month, at a steady rate of interruptions per machine-hour.
-
-    share = 1 - e^(-730 h r)   The inverse of `interruptions_per_hour`.
-
-    >>> round(reclaimed_per_month_ratio(interruptions_per_hour(0.3)), 3)
-    0.3
-    """
-    return -math.expm1(-per_hour * HOURS_PER_MONTH)
+    return -math.log1p(-reclaimed_ratio) / ran_hours
 
 
 def paid_work_s(work_s: Floats, per_s: Floats, startup_s: float, lost_s: Floats) -> Floats:

@@ -94,7 +94,7 @@ def cheapest_cells(cheapest: PriceRow | None) -> Row:
         "cheapest_usd_per_gpu_hour": cheapest.price_per_gpu_usd_per_hour,
         "cheapest_usd_per_hour": cheapest.price_per_instance_usd_per_hour,
         "cheapest_at": f"{cheapest.cloud} {cheapest.region} {cheapest.instance}",
-        "cheapest_as_of": cheapest.as_of.isoformat(),
+        "cheapest_as_of": short_day(cheapest),
     }
 
 
@@ -150,7 +150,8 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
     notes = [*cut_note(len(rows), len(kept)), *price_legend(kept)]
     if show_unpriced:
         unknown = [{**row.model_dump(), "price": row.foreign_price} for row in listing.unpriced]
-        tables.append(Table(unpriced_columns(), unknown, title="Sold here, price unknown"))
+        shown = unknown if limit is None else unknown[:limit]
+        tables.append(Table(unpriced_columns(), shown, "Sold here, price unknown", cut_note(len(unknown), len(shown))))
     elif listing.unpriced:
         notes.append(f"Also sold in {len(listing.unpriced)} places at a price unknown here: --unpriced lists them.")
     return Page(f"{several(len(rows), 'price')}, cheapest per GPU first", tables, [*notes, *closing(listing)])
@@ -160,7 +161,13 @@ def price_cells(row: PriceRow) -> Row:
     """The cells of an offer; an estimate is marked with '~'."""
     mark = "~" if row.basis == "estimated" else ""
     instance, gpu = row.price_per_instance_usd_per_hour, row.price_per_gpu_usd_per_hour
-    return {**row.model_dump(), "instance_price": mark + usd(instance), "gpu_price": mark + usd(gpu)}
+    prices = {"instance_price": mark + usd(instance), "gpu_price": mark + usd(gpu)}
+    return {**row.model_dump(), **prices, "day": short_day(row)}
+
+
+def short_day(price: PriceRow) -> str:
+    """The day of a price as a cell."""
+    return price.as_of.isoformat() if price.first_seen is None else "undated"
 
 
 def price_legend(rows: Sequence[Row]) -> list[str]:
@@ -197,9 +204,10 @@ def price_columns() -> list[Column]:
         Column("gpu_price", "$/GPU/h", str, "right", where="text"),
         Column("price_per_instance_usd_per_hour", "$/h", where="data"),
         Column("price_per_gpu_usd_per_hour", "$/GPU/h", where="data"),
-        Column("as_of", "as of", str, priority=3),
+        Column("as_of", "as of", str, priority=3, where="data"),
+        Column("day", "as of", priority=3, where="text"),
         Column("basis", "basis", priority=5),
-        Column("interruption", "interrupted", lambda value: str(value or "-"), priority=6),
+        Column("interruption", "reclaimed/month", lambda value: str(value or "-"), priority=6),
         Column("source", "source", priority=7),
         Column("upfront_usd", "upfront", where="data"),
     ]
@@ -223,12 +231,12 @@ def model_page(listing: ModelListing) -> Page:
     """Shipped architectures, and the shipped configs that no plan reads yet."""
     columns = [
         Column("name", "model"),
-        Column("kind", "kind", priority=1),
+        Column("kind", "kind"),
         Column("family", "family", priority=3),
         number("num_parameters", "parameters", billions),
-        number("num_active_parameters", "active", billions),
+        number("num_active_parameters", "active", billions, 2),
         number("num_layers", "layers", count, 3),
-        number("max_context_tokens", "context", count, 1),
+        number("max_context_tokens", "context", count),
         Column("weight_format", "weights", priority=4),
         Column("alias", "also known as", priority=5),
     ]
@@ -255,7 +263,7 @@ def cut_note(total: int, kept: int) -> Sequence[str]:
 
 def closing(listing: Listing) -> list[str]:
     """Notes, then price lists with their dates; nothing is live."""
-    dated = [f"  {s.title} ({s.as_of})" for s in listing.sources if s.id.endswith(PRICE_SOURCE_ENDINGS)]
+    dated = [f"  {s.title} ({s.day})" for s in listing.sources if s.id.endswith(PRICE_SOURCE_ENDINGS)]
     heading = ["Prices are not live; they come from:"] if dated else []
     return [*listing.notes, *heading, *dated]
 

@@ -128,7 +128,7 @@ def price_notes(result: EncoderEstimate) -> list[str]:
     hourly = usd_per_hour(price.price_per_gpu_usd_per_hour)
     return [
         f"At full load and {hourly} per GPU, the lowest on-demand price in the tables: {price.cloud} {price.region} "
-        f"{price.instance}, {price.basis} price of {price.as_of}."
+        f"{price.instance}, {price.basis} price of {price.day}."
     ]
 
 

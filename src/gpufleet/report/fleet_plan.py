@@ -10,6 +10,7 @@ from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import (
+    are_regions_asked,
     assumed_line,
     dated_sources,
     gpus,
@@ -19,6 +20,7 @@ from gpufleet.report.plan import (
     place,
     plural,
     preferred_line,
+    region_name,
     rejection_table,
     relaxation_table,
     why_table,
@@ -99,7 +101,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("asked", "requests/s", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("where", "region", priority=3, where="text"),
+        Column("where", "region", priority=region_priority(fleet, 3), where="text"),
         Column("bought", "price", priority=2, where="text"),
         Column("gpus", "GPUs", priority=1, where="text"),
         Column("shape", "replicas", where="text"),
@@ -111,6 +113,11 @@ def models_table(fleet: FleetPlan) -> Table:
     shown = any(row["shares"] for row in rows)
     legend = ["*: shares machines, see below; the row shows what it would take apart."] if shown else []
     return Table(columns, rows, "Each model on the cheapest machines of its own", legend)
+
+
+def region_priority(fleet: FleetPlan, otherwise: int) -> int:
+    """Regions that were asked for stay on every page."""
+    return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.plans) else otherwise
 
 
 DATA_COLUMNS = (
@@ -153,7 +160,8 @@ def shared_table(fleet: FleetPlan) -> Table:
     columns = [
         Column("price", "$/h", align="right"),
         Column("machines", "machines"),
-        Column("region", "region", priority=1),
+        Column("where", "region", priority=region_priority(fleet, 1), where="text"),
+        Column("region", "region", where="data"),
         Column("tenants", "replicas", wraps=True),
         Column("idle_gpus", "idle GPUs", align="right"),
     ]
@@ -166,6 +174,7 @@ def shared_row(s: SharedDeployment) -> Row:
         "price": usd(s.usd_per_hour),
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
+        "where": region_name(s.region),
         "tenants": "; ".join(f"{t.replicas}x {t.layout} {t.model}" for t in s.tenants),
         "idle_gpus": str(s.idle_gpus),
     }

@@ -23,6 +23,7 @@ from gpufleet.report.plan import (
     SHORT_MACHINE,
     UNVARIED,
     about,
+    are_regions_asked,
     dated_sources,
     gpus,
     place,
@@ -31,13 +32,14 @@ from gpufleet.report.plan import (
 from gpufleet.report.text import cut
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
-from gpufleet.units import PERCENT
 
 BINDING = {
     "the deadline": "The deadline binds: fewer machines would be late.",
     "one machine is enough": "One machine is enough: it is done in time.",
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
+SEED_RULE = "seed rule"
+ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
 BOUND = "bought for a term"
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always"
@@ -45,10 +47,9 @@ COST_FORMULA = (
 FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
 FILE_COLUMNS = (
     "cloud", "region", "instance", "instance_count", "gpu", "gpus_per_instance", "price_kind", "price_basis",
-    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "running_usd", "usd_per_month",
-    "interruption", "reclaimed_per_month_ratio", "interruptions",
-    "repeated_ratio", "engine", "weight_format", "gpus_per_replica", "replicas", "idle_gpus",
-    "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
+    "price_source", "price_per_instance_usd_per_hour", "usd_per_hour", "running_usd", "usd_per_month", "interruption",
+    "interruptions", "interruptions_per_hour", "interruption_source", "repeated_ratio", "engine", "weight_format",
+    "gpus_per_replica", "replicas", "idle_gpus", "requests_per_replica", "batch", "largest_batch", "wave_s", "work_s",
 )  # fmt: skip
 
 
@@ -90,8 +91,8 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     """Interruptions that are expected and what they cost; else what steady machines cost more."""
     if d.price_kind != "spot":
         return []
-    lines = [f"{significant(d.interruptions, 2)} interruptions expected ({taken_away(d)}); "
-             f"{percent(d.repeated_ratio)} of the machine time repeats what they lose."]  # fmt: skip
+    lines = [f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}; {percent(d.repeated_ratio)} of "
+             "the machine time repeats what they lose."]  # fmt: skip
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
@@ -99,12 +100,27 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines})."]
 
 
-def taken_away(d: RentedJob) -> str:
-    """Which figure stands for how often: bands of clouds are spans, and what is taken of one is a judgement."""
-    if not d.interruption:
-        return "no rate is published for it: the median of old traces"
-    taken = significant(d.reclaimed_per_month_ratio * PERCENT, 2)
-    return f"the cloud's band: {d.interruption} a month; {taken}% taken, a judgement"
+def how_often(d: RentedJob) -> str:
+    """The rate of interruptions of one machine, and whether its cloud says it."""
+    rate = d.interruptions_per_hour
+    if rate is None:
+        return ""
+    hourly = ranged(rate.value, rate.low, rate.high, "an hour", digits=2)
+    said = f"{d.interruption} of such machines reclaimed within a month" if is_band(d) else "no rate is published"
+    return f", {hourly} ({said})"
+
+
+def is_band(d: RentedJob) -> bool:
+    """Whether the rate of interruptions is the cloud's own."""
+    rate = d.interruptions_per_hour
+    return rate is not None and rate.grade != SEED_RULE
+
+
+def evidence(d: RentedJob) -> str:
+    """Where the rate of interruptions comes from, in a word."""
+    if d.interruptions_per_hour is None:
+        return "-"
+    return f"{d.interruption}/mo" if is_band(d) else "assumed"
 
 
 def paid_lines(plan: JobPlan, d: RentedJob) -> list[str]:
@@ -173,6 +189,7 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
     rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: done in time as expected, late at the high end of its range."] if tight else []
+    legend += [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
     legend += ["~: the price is estimated."] if any(d.price_basis == "estimated" for d in plan.deployments) else []
     return Table(
         ranking_columns(plan, own), rows, "Cheapest first, one row per machine type", legend, 0 if rows else None
@@ -192,7 +209,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("row", "", align="right", where="text"),
         Column("cost", "cost", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("place", "region", priority=4, where="text"),
+        Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
         Column("shape", "replicas", where="text"),
@@ -200,14 +217,25 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
             Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
             for name, values in ones.items()
         ),
+        *reclaimed_columns(plan),
         Column("finish", "done in", align="right", where="text"),
         Column("verdict", "range"),
         Column("per_million", own.million_header, align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
-        Column("price_as_of", "price of", str, priority=11),
+        Column("price_as_of", "price of", where="data"),
+        Column("price_day", "price of", priority=11, where="text"),
     ]
+
+
+def reclaimed_columns(plan: JobPlan) -> list[Column]:
+    """How often machines are taken away: shown wherever rows rest on different evidence."""
+    words = {evidence(d) for d in plan.deployments}
+    if words == {"-"}:
+        return []
+    differs = len({word == "assumed" for word in words - {"-"}}) > 1
+    return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 
 def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int | None) -> Row:
@@ -224,8 +252,11 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int |
         "shape": own.replicas[rank - 1],
         "weights_text": d.weight_format,
         "engine_text": d.engine,
+        "reclaimed": evidence(d),
+        "interruptions_per_hour": d.interruptions_per_hour and d.interruptions_per_hour.value,
         "finish": duration(d.finish_s.value),
         "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
         "per_million": own.per_million[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }

@@ -4,9 +4,20 @@ from __future__ import annotations
 
 from gpufleet import units
 from gpufleet.report.catalog_pages import UNKNOWN, closing, cut_note, plain_count, short_instance
-from gpufleet.report.numbers import usd
+from gpufleet.report.numbers import several, usd
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.results.catalog import DiscountListing, DiscountRow, PlaceListing, PlaceRow
+from gpufleet.results.catalog import (
+    CoverageListing,
+    CoverageRow,
+    DiscountListing,
+    DiscountRow,
+    PlaceListing,
+    PlaceRow,
+    RegionListing,
+    RegionRow,
+)
+
+FEW = 3
 
 
 def place_page(listing: PlaceListing, limit: int | None) -> Page:
@@ -14,9 +25,45 @@ def place_page(listing: PlaceListing, limit: int | None) -> Page:
     rows = [place_cells(row) for row in listing.rows]
     kept = rows if limit is None else rows[:limit]
     note = "$/h is the whole instance. 'unknown': sold so there, at a price that no table here holds; never ranked."
-    headline = f"Sold in {listing.num_places} places, with a known price in {listing.num_priced}"
+    places = several(listing.num_places, "place")
+    headline = f"Sold in {places}, with a known price in {listing.num_priced}"
     notes = [*cut_note(listing.num_places, len(kept)), note, *closing(listing)]
     return Page(headline, [Table(place_columns(), kept, empty="Nowhere that is known here.")], notes)
+
+
+def region_page(listing: RegionListing, limit: int | None) -> Page:
+    """Regions with their countries, and how many machine types have a price there."""
+    rows = [region_cells(row) for row in listing.rows]
+    kept = rows if limit is None else rows[:limit]
+    headline = several(listing.num_regions, "region")
+    note = (
+        "Areas and countries may be named wherever regions are: --regions eu, --regions germany. Counts are machine "
+        "types with GPUs; --gpu and --instance list them by region."
+    )
+    table = Table(region_columns(), kept, empty="No such region is known here.")
+    return Page(headline, [table], [*cut_note(listing.num_regions, len(kept)), note, *closing(listing)])
+
+
+def region_columns() -> list[Column]:
+    """Columns of a region."""
+    return [
+        Column("cloud", "cloud"),
+        Column("region", "region"),
+        Column("country", "country"),
+        Column("place", "place", priority=1),
+        Column("num_types", "types", str, "right"),
+        Column("on_demand", "on demand", str, "right"),
+        Column("spot", "spot", str, "right"),
+        Column("others", "other prices", str, "right", priority=2),
+        Column("area_words", "areas", priority=3),
+    ]
+
+
+def region_cells(row: RegionRow) -> Row:
+    """The cells of a region."""
+    others = sum(count for kind, count in row.num_priced.items() if kind not in ("on_demand", "spot"))
+    shown = {kind: row.num_priced.get(kind, 0) for kind in ("on_demand", "spot")}
+    return {**row.model_dump(), **shown, "others": others, "area_words": " ".join(row.areas) or UNKNOWN}
 
 
 def place_columns() -> list[Column]:
@@ -43,6 +90,39 @@ def place_cells(row: PlaceRow) -> Row:
     others = ", ".join(f"{kind} {price}" for kind, price in sorted(by_name.items()) if kind != "on_demand")
     zones = " ".join(row.zones) or (UNKNOWN if row.num_zones is None else str(row.num_zones))
     return {**row.model_dump(), "zones": zones, "on_demand": on_demand, "spot": spot, "others": others or "-"}
+
+
+def coverage_page(listing: CoverageListing) -> Page:
+    """Which clouds and regions have prices at all."""
+    columns = [
+        Column("cloud", "cloud"),
+        Column("price_kind", "kind"),
+        Column("regions_of", "regions", align="right", where="text"),
+        Column("num_types", "types", str, "right"),
+        Column("num_prices", "prices", str, "right"),
+        Column("as_of", "as of", wraps=True),
+        Column("where", "where", where="text", wraps=True),
+        Column("num_regions_sold", "regions that sell GPUs", where="data"),
+        Column("all_regions", "regions", where="data"),
+    ]
+    note = (
+        "regions: with a price, of those that are known to sell machines with GPUs. Everything else is sold at a price "
+        "unknown here and is never planned: 'gpufleet catalog update' and your own tables add prices."
+    )
+    rows = [coverage_cells(row) for row in listing.rows]
+    return Page("Where prices are held", [Table(columns, rows, empty="No price is held.")], [note, *listing.notes])
+
+
+def coverage_cells(row: CoverageRow) -> Row:
+    """The cells of a cloud and price kind; many regions are counted only."""
+    days = row.days if len(row.days) <= FEW else [row.days[0], "...", row.days[-1]]
+    return {
+        **row.model_dump(),
+        "regions_of": f"{len(row.regions)} of {row.num_regions_sold}",
+        "as_of": ", ".join(days),
+        "where": ", ".join(row.regions) if len(row.regions) <= FEW else "-",
+        "all_regions": " ".join(row.regions),
+    }
 
 
 def discount_page(listing: DiscountListing) -> Page:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
 
+from gpufleet.provenance import day_in_words
 from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_headline, mixed_price, mixed_tables
@@ -155,7 +156,12 @@ def gpus(d: RentedMachines) -> str:
 
 def place(d: RentedMachines) -> str:
     """The region, or that the price holds in all."""
-    return "any region" if d.region == EVERYWHERE else d.region
+    return region_name(d.region)
+
+
+def region_name(region: str) -> str:
+    """A region, or that the price holds in all."""
+    return "any region" if region == EVERYWHERE else region
 
 
 def kind(d: RentedService) -> str:
@@ -339,8 +345,8 @@ def spot_line(plan: ServicePlan) -> list[str]:
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
     if d.usd_per_hour >= plan.deployments[0].usd_per_hour:
         return [f"Spot is no cheaper: from {price} ({machines})."]
-    often = f", interrupted {d.interruption} of the time" if d.interruption else ""
-    return [f"On spot {price} ({machines}){often}; machines can be taken away."]
+    often = f"{d.interruption} of them were within a month" if d.interruption else "how often is not published"
+    return [f"On spot {price} ({machines}; price of {d.price_day}): machines can be taken away, {often}."]
 
 
 def objective_table(plan: ServicePlan, what: str) -> Table:
@@ -409,8 +415,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("row", "", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
-        Column("place", "region", priority=3, where="text"),
-        Column("gpus", "GPUs", where="text"),
+        *place_and_gpus(plan.inputs),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
         *bought_columns(plan.deployments),
@@ -423,8 +428,23 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
         Column("binding_limit", "binds", priority=10),
-        Column("price_as_of", "price of", str, priority=11),
+        Column("price_as_of", "price of", where="data"),
+        Column("price_day", "price of", priority=11, where="text"),
     ]
+
+
+def place_and_gpus(inputs: Sequence[Input]) -> list[Column]:
+    """Where and on what: the region stays on every page where regions were asked for, GPUs else."""
+    asked = are_regions_asked(inputs)
+    return [
+        Column("place", "region", priority=0 if asked else 3, where="text"),
+        Column("gpus", "GPUs", priority=2 if asked else 0, where="text"),
+    ]
+
+
+def are_regions_asked(inputs: Sequence[Input]) -> bool:
+    """Whether anybody said where machines may stand."""
+    return any(i.name == "regions" and i.origin != "default" for i in inputs)
 
 
 def varied_columns(deployments: Sequence[RentedService]) -> list[Column]:
@@ -474,6 +494,7 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         "engine_text": d.engine,
         "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
@@ -560,10 +581,18 @@ def assumed_line(plan: ServicePlan) -> list[str]:
 
 
 def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[str]:
-    """Sources of the shown prices with their dates, and the age of the oldest."""
+    """Sources of the shown prices with their dates, and the age of the oldest that has one."""
     if not sources:
         return []
-    dated = ", ".join(f"{source.id} {source.as_of}" for source in sources)
-    oldest = min(source.as_of for source in sources)
-    age = "" if today is None else f", {plural(max((today - oldest).days, 0), 'day')} old"
-    return [f"Prices, never live: {dated}. Oldest: {oldest}{age}."]
+    listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
+    days = [source.as_of for source in sources if source.first_seen is None]
+    if not days:
+        return [f"Prices, never live: {listed}."]
+    age = "" if today is None else f", {plural(max((today - min(days)).days, 0), 'day')} old"
+    return [f"Prices, never live: {listed}. Oldest: {min(days)}{age}."]
+
+
+def source_day(source: PriceSource) -> str:
+    """The day of a source; of an undated copy, when it was first seen."""
+    day = day_in_words(source.as_of, source.first_seen)
+    return day if source.first_seen is None else f"({day})"

@@ -109,7 +109,7 @@ def price_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
     rate = f"{significant(plan.all_hours_requests_per_s)}/s"
     work = f"{rate} x {amount(plan.output_tokens)} tokens x 3,600 s"
     return [
-        ("price of a machine", f"{each}/h", f"{d.price_basis}, {d.price_source}, {d.price_as_of}"),
+        ("price of a machine", f"{each}/h", f"{d.price_basis}, {d.price_source}, {d.price_day}"),
         *hours_rows(plan),
         ("$/h", hourly, hourly_numbers(d)),
         ("$/month", usd(d.usd_per_month), f"{hourly} x 730 h"),

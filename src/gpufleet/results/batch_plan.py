@@ -12,8 +12,9 @@ from gpufleet.performance.uncertainty import grades, time_bounds
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
-from gpufleet.results.job_figures import JobRanges, in_usd, job_sources, paid_s, rate_figure, rented_job
+from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
 from gpufleet.results.plan import RejectionCount
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.units import MEGA
 
 
@@ -31,7 +32,11 @@ class JobContext:
         lengths, job = question.service.demand.lengths, question.job
         bounds = time_bounds(solution.model, solution.rates.best_batch, lengths)["tpot"]
         named = [Grade(grade).label for grade in grades(solution.model)]
-        return cls(question, solution, JobRanges(job, job.requests, bounds.low_ratio, bounds.high_ratio, named))
+        return cls(
+            question,
+            solution,
+            JobRanges(job, question.interruptions, job.requests, bounds.low_ratio, bounds.high_ratio, named),
+        )
 
 
 def batch_plan(
@@ -63,8 +68,8 @@ def batch_plan(
         num_layouts=solution.num_layouts,
         num_configurations=int(solution.rates.requests_per_s.size),
         num_offers=len(question.service.offers),
-        price_sources=job_sources(deployments, sources),
-        notes=notes,
+        price_sources=price_sources(price_days(deployments), sources),
+        notes=[*notes, *hazard_notes(question.interruptions, deployments, sources)],
         input_hash=input_hash,
     )
 

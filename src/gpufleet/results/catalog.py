@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import date
 
+from gpufleet.provenance import day_in_words
 from gpufleet.results.base import SCHEMA_VERSION, Result
 
 
@@ -15,6 +16,12 @@ class SourceNote(Result):
     as_of: date | None
     url: str | None = None
     licence: str | None = None
+    first_seen: date | None = None
+
+    @property
+    def day(self) -> str:
+        """Of which day the source is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
 
 
 class Listing(Result):
@@ -44,7 +51,13 @@ class PriceRow(Result):
     interruption: str | None
     source: str
     as_of: date
+    first_seen: date | None = None
     currency: str = "USD"
+
+    @property
+    def day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.as_of, self.first_seen)
 
 
 class UnpricedRow(Result):
@@ -93,6 +106,49 @@ class PlaceListing(Listing):
     rows: list[PlaceRow]
     num_places: int
     num_priced: int
+
+
+class RegionRow(Result):
+    """A region of a cloud: where it lies, and how many machine types have a price there; None is unknown.
+
+    `areas` are words that choose it; `num_types` are sold there at any price, `num_priced` at a known one, by kind.
+    """
+
+    cloud: str
+    region: str
+    place: str | None
+    country: str | None
+    areas: list[str]
+    is_open: bool
+    num_types: int
+    num_priced: dict[str, int]
+    sources: list[str]
+
+
+class RegionListing(Listing):
+    """Regions; the count is of all of them, also where rows were cut."""
+
+    rows: list[RegionRow]
+    num_regions: int
+
+
+class CoverageRow(Result):
+    """How much of what a cloud sells in one way has a price here. `num_regions_sold` are regions known to sell GPUs."""
+
+    cloud: str
+    price_kind: str
+    regions: list[str]
+    num_regions_sold: int
+    num_types: int
+    num_prices: int
+    days: list[str]
+    basis: list[str]
+
+
+class CoverageListing(Listing):
+    """Where prices are held at all, by cloud and price kind."""
+
+    rows: list[CoverageRow]
 
 
 class DiscountRow(Result):

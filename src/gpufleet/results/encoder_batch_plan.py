@@ -13,8 +13,9 @@ from gpufleet.optimize.encoder_batch import EncoderJobQuestion, EncoderJobSoluti
 from gpufleet.provenance import Source
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
-from gpufleet.results.job_figures import JobRanges, in_usd, job_sources, paid_s, rate_figure, rented_job
+from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
 from gpufleet.results.plan import RejectionCount
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.units import HOUR, MEGA
 
 
@@ -33,7 +34,10 @@ class EncoderJobContext:
         """Ranges and grades of all copies."""
         copies, job, encoder = solution.copies, question.market.job, question.any_encoder
         low, high = copies.figures("low_ratio"), copies.figures("high_ratio")
-        ranges = JobRanges(job, job.requests / encoder.num_windows, low, high, [c.grade.label for c in copies.all])
+        ranges = JobRanges(
+            job, question.market.interruptions, job.requests / encoder.num_windows, low, high,
+            [c.grade.label for c in copies.all],
+        )  # fmt: skip
         return cls(encoder, solution, ranges, job.requests, encoder.audio_s or encoder.tower.window_s)
 
 
@@ -69,8 +73,8 @@ def encoder_batch_plan(
         num_layouts=len(question.encoders),
         num_configurations=solution.copies.num_configurations,
         num_offers=len(question.market.offers),
-        price_sources=job_sources(deployments, sources),
-        notes=notes,
+        price_sources=price_sources(price_days(deployments), sources),
+        notes=[*notes, *hazard_notes(question.market.interruptions, deployments, sources)],
         input_hash=input_hash,
     )
 

@@ -16,11 +16,11 @@ from gpufleet.provenance import Source
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 from gpufleet.results.plan import RejectionCount
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.service_figures import (
     AT_MOST,
     bought_for,
     latency_figures,
-    price_sources,
     relaxations,
     rented_service,
     slack_of_limits,
@@ -81,7 +81,7 @@ def encoder_serve_plan(
         num_layouts=len(question.encoders),
         num_configurations=int(solution.found.curves.requests_per_s.size),
         num_offers=len(question.offers),
-        price_sources=price_sources(deployments, sources),
+        price_sources=price_sources(price_days(deployments), sources),
         notes=notes,
         input_hash=input_hash,
     )

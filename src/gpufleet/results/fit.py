@@ -197,5 +197,5 @@ def _price(offer: Offer) -> dict[str, object]:
         "instance": f"{offer.cloud} {offer.instance}",
         "region": offer.region,
         "price_source": offer.source,
-        "price_as_of": offer.as_of.isoformat(),
+        "price_as_of": offer.day,
     }

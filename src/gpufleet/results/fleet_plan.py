@@ -13,7 +13,9 @@ from gpufleet.optimize.together import SharedMachines, Solved, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
-from gpufleet.results.plan import PriceSource, ServePlan
+from gpufleet.results.plan import ServePlan
+from gpufleet.results.price_sources import price_sources
+from gpufleet.results.rented import price_fields
 
 
 def fleet_plan(
@@ -30,7 +32,7 @@ def fleet_plan(
     text = "\n".join([*(p.input_hash for p in plans), repr(budget_usd_per_hour)])
     shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
     own = [(p.answer.price_source, p.answer.price_as_of) for p in plans if p.deployments]
-    used = sorted({*own, *((s.price_source, s.price_as_of) for s in shared)})
+    used = [*own, *((s.price_source, s.price_as_of) for s in shared)]
     return FleetPlan(
         plans=list(plans),
         shared=shared,
@@ -39,7 +41,7 @@ def fleet_plan(
         usd_per_hour_apart=together.usd_per_hour_apart,
         usd_per_month=None if total is None else float(usd_per_month(total)),
         budget_usd_per_hour=budget_usd_per_hour,
-        price_sources=[PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used],
+        price_sources=price_sources(used, sources),
         notes=notes,
         input_hash=hashlib.sha256(text.encode()).hexdigest()[:16],
     )
@@ -68,10 +70,7 @@ def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> Share
         instance_count=shared.instance_count,
         gpu=shared.instance.accelerator,
         gpus_per_instance=shared.instance.gpu_count,
-        price_kind=offer.price_kind.value,
-        price_basis=offer.basis.value,
-        price_source=offer.source,
-        price_as_of=offer.as_of,
+        **price_fields(offer),
         price_per_instance_usd_per_hour=effective_price(offer),
         usd_per_hour=shared.usd_per_hour,
         idle_gpus=shared.idle_gpus,

@@ -15,9 +15,9 @@ class RentedJob(RentedMachines):
     `finish_s` runs from the start of the machines, `used_s` is what each of them runs and `paid_s` what it is paid for:
     the same by the hour, whole days of capacity blocks, all the time between two jobs (`JobPlan.period_s`) of terms and
     of one's own machines, whose `running_usd` is the part that is not spent already. Figures are ranges over the
-    speed and, on spot, over how often machines are taken away: `reclaimed_per_month_ratio` of them is taken within a
-    month. `interruptions` are expected of all machines together, and `repeated_ratio` of the time that they run goes
-    into starting anew and repeating what was lost.
+    speed and, on spot, over how often machines are taken away. `interruptions` are expected of all machines together,
+    and `repeated_ratio` of the time that they run goes into starting anew and repeating what was lost. On spot,
+    `interruptions_per_hour` of one machine come from `interruption_source`, and are a prior where no band is published.
     """
 
     requests_per_replica: float
@@ -31,8 +31,9 @@ class RentedJob(RentedMachines):
     running_usd: float | None = None
     usd_per_month: float | None = None
     usd_per_thousand_requests: Figure
-    reclaimed_per_month_ratio: float
     interruptions: float
+    interruptions_per_hour: Figure | None = None
+    interruption_source: str | None = None
     repeated_ratio: float
 
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.interruption import Interruptions
+from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
 from gpufleet.optimize.size import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
-from gpufleet.pricing.spot import reclaimed_per_month_ratio
-from gpufleet.provenance import Source
+from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
-from gpufleet.results.plan import PriceSource
 from gpufleet.results.rented import machines_of
 from gpufleet.units import HOUR, KILO
 
@@ -26,6 +26,7 @@ class JobRanges:
     """A job of `requests` requests, and how far each candidate's time may lie from what is expected."""
 
     job: Job
+    interruptions: Interruptions
     requests: float
     low_ratio: FloatArray
     high_ratio: FloatArray
@@ -49,13 +50,49 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
         "running_usd": p.running_usd(used.value),
         "usd_per_month": usd_per_month_of(p.usd(paid.value), ranges.job),
         "usd_per_thousand_requests": in_usd(p, paid, ranges.requests / KILO),
-        "reclaimed_per_month_ratio": reclaimed_per_month_ratio(p.per_hour.expected),
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
+        **hazard(ranges.interruptions, p),
         "repeated_ratio": 1 - (ranges.job.startup_s + p.work_s) / used.value,
         "binding_limit": what_binds(ranges.job, p),
         "is_tight": (finish.high or finish.value) > ranges.job.deadline_s,
         "grade": ranges.grades[p.row],
     }
+
+
+def hazard(known: Interruptions, p: JobPlacement) -> dict[str, Any]:
+    """How often a spot machine is taken away, and who says so."""
+    if p.offer.price_kind is not PriceKind.SPOT:
+        return {}
+    band = p.offer.interruption
+    grade = Grade.TRANSFERRED if known.is_published(band) else Grade.SEED_RULE
+    rate = Figure(value=p.per_hour.expected, unit="1/h", low=p.per_hour.low, high=p.per_hour.high, grade=grade.label)
+    return {"interruptions_per_hour": rate, "interruption_source": known.source_of(band)}
+
+
+def hazard_notes(known: Interruptions, deployments: Sequence[RentedJob], sources: Mapping[str, Source]) -> list[str]:
+    """How often spot machines of the shown clouds are taken away: published, or a prior, with sources and days."""
+    spot = [d for d in deployments if d.price_kind == PriceKind.SPOT.value]
+    published = sorted({d.cloud for d in spot if known.is_published(d.interruption)})
+    unpublished = sorted({d.cloud for d in spot} - set(published))
+    prior = known.per_hour_unknown
+    notes = []
+    if published:
+        notes.append(
+            f"Spot of {', '.join(published)}: bands are the share of machines reclaimed within a month "
+            f"({dated(sources[known.source_of_bands])}); how long those ran is not published"
+        )
+    if unpublished:
+        notes.append(
+            f"Spot of {', '.join(unpublished)}: no rate is published, so a prior is taken, "
+            f"{prior.expected:.2g} ({prior.low:.6f}-{prior.high:.2g}) an hour; between "
+            f"{'; '.join(dated(sources[id_]) for id_ in known.sources)}. Do not choose between clouds by it"
+        )
+    return notes
+
+
+def dated(source: Source) -> str:
+    """A source with its day."""
+    return f"{source.id} {source.as_of or 'without a day'}"
 
 
 def usd_per_month_of(usd: float, job: Job) -> float | None:
@@ -124,9 +161,3 @@ def what_binds(job: Job, p: JobPlacement) -> str:
 def next_fewer(machines: int) -> float:
     """The next smaller number of machines that was tried."""
     return float(machine_choices(machines)[-2])
-
-
-def job_sources(deployments: Iterable[RentedJob], sources: Mapping[str, Source]) -> list[PriceSource]:
-    """Each source and date that a shown price comes from, once."""
-    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
-    return [PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used]

@@ -134,18 +134,21 @@ class LooserLimit(Result):
     lone_s: float
     looser_s: float
     cloud: str
+    region: str
     instance: str
+    price_kind: str
     instance_count: int
     usd_per_hour: float
     saved_ratio: float
 
 
 class PriceSource(Result):
-    """Where prices of a plan come from."""
+    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day that it can be of."""
 
     id: str
     title: str
     as_of: date
+    first_seen: date | None = None
 
 
 class BillCost(Result):

@@ -8,6 +8,7 @@ from typing import Any
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.size import effective_price
+from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Result
 
 
@@ -24,6 +25,7 @@ class RentedMachines(Result):
     price_basis: str
     price_source: str
     price_as_of: date
+    price_first_seen: date | None = None
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
@@ -38,6 +40,11 @@ class RentedMachines(Result):
     is_tight: bool
     grade: str
 
+    @property
+    def price_day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.price_as_of, self.price_first_seen)
+
 
 def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
     """What an offer says of so many machines."""
@@ -48,10 +55,18 @@ def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
         "instance_count": count,
         "gpu": instance.accelerator,
         "gpus_per_instance": instance.gpu_count,
+        **price_fields(offer),
+        "interruption": offer.interruption,
+        "price_per_instance_usd_per_hour": effective_price(offer),
+    }
+
+
+def price_fields(offer: Offer) -> dict[str, Any]:
+    """How a price is bought, and where and of when it is."""
+    return {
         "price_kind": offer.price_kind.value,
         "price_basis": offer.basis.value,
         "price_source": offer.source,
         "price_as_of": offer.as_of,
-        "interruption": offer.interruption,
-        "price_per_instance_usd_per_hour": effective_price(offer),
+        "price_first_seen": offer.first_seen,
     }

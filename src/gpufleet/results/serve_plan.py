@@ -31,11 +31,11 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Input
 from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.service_figures import (
     AT_MOST,
     bought_for,
     latency_figures,
-    price_sources,
     relaxations,
     rented_service,
     slack_of_limits,
@@ -94,7 +94,7 @@ def serve_plan(
         num_layouts=solution.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
-        price_sources=price_sources(deployments, sources),
+        price_sources=price_sources(price_days(deployments), sources),
         notes=notes,
         input_hash=input_hash,
     )
@@ -215,7 +215,9 @@ def looser_limit(found: FoundLooserLimit) -> LooserLimit:
         lone_s=found.lone_s,
         looser_s=found.looser_s,
         cloud=offer.cloud,
+        region=offer.region,
         instance=offer.instance,
+        price_kind=offer.price_kind.value,
         instance_count=found.priced.placement.instance_count,
         usd_per_hour=found.priced.usd_per_hour,
         saved_ratio=found.saved_ratio,

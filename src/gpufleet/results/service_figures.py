@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from gpufleet.domain.arrays import BoolArray
@@ -31,9 +31,8 @@ from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_request
-from gpufleet.provenance import Source
 from gpufleet.results.base import Figure
-from gpufleet.results.plan import PriceSource, Relaxation, RentedService
+from gpufleet.results.plan import Relaxation
 from gpufleet.results.rented import machines_of
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
@@ -170,9 +169,3 @@ def relaxations(
         )
         for limit, seconds, row in changes
     ]
-
-
-def price_sources(deployments: Iterable[RentedService], sources: Mapping[str, Source]) -> list[PriceSource]:
-    """Each source and date that a shown price comes from, once."""
-    used = sorted({(d.price_source, d.price_as_of) for d in deployments})
-    return [PriceSource(id=id_, title=sources[id_].title, as_of=day) for id_, day in used]

@@ -8,6 +8,7 @@ import math
 import pytest
 
 from gpufleet.api import estimate
+from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.results.estimate import ServingEstimate
 
@@ -19,7 +20,7 @@ def ask(model: str = "llama-3.1-8b", gpus: str = "H100:1", **more) -> ServingEst
 
 @pytest.mark.parametrize("gpu", ["V100-SXM2-32GB", "T4"])
 def test_a_bf16_checkpoint_runs_as_fp16_on_cards_without_bf16(gpu: str) -> None:
-    found = ask("llama-3.2-3b", f"{gpu}:1")
+    found = ask("llama-3.2-3b", f"{gpu}:1", engine_version="0.19")
     assert found.weight_format == "fp16"
     assert found.kv_precision == "fp16"
 
@@ -39,8 +40,30 @@ def test_int4_over_bf16_runs_over_fp16_on_cards_without_bf16() -> None:
 )
 def test_a_format_that_does_not_run_says_why(gpu: str, precision: str, words: str) -> None:
     with pytest.raises(Infeasible, match=words) as found:
-        ask("llama-3.2-3b", gpu, precision=precision)
+        ask("llama-3.2-3b", gpu, precision=precision, engine_version="0.19")
     assert found.value.exit_code == 3
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpu", "last", "first"),
+    [("vllm", "V100-SXM2-32GB:1", "0.19.1", "0.20"), ("sglang", "T4:1", "0.4.10", "0.5.0")],
+)
+def test_an_engine_runs_on_old_generations_up_to_the_version_that_dropped_them(
+    engine: str, gpu: str, last: str, first: str
+) -> None:
+    """vLLM pull/39878: torch 2.11 with CUDA 13 has no sm_70; SGLang issues/6006: the end of sm75 with 0.5."""
+    assert ask("llama-3.2-3b", gpu, engine=engine, engine_version=last).weight_format == "fp16"
+    for version in (first, None):
+        with pytest.raises(Infeasible, match=r"has no kernels for .* --engine-version names an older one"):
+            ask("llama-3.2-3b", gpu, engine=engine, engine_version=version)
+
+
+@pytest.mark.parametrize(("gpu", "reason"), [("V100", "vLLM 0.20 and later has no kernels for Volta"), ("T4", None)])
+def test_a_plan_offers_no_card_that_todays_engine_does_not_run_on(gpu: str, reason: str | None) -> None:
+    asked = ServeRequest("qwen2.5-0.5b", 0.1, 200, 50, gpus=[gpu])
+    plan = plan_serve(asked)
+    assert plan.is_feasible == (reason is None)
+    assert any(r.reason.startswith(reason) for r in plan.rejections) if reason else plan.answer.gpu == "T4"
 
 
 @pytest.mark.parametrize("gpu", ["A100:1", "A10G:1"])

@@ -12,7 +12,6 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.report.job_plan import taken_away
 from gpufleet.results.batch import BatchPlan
 from gpufleet.units import HOUR
 
@@ -112,14 +111,6 @@ def test_a_larger_choice_never_costs_more() -> None:
 def test_interruptions_cost_time_and_money_on_spot_alone() -> None:
     for d in ask(rows=100).deployments:
         assert (d.interruptions > 0) == (d.price_kind == "spot") == (d.repeated_ratio > 0)
-
-
-@pytest.mark.parametrize(("band", "taken"), [("<5%", 0.025), ("5-10%", 0.075), (">20%", 0.3)])
-def test_an_answer_says_which_share_of_a_band_it_took_and_that_it_is_a_judgement(band: str, taken: float) -> None:
-    offers = tuple(replace(o, interruption=band) for o in market().offers if o.price_kind is PriceKind.SPOT)
-    answer = plan_batch(replace(JOB, pricing=["spot"]), replace(market(), offers=offers)).answer
-    assert answer.reclaimed_per_month_ratio == pytest.approx(taken)
-    assert taken_away(answer) == f"the cloud's band: {band} a month; {taken * 100:g}% taken, a judgement"
 
 
 def test_spot_without_a_known_rate_is_taken_away_more_often_than_with_one() -> None:

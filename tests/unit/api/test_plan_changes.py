@@ -181,7 +181,7 @@ def test_a_price_file_of_another_day_is_explained(tmp_path: Path) -> None:
     same = [o for o in load_catalog().offers if (o.cloud, o.instance) == (answer.cloud, answer.instance)]
     header = "cloud,region,instance_type,price_kind,upfront_usd,price_per_instance_usd_per_hour,basis,source_id,as_of"
     rows = [
-        f"{o.cloud},{o.region},{o.instance},{o.price_kind.value},0,{9 * o.price_per_instance_usd_per_hour!r},list,"
+        f"{o.cloud},{o.region},{o.instance},{o.price_kind.value},0,{2.9 * o.price_per_instance_usd_per_hour!r},list,"
         f"{o.source},2026-02-01,"
         for o in same
     ]

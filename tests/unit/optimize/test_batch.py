@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+import math
 
 import numpy as np
 import pytest
@@ -77,13 +77,32 @@ def test_a_wait_delays_and_is_not_paid() -> None:
     assert done - paid == pytest.approx(900.0)
 
 
-def test_the_bands_of_the_advisor_follow_each_other_and_the_unknown_is_worse() -> None:
-    table = load_interruptions()
-    bands = [table.per_hour(band) for band in ("<5%", "5-10%", "10-15%", "15-20%", ">20%")]
+BANDS = ("<5%", "5-10%", "10-15%", "15-20%", ">20%")
+
+
+def test_the_bands_of_the_advisor_follow_each_other() -> None:
+    bands = [load_interruptions().per_hour(band) for band in BANDS]
     assert [b.expected for b in bands] == sorted(b.expected for b in bands)
-    assert all(lower.high == pytest.approx(upper.low) for lower, upper in pairwise(bands))
-    assert table.per_hour(None).expected > bands[-1].expected
-    assert table.per_hour("a band of tomorrow") == table.per_hour(None)
+    assert [b.low for b in bands[1:]] == [interruptions_per_hour(share) for share in (0.05, 0.1, 0.15, 0.2)]
+
+
+def test_a_band_says_not_how_long_its_machines_ran_so_that_a_day_each_is_the_high_end() -> None:
+    band = load_interruptions().per_hour("10-15%")
+    assert band.expected == pytest.approx(-math.log(1 - 0.125) / 730)
+    assert band.high == pytest.approx(-math.log(1 - 0.15) / 24)
+
+
+def test_what_no_cloud_publishes_is_a_prior_between_a_months_band_and_an_hours_trace() -> None:
+    """AWS's lowest band, 5 to 15 % a day of Google's preemptible VMs, and 0.447 an hour of traces of 2022-2023."""
+    table = load_interruptions()
+    unknown, worst = table.per_hour(None), table.per_hour(">20%")
+    assert unknown.low == pytest.approx(table.per_hour("<5%").expected, rel=0.01)
+    assert unknown.expected == pytest.approx(-math.log(1 - 0.1) / 24, rel=0.01)
+    assert unknown.high == worst.high == 0.447
+    assert worst.expected < unknown.expected < worst.high
+    assert table.per_hour("a band of tomorrow") == unknown
+    assert (table.source_of("5-10%"), table.source_of(None)) == ("aws-spot-advisor", "gcp-preemption-rates")
+    assert set(table.sources) <= set(load_catalog().sources)
 
 
 def test_a_fifth_of_the_machines_a_month_is_one_interruption_in_4_5_months() -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.api.plans import ServeAnswer
+from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.report.plan import beside_lone, plan_page
 from gpufleet.report.text import page_as_text
@@ -106,3 +107,14 @@ def test_latency_decides_only_where_a_limit_was_asked_for() -> None:
     rare = ServeRequest("llama-3.1-8b", 0.01, 100, 20, min_replicas=3)
     assert plan_serve(rare).answer.load_ratio < 0.2
     assert "Latency decides" not in page_as_text(plan_page(plan_serve(rare)), 200)
+
+
+def test_the_source_of_the_price_under_a_looser_limit_is_named() -> None:
+    plan = plan_serve(replace(LONG, rows=1))
+    [costly] = plan.looser_limits
+    [offer] = [
+        o for o in load_catalog().offers
+        if (o.cloud, o.region, o.instance, o.price_kind.value)
+        == (costly.cloud, costly.region, costly.instance, costly.price_kind)
+    ]  # fmt: skip
+    assert offer.source in {source.id for source in plan.price_sources}

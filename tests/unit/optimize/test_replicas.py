@@ -64,13 +64,12 @@ def test_a_card_without_bf16_runs_the_fp16_twin_and_says_why_not_bf16() -> None:
 
 def test_fp8_before_ada_is_refused_with_its_reason() -> None:
     rejections = Rejections()
-    volta = CATALOG.instances["aws", "p3.8xlarge"]
-    found = replicas(LLAMA, choices(LLAMA, volta, formats=[weight_format(LLAMA, "fp8")]), rejections)
+    found = replicas(LLAMA, choices(LLAMA, T4_X4, formats=[weight_format(LLAMA, "fp8")]), rejections)
     assert len(found) == 0
     [(reason, count, best)] = [row for row in rejections.rows() if "fp8" in row[0]]
     assert count >= 1
-    assert "V100" in best
-    assert "Volta" in reason
+    assert "T4" in best
+    assert "Turing" in reason
 
 
 def test_a_kv_format_that_does_not_run_is_refused_with_its_reason() -> None:

@@ -78,7 +78,8 @@ def test_cheaper_spot_is_offered_with_its_risk_and_dearer_spot_is_not() -> None:
     cheap = deployment(usd_per_hour=15.0, price_kind="spot", price_basis="estimated", interruption="5-10%")
     dear = deployment(usd_per_hour=45.0, price_kind="spot")
     said = words(plan(deployment(), spot_alternative=cheap))
-    assert "On spot ~$15.00/h (1x aws p5.48xlarge, us-east-1), interrupted 5-10% of the time" in said
+    assert "On spot ~$15.00/h (1x aws p5.48xlarge, us-east-1; price of 2026-01-31)" in said
+    assert "machines can be taken away, 5-10% of them were within a month" in said
     assert "can be taken away" in said
     assert "Spot is no cheaper: from $45.00/h" in words(plan(deployment(), spot_alternative=dear))
 

@@ -162,8 +162,8 @@ def spot_said(machine: Machine) -> str:
     if machine.spot is None or machine.on_demand is None:
         return "price unknown"
     prices = [o.price_per_instance_usd_per_hour for o in (machine.on_demand, machine.spot)]
-    interrupted = f", interrupted {machine.spot.interruption}" if machine.spot.interruption else ""
-    return f"saves {saving_ratio(*prices):.0%}{interrupted}"
+    band = machine.spot.interruption
+    return f"saves {saving_ratio(*prices):.0%}" + (f", {band} reclaimed within a month" if band else "")
 
 
 def night_said(q: SavingsQuestion, night: float) -> str:

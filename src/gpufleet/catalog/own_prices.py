@@ -1,0 +1,113 @@
+"""Whether a user's own prices can be meant: held to list prices of the same type, and to regions that the cloud has.
+
+A price of one GPU in the column of a whole machine is the commonest slip, and the dearest: it wins every ranking.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from gpufleet.catalog.areas import known_regions
+from gpufleet.catalog.offer_index import EVERYWHERE
+from gpufleet.catalog.references import Finding, label
+from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import nearest_names
+from gpufleet.pricing.commitment import offer_usd_per_hour
+
+MOST_SAVING_RATIO = 0.9
+MOST_NAMED = 6
+TypeKey = tuple[str, str]
+
+
+def unlikely_prices(listed: Catalog, own: Iterable[Offer]) -> Iterator[Finding]:
+    """Own prices that no saving on the list price explains; `listed` is the catalog without the user's tables.
+
+    Held to the on-demand price of the same place, else to the median over regions of the type, else to that of the GPU.
+    """
+    of_type, of_gpu = on_demand_by_type(listed), on_demand_by_gpu(listed)
+    for offer in own:
+        instance = listed.instances.get((offer.cloud, offer.instance))
+        if instance is None or offer.price_kind is PriceKind.OWNED:
+            continue
+        regions = of_type.get((offer.cloud, offer.instance))
+        if regions:
+            list_usd = regions.get(offer.region, statistics.median(regions.values()))
+            yield from unlikely_price(offer, list_usd, instance.gpu_count)
+        elif instance.accelerator in of_gpu and offer.price_kind is not PriceKind.ON_DEMAND:
+            yield from unlikely_price(offer, of_gpu[instance.accelerator] * instance.gpu_count, instance.gpu_count)
+
+
+def on_demand_by_type(catalog: Catalog) -> Mapping[TypeKey, Mapping[str, float]]:
+    """On-demand prices of every type by region. [USD/hour]"""
+    found: dict[TypeKey, dict[str, float]] = defaultdict(dict)
+    for offer in catalog.offers:
+        if offer.price_kind is PriceKind.ON_DEMAND:
+            found[offer.cloud, offer.instance][offer.region] = offer_usd_per_hour(offer)
+    return found
+
+
+def on_demand_by_gpu(catalog: Catalog) -> Mapping[str, float]:
+    """The median on-demand price of one GPU over everything that holds it. [USD/hour]"""
+    found: dict[str, list[float]] = defaultdict(list)
+    for (cloud, name), regions in on_demand_by_type(catalog).items():
+        instance = catalog.instances[cloud, name]
+        found[instance.accelerator] += [price / instance.gpu_count for price in regions.values()]
+    return {gpu: statistics.median(prices) for gpu, prices in found.items()}
+
+
+def unlikely_price(offer: Offer, list_usd: float, gpu_count: float) -> Iterator[Finding]:
+    """One own price beside an on-demand price: within 3x of it, and but for on-demand down to a saving of 90 %.
+
+    A commitment may cost more than the list price of today, which falls while it binds.
+    """
+    price_usd = offer_usd_per_hour(offer)
+    most_saved = 1 - 1 / OUTLIER_FACTOR if offer.price_kind is PriceKind.ON_DEMAND else MOST_SAVING_RATIO
+    low, high = list_usd * (1 - most_saved), list_usd * OUTLIER_FACTOR
+    if not low <= price_usd <= high:
+        is_of_one_gpu = gpu_count > 1 and low <= price_usd * gpu_count <= high
+        slip = one_gpu_words(price_usd, gpu_count) if is_of_one_gpu else ""
+        fault = f"{price_usd:.4g} an hour, on-demand {list_usd:.4g}{slip}"
+        why = f"a saving of up to {most_saved:.0%} on the list price; a larger one goes into contracts.csv"
+        yield Finding("usual price", label(offer), fault, f"{low:.4g} to {high:.4g}, {why}")
+
+
+def one_gpu_words(price_usd: float, gpu_count: float) -> str:
+    """That a price is likely that of one GPU.
+
+    >>> one_gpu_words(4.3, 8)
+    "; times 8 GPUs it is 34.4: is it the price of one GPU? The column holds the whole machine's"
+    """
+    asked = "is it the price of one GPU? The column holds the whole machine's"
+    return f"; times {gpu_count:g} GPUs it is {price_usd * gpu_count:.4g}: {asked}"
+
+
+def unknown_regions(listed: Catalog, declared: Catalog, rows: Sequence[tuple[str, str, str]]) -> Iterator[Finding]:
+    """Rows (label, cloud, region) whose region neither the cloud is known to have nor regions.csv declares.
+
+    A cloud of which no region is known, such as one's own, may have any.
+    """
+    for row, cloud, region in rows:
+        known = known_regions(listed, cloud) - {EVERYWHERE}
+        if known and region not in {EVERYWHERE, *known, *declared_regions(declared, cloud)}:
+            nearest = nearest_names(region, known)
+            meant = f"{' or '.join(nearest)}?" if nearest else ", ".join(sorted(known)[:MOST_NAMED])
+            expected = f"{meant} A new one is declared by a row of regions.csv: {cloud},{region},COUNTRY,,"
+            yield Finding("region exists", row, f"{cloud} has no region {region!r} that is known here", expected)
+
+
+def declared_regions(declared: Catalog, cloud: str) -> set[str]:
+    """Regions of a cloud that regions.csv holds, the user's too."""
+    return {region for of_cloud, region in declared.located_regions if of_cloud == cloud}
+
+
+def unknown_countries(declared: Catalog) -> Iterator[Finding]:
+    """Regions in a country that no table holds."""
+    for (cloud, region), row in declared.located_regions.items():
+        if row.country not in declared.countries:
+            nearest = nearest_names(row.country, declared.countries, count=1)
+            expected = "two letters, such as DE" + (f"; {nearest[0]}?" if nearest else "")
+            yield Finding("country exists", f"region {cloud} {region}", f"no country {row.country!r}", expected)

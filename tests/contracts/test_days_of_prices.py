@@ -1,0 +1,91 @@
+"""Every price that is printed says of which day it is; a copy without a day says so and gets no invented one."""
+
+from __future__ import annotations
+
+import json
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from gpufleet.api.installation import diagnose
+from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.catalog.load import load_catalog
+from gpufleet.cli import main
+from gpufleet.errors import DataMissing
+
+TODAY = date(2026, 11, 21)
+UNDATED = {"lambda-price-list", "nebius-price-list", "runpod-price-list", "verda-price-list"}
+INVENTED = "2026-01-01"
+
+
+def printed(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 0
+    return " ".join(capsys.readouterr().out.split())
+
+
+def serve(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    return printed(capsys, "plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200", *words)
+
+
+def test_the_spot_price_beside_an_on_demand_answer_has_its_own_day(capsys: pytest.CaptureFixture[str]) -> None:
+    page = serve(capsys, "--clouds", "aws")
+    spot = page.partition("On spot ")[2].partition("Latency")[0]
+    assert "price of 2025-06-28" in spot
+    sources = page.partition("Prices, never live: ")[2]
+    assert "aws-price-list 2026-07-20, aws-spot-advisor 2025-06-28. Oldest: 2025-06-28" in sources
+
+
+def test_who_wins_beyond_a_flip_has_its_source_named(capsys: pytest.CaptureFixture[str]) -> None:
+    plan = json.loads(serve(capsys, "--clouds", "azure,gcp", "--rows", "1", "-o", "json"))
+    winners = {flip["winner"]["cloud"] for flip in plan["flips"] if flip["winner"]}
+    assert winners <= {source["id"].partition("-")[0] for source in plan["price_sources"]}
+
+
+def test_the_share_reclaimed_within_a_month_is_not_called_a_share_of_the_time(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    page = serve(capsys, "--clouds", "aws")
+    assert "machines can be taken away, " in page
+    assert "of them were within a month" in page
+    assert "of the time" not in page
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200", "--clouds", "verda,nebius"],
+        ["catalog", "prices", "--cloud", "lambda"],
+        ["catalog", "gpus", "--gpu", "GH200"],
+        ["encode", "bert-base-uncased", "--gpus", "A6000", "--in", "128"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)
+@pytest.mark.parametrize("columns", ["80", "300"])
+def test_a_copy_without_a_day_says_when_it_was_first_seen(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, words: list[str], columns: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", columns)
+    page = printed(capsys, *words)
+    assert "undated copy, first seen 2026-11-21" in page
+    assert INVENTED not in page
+
+
+def test_undated_copies_are_known_by_their_sources() -> None:
+    catalog = load_catalog()
+    assert {source.id for source in catalog.sources.values() if source.first_seen} == UNDATED
+    assert {offer.source for offer in catalog.offers if offer.first_seen} == UNDATED
+
+
+def test_an_undated_copy_is_never_fresh_enough_and_has_no_age() -> None:
+    offers = [offer for offer in load_catalog().offers if offer.cloud == "verda"]
+    with pytest.raises(DataMissing, match="found 'verda undated copy, first seen 2026-11-21'"):
+        refuse_old_prices(offers, 30 * 86400.0, TODAY)
+
+
+def test_the_doctor_names_the_day_of_every_kind_of_price(tmp_path: Path) -> None:
+    checks = {check.name: check for check in diagnose({"GPUFLEET_CONFIG": ""}, tmp_path, TODAY, 80, False).checks}
+    found = checks["prices"].found
+    assert "aws on demand 2026-07-20 (124 days); aws spot 2025-06-28 (511 days)" in found
+    assert "verda on demand undated copy, first seen 2026-11-21" in found
+    assert INVENTED not in found

@@ -1,0 +1,87 @@
+"""Figures that stand in the text of documents, where no command prints them, are those of the tables."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from gpufleet.catalog.areas import area_words
+from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.listing import list_prices
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.offer_index import EVERYWHERE
+from gpufleet.catalog.places import list_coverage
+from gpufleet.catalog.query import OfferFilter
+from gpufleet.domain.offer import PriceKind
+from gpufleet.units import HOUR
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+CATALOG = load_catalog()
+COVERAGE = {(row.cloud, row.price_kind): row for row in list_coverage(CATALOG).rows}
+
+
+def said(page: str) -> str:
+    return " ".join((REPOSITORY / page).read_text(encoding="utf-8").split())
+
+
+def number(page: str, pattern: str) -> tuple[float, ...]:
+    match = re.search(pattern, said(page))
+    assert match is not None, f"{page} no longer says {pattern!r}"
+    return tuple(float(group.replace(",", "")) for group in match.groups())
+
+
+def test_what_an_h100_costs() -> None:
+    wanted = OfferFilter(accelerators={"H100-SXM"}, price_kinds={PriceKind.ON_DEMAND})
+    prices = [row.price_per_gpu_usd_per_hour for row in list_prices(CATALOG, wanted).rows]
+    low, high = number("docs/data.md", r"H100 on demand costs ([\d.]+) to ([\d.]+) USD an hour")
+    assert (low, high) == (round(min(prices), 2), round(max(prices), 2))
+
+
+def test_which_clouds_have_prices_where() -> None:
+    text = said("README.md")
+    assert "AWS on demand and spot are held for us-east-1 alone" in text
+    assert {tuple(COVERAGE["aws", kind].regions) for kind in ("on_demand", "spot")} == {("us-east-1",)}
+    assert "Azure has no spot" in text
+    assert ("azure", "spot") not in COVERAGE
+    assert "Lambda and RunPod name no region" in text
+    nowhere = {cloud for (cloud, _), row in COVERAGE.items() if row.regions == [EVERYWHERE]}
+    assert nowhere == {"lambda", "runpod"}
+
+
+def test_how_often_spot_machines_are_taken_away() -> None:
+    table = load_interruptions()
+    band, unknown = table.per_hour("10-15%"), table.per_hour(None)
+    expected, high = number(
+        "docs/batch.md", r"10-15 % a month is ([\d.]+) an hour where .*?, and ([\d.]+) where each ran"
+    )
+    assert (expected, high) == (pytest.approx(band.expected, rel=0.03), pytest.approx(band.high, rel=0.03))
+    prior, times = number("docs/batch.md", r"get a prior, ([\d.]+) an hour: .*? and (\d+) times AWS's band of 10-15 %")
+    assert (prior, times) == (
+        pytest.approx(unknown.expected, rel=0.03),
+        pytest.approx(unknown.expected / band.expected, rel=0.06),
+    )
+    [most] = number("docs/batch.md", r"from AWS's lowest band to ([\d.]+) an hour")
+    assert most == pytest.approx(unknown.high, rel=0.03)
+    wait = number("docs/batch.md", r"can be had, ([\d.]+) h \(([\d.]+)-([\d.]+)\)")
+    assert wait == pytest.approx(
+        [table.wait_s.expected / HOUR, table.wait_s.low / HOUR, table.wait_s.high / HOUR], rel=0.01
+    )
+
+
+def test_the_members_of_the_union() -> None:
+    assert number("docs/prices.md", r"`eu` is the (\d+) members") == (len(area_words(CATALOG)["eu"]),)
+
+
+def test_up_to_which_version_engines_run_on_old_cards() -> None:
+    until = {name: find_engine(name).dropped[0].until for name in ("vllm", "sglang")}
+    assert until == {"vllm": "0.20", "sglang": "0.5"}
+    assert "vLLM runs on V100 up to 0.19, SGLang on T4 up to 0.4" in said("docs/memory.md")
+
+
+def test_the_day_of_undated_copies() -> None:
+    first_seen = {source.first_seen for source in CATALOG.sources.values() if source.first_seen}
+    assert {f"{day.day} {day:%B} {day.year}" for day in first_seen} == {"21 November 2026"}
+    assert "first seen here, 21 November 2026" in said("docs/data.md")
