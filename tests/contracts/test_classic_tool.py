@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pty
+import re
 import shutil
 import subprocess
 import sys
@@ -14,12 +15,17 @@ from pathlib import Path
 
 import pytest
 
+from gpufleet.api import estimate, fit
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import shipped_architecture
 from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, MigrationReport, ModelSize, WorkloadType
 from gpufleet.compat.classic.comparison import accelerator_of
 from gpufleet.compat.classic.config import FOLDER_VARIABLE
+from gpufleet.compat.classic.copies import best_copies
 from gpufleet.compat.classic.fragments import FILES, shipped_folder
+from gpufleet.compat.classic.report import OF_ITS_DAY
 from gpufleet.compat.classic.rules_settled import RULES
+from gpufleet.errors import Infeasible
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOL = REPOSITORY / "gpu-migration-analyzer"
@@ -234,9 +240,10 @@ def test_sets_hold_the_members_of_the_guide() -> None:
     }  # fmt: skip
 
 
-def test_each_report_closes_with_what_is_true_today() -> None:
+def test_each_report_opens_with_what_is_true_today() -> None:
     text = " ".join(AWSGPUMigrationAnalyzer().report_of("inference_small_p5").split())
-    truth = text[text.index("TRUE TODAY") :]
+    assert text.index("TRUE TODAY") < text.index(OF_ITS_DAY) < text.index("CURRENT SETUP")
+    truth = text[text.index("TRUE TODAY") : text.index(OF_ITS_DAY)]
     assert "llama-2-13b (13.02B) stands for Small (13B)" in truth
     assert "1,000 input and 200 output tokens, 1 request/s" in truth
     assert "x today's tokens/s: at full load a token costs" in truth
@@ -245,17 +252,78 @@ def test_each_report_closes_with_what_is_true_today() -> None:
     assert "no NVLink 4-way, its GPUs talk over PCIe" in truth
 
 
+def test_a_refuted_recommendation_is_marked_wherever_it_is_given(capsys: pytest.CaptureFixture[str]) -> None:
+    analyzer = AWSGPUMigrationAnalyzer()
+    tuning, serving = analyzer.run_workload_set("basic_demos")
+    said = " ".join(capsys.readouterr().out.split())
+    assert "REFUTED: move to 3x G6e: does not fit" in tuning.partition(OF_ITS_DAY)[0]
+    assert "> 3x G6e !" in tuning
+    assert "REFUTED TODAY: does not fit without adapters or offloading. Do not act on what follows." in said
+    assert re.search(r"1x G6e, saves \$33,480/month, 0.24x speed REFUTED TODAY: at full load a token costs", said)
+    for report in (tuning, serving):
+        option = report.data["recommendation"]["option"]
+        assert option["refuted_today"]
+        assert option["refuted_because_today"]
+    assert serving.data["recommendation"]["option"]["performance_ratio_today"] < 1
+
+
+def test_an_option_is_refuted_by_what_it_claims_and_by_nothing_else() -> None:
+    options = AWSGPUMigrationAnalyzer().report_of("inference_small_p5").data["options"]
+    stands = {o["instance"] for o in options if not o["refuted_today"]}
+    assert "P5" in stands
+    for o in options:
+        cheaper_and_dearer = o["monthly_saving_usd"] > 0 and o["monthly_saving_usd_today"] <= 0
+        slower = o["performance_ratio"] > 1 > o["performance_ratio_today"]
+        if cheaper_and_dearer or slower:
+            assert o["refuted_today"], o["instance"]
+
+
+def test_without_the_install_the_first_line_says_of_which_day_the_figures_are(run: Run) -> None:
+    text = run(str(TOOL / "gpu_migration_analyzer.py"), "inference_small_p5").stdout
+    head = text.split("\n\n")[1]
+    assert head == OF_ITS_DAY
+    (report,) = json.loads(run(str(TOOL / "gpu_migration_analyzer.py"), "--json", "inference_small_p5").stdout)
+    assert report["prices_and_speeds"] == OF_ITS_DAY
+    assert report["recommendation"]["option"]["refuted_today"] is None
+
+
+def test_more_gpus_hold_more_copies_and_never_give_less() -> None:
+    arch, gpu = shipped_architecture("llama-2-13b"), load_catalog().accelerators["A100-SXM4-40GB"]
+    rates = {n: best_copies(arch, "fp16", gpu, n).output_tokens_per_s.value for n in (1, 4, 8, 16, 64)}
+    assert list(rates.values()) == sorted(rates.values())
+    assert rates[64] == pytest.approx(8 * rates[8])
+    stretched = estimate(arch, (gpu.name, 8), input_tokens=1000, output_tokens=200, full_queue=True, precision="fp16")
+    assert rates[8] >= stretched.output_tokens_per_s.value
+    copies = best_copies(arch, "fp16", gpu, 64)
+    assert copies.number * copies.layout.num_devices == 64
+
+
+def test_a_model_that_no_copy_holds_says_what_is_short() -> None:
+    arch, gpu = shipped_architecture("llama-3.1-405b"), load_catalog().accelerators["T4"]
+    with pytest.raises(Infeasible, match="does not fit 8x T4"):
+        best_copies(arch, "fp16", gpu, 8)
+
+
 def test_training_is_held_against_what_adam_needs() -> None:
     report = AWSGPUMigrationAnalyzer().report_of("training_large_p4d")
     assert "training state is 1,600 GB, 344 GB are there (40 GiB a GPU): does not fit" in " ".join(report.split())
 
 
-def test_a_recommendation_that_does_not_carry_the_load_is_told_so() -> None:
-    text = " ".join(AWSGPUMigrationAnalyzer().report_of("production_serving_g4dn").split())
-    truth = text[text.index("TRUE TODAY") :]
+def test_a_recommendation_that_does_not_hold_the_model_is_told_so() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("production_serving_g4dn")
+    truth = " ".join(report.partition(OF_ITS_DAY)[0].split())
     assert "1x g4dn.12xlarge (2 of 4 GPUs)" in truth
-    assert "short of that load" in truth
     assert "for that load with 20% to spare" in truth
+    option = report.data["recommendation"]["option"]
+    held = fit("llama-2-13b", f"T4:{option['gpu_count']}", 1200, precision="fp16", batch=1).fits
+    assert held or any("does not fit" in reason for reason in option["refuted_because_today"])
+
+
+def test_a_setup_that_does_not_carry_the_load_is_told_so() -> None:
+    report = AWSGPUMigrationAnalyzer().generate_migration_report("P4d", 2, "inference", "small", precision="fp32")
+    assert "short of that load" in " ".join(report.split())
+    [today] = [o for o in report.data["options"] if o["is_today"]]
+    assert today["refuted_because_today"] == ["short of 1 request/s"]
 
 
 def test_the_rule_of_memory_is_quoted_with_the_multiplier_in_force() -> None:

@@ -72,7 +72,7 @@ def test_the_headline_of_a_service_says_what_an_input_costs(ask: Ask) -> None:
 def test_the_cost_of_audio_is_by_the_hour(ask: Ask) -> None:
     assert "per hour of audio" in ask(*RECORDINGS)[1]
     told = json.loads(ask(*RECORDINGS, "-o", "json")[1])
-    assert (told["inputs_per_request"], told["audio_s"], told["output_tokens"]) == (60, 1800, 120)
+    assert (told["inputs_per_request"], told["audio_s"], told["output_tokens"]) == (90, 1800, 120)
 
 
 def test_no_answer_names_the_change_that_helps(ask: Ask) -> None:

@@ -8,6 +8,7 @@ from typing import NamedTuple
 import pytest
 from tools.seed_index import Element, all_elements
 
+from gpufleet.api import estimate_encoder
 from gpufleet.architecture.parameters import num_parameters, weights_bytes
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -405,3 +406,11 @@ def test_the_l40s_has_no_nvlink_and_its_machine_is_sold_with_eight_at_30_dollars
 def test_2000_tflops_of_an_h100_are_sparse() -> None:
     dense = CATALOG.accelerators["H100-SXM"].peak_flop_per_s["bf16"] / TERA
     assert load_config().instance("P5").compute_tflops == pytest.approx(2 * dense, rel=0.02)
+
+
+@pytest.mark.parametrize("model", ["whisper-tiny", "whisper-base", "whisper-small", "whisper-large-v3"])
+def test_no_whisper_transcribes_a_window_on_a_t4_within_a_tenth_of_a_second(model: str) -> None:
+    assert "<100ms inference time" in ELEMENTS["selection:256"].text
+    alone = estimate_encoder(model, "T4", batch=1, beams=1, engine="faster-whisper", precision="fp16")
+    assert alone.latency_s.low is not None
+    assert alone.latency_s.low > 0.1

@@ -93,8 +93,14 @@ def encoder_choices(wishes: EncoderWishes, tables: Catalog) -> EncoderChoices:
     size = pass_size(model, tower, wishes.input_tokens, wishes.output_tokens, wishes.audio_s, wishes.beams)
     market = market_of(wishes, tables)
     encoders = on_every_gpu(model, tower, runtime, size, wishes, market, tables)
-    said = filter(None, [beyond_training(model, tower, size), NOT_TIMED.get(tower.takes)])
+    said = filter(None, [beyond_training(model, tower, size), not_timed(tower, runtime)])
     return EncoderChoices(encoders, market, (*market.notes, *said, *model.notes))
+
+
+def not_timed(tower: Tower, runtime: Runtime) -> str | None:
+    """What the CPU does with an input and no time is counted for; recordings are read in time where it was fitted."""
+    is_timed = tower.takes is Takes.WINDOW and runtime.speech is not None
+    return None if is_timed else NOT_TIMED.get(tower.takes)
 
 
 def encoder_of(model: str | PathLike[str] | EncoderModel) -> EncoderModel:

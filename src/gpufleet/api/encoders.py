@@ -43,7 +43,7 @@ def estimate_encoder(
     output_tokens: float | None = None,
     audio_s: float | None = None,
     batch: float | None = None,
-    beams: int = 1,
+    beams: int | None = None,
     precision: str | None = None,
     engine: str = DEFAULT_ENGINE,
     catalog: Catalog | None = None,
@@ -51,7 +51,8 @@ def estimate_encoder(
     """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
 
     `input_tokens`: of a text; `audio_s`: seconds of a recording; an image has one size. `output_tokens`: what a decoder
-    (T5, Whisper) writes for each input. Without `batch`, the smallest that gives nearly all throughput.
+    (T5, Whisper) writes for each input. Without `batch`, the smallest that gives nearly all throughput; without
+    `beams`, those that the engine keeps.
 
     >>> e = estimate_encoder("bert-large-uncased", "T4", input_tokens=128, batch=32)
     >>> e.inputs_per_s.low < e.inputs_per_s.value < e.inputs_per_s.high
@@ -70,13 +71,20 @@ def estimate_encoder(
         gpu=gpu.accelerator,
         runtime=profile,
         weights=runnable(encoder, profile, gpu.accelerator, precision),
-        size=pass_size(encoder, tower, input_tokens, output_tokens, audio_s, beams),
-        batch=checked_batch(batch),
+        size=pass_size(
+            encoder,
+            tower,
+            input_tokens,
+            output_tokens,
+            audio_s,
+            beams_of(encoder, tower, profile) if beams is None else beams,
+        ),
+        batch=checked_batch(batch, tower, profile),
         num_gpus=number,
         audio_s=audio_s,
     )
     solution = solve_encoder(question, calibration_of(tables))
-    inputs = understood(question, solution.batch, precision, output_tokens)
+    inputs = understood(question, solution.batch, precision, output_tokens, beams)
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
     return encoder_estimate(question, solution, num_encoder_parameters(encoder), price, inputs, notes)
@@ -193,15 +201,32 @@ def checked_audio(audio_s: float | None) -> float:
     return audio_s
 
 
-def checked_batch(batch: float | None) -> float | None:
-    """Inputs of a batch: a whole number that is not absurd."""
+def beams_of(model: EncoderModel, tower: Tower, runtime: Runtime) -> int:
+    """Hypotheses that a runtime keeps unless it is told."""
+    writes_speech = model.decoder is not None and tower.window_s is not None
+    return runtime.speech.beams if runtime.speech and writes_speech else 1
+
+
+def checked_batch(batch: float | None, tower: Tower, runtime: Runtime) -> float | None:
+    """Inputs of a batch: a whole number that is not absurd, and windows no more than the runtime takes together."""
+    most = runtime.speech.most_windows if runtime.speech and tower.window_s is not None else None
+    if batch is not None and most is not None and batch > most:
+        raise Infeasible(
+            f"{runtime.title} takes {most} window of audio at a time",
+            found=f"a batch of {batch:g}",
+            hint="faster-whisper and transformers take several.",
+        )
     if batch is not None and not (1 <= batch <= MOST_SEQUENCES and float(batch).is_integer()):
         raise UsageError(f"the batch must be a whole number from 1 to {MOST_SEQUENCES:,}", found=batch)
     return batch
 
 
 def understood(
-    question: EncoderQuestion, batch: float, precision: str | None, output_tokens: float | None
+    question: EncoderQuestion,
+    batch: float,
+    precision: str | None,
+    output_tokens: float | None,
+    beams: int | None,
 ) -> list[Input]:
     """The question as it was read, each part with its origin."""
     q = question
@@ -218,5 +243,8 @@ def understood(
         rows.append(("audio", f"{q.audio_s:g} s", "given"))
     if q.model.decoder is not None:
         origin = "given" if output_tokens is not None else "default: 4 tokens for a second of speech"
-        rows += [("output tokens", f"{q.size.output_tokens:g}", origin), ("beams", f"{q.size.beams}", "given")]
+        rows += [
+            ("output tokens", f"{q.size.output_tokens:g}", origin),
+            ("beams", f"{q.size.beams}", "default of the engine" if beams is None else "given"),
+        ]
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

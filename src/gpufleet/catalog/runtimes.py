@@ -9,10 +9,11 @@ from typing import Any
 
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
-from gpufleet.domain.runtime import Passes, Runtime
+from gpufleet.domain.runtime import LogRange, Measured, Passes, Runtime, Speech
 from gpufleet.errors import UnknownName
+from gpufleet.provenance import Sourced
 
-FIGURES = ("launch_s", "reserve_bytes", "hidden_copies", "log_low", "log_high")
+FIGURES = ("launch_s", "reserve_bytes", "hidden_copies")
 
 
 def load_runtimes() -> Mapping[str, Runtime]:
@@ -54,6 +55,27 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
         product_kernels=int(table["product_kernels"]),
         fused_head_dims=tuple(int(size) for size in table["fused_head_dims"]),
         formats=tuple(table["formats"]),
-        grade=table["grade"],
+        passes_range=range_from(table["passes_range"]),
+        answers_range=range_from(table["answers_range"]),
+        speech=speech_from(table["speech"]) if "speech" in table else None,
         **{key: sourced(table[key]) for key in FIGURES},
+    )
+
+
+def range_from(table: Mapping[str, Any]) -> LogRange:
+    """Both ends of ln(measured / predicted), and what the constants of that kind of model rest on."""
+    low, high = (
+        Sourced(float(table[end]), "ln ratio", table["source"], points=int(table["points"])) for end in ("low", "high")
+    )
+    return LogRange(low, high, Measured(int(table["rows"]), tuple(table["gpus"])))
+
+
+def speech_from(table: Mapping[str, Any]) -> Speech:
+    """How a recording is read and cut."""
+    most = table.get("most_windows")
+    return Speech(
+        host_s_per_audio_s=sourced(table["host_s_per_audio_s"]),
+        new_audio_ratio=sourced(table["new_audio_ratio"]),
+        most_windows=None if most is None else int(most),
+        beams=int(table["beams"]),
     )

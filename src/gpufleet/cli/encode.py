@@ -30,7 +30,10 @@ BatchOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--batch", metavar="N", help="Inputs together; by default as few as give 97 % of all throughput."),
 ]
-BeamsOption = Annotated[int, typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps.")]
+BeamsOption = Annotated[
+    Optional[int],  # noqa: UP045
+    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps; by default the engine's own, 1 or 5."),
+]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, int8; by default the checkpoint's own."),
@@ -48,7 +51,7 @@ def encode(
     audio: AudioOption = None,
     output_tokens: OutOption = None,
     batch: BatchOption = None,
-    beams: BeamsOption = 1,
+    beams: BeamsOption = None,
     precision: PrecisionOption = None,
     engine: EngineOption = "transformers",
     explain: ExplainOption = False,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from gpufleet.provenance import Sourced
+from gpufleet.provenance import Grade, Sourced
+
+FEWEST_ROWS, FEWEST_GPUS = 10, 2
 
 
 @dataclass(frozen=True)
@@ -22,14 +24,55 @@ class Passes:
     score_kernels: int
 
 
+@dataclass(frozen=True)
+class Measured:
+    """How many published rows the constants of a runtime rest on, and on which GPUs."""
+
+    rows: int
+    gpus: tuple[str, ...]
+
+    def grade_on(self, gpu: str) -> Grade:
+        """Measured on its own GPUs, and on any where many rows on several GPUs agree; elsewhere transferred.
+
+        >>> Measured(4, ("T4",)).grade_on("H100-SXM").label
+        'transferred'
+        """
+        is_broad = self.rows >= FEWEST_ROWS and len(self.gpus) >= FEWEST_GPUS
+        return Grade.MEASURED if is_broad or gpu in self.gpus else Grade.TRANSFERRED
+
+
+@dataclass(frozen=True)
+class LogRange:
+    """10th and 90th percentile of ln(measured / predicted) on measurements left out of the fit, and what was fitted."""
+
+    low: Sourced
+    high: Sourced
+    measured: Measured
+
+
+@dataclass(frozen=True)
+class Speech:
+    """How a runtime takes a recording: what the host does for each second of it, and how windows follow.
+
+    `host_s_per_audio_s`: reading it and making mel frames, while the GPU waits. `new_audio_ratio`: the share of a
+    window that the one before has not heard. `most_windows`: windows that it takes together, None without limit.
+    `beams`: hypotheses that it keeps unless it is told.
+    """
+
+    host_s_per_audio_s: Sourced
+    new_audio_ratio: Sourced
+    most_windows: int | None
+    beams: int
+
+
 @dataclass(frozen=True, eq=False)
 class Runtime:
     """Judgements about one runtime; every constant comes from `data/runtimes/<name>.toml` with its source.
 
     It runs on devices of `vendors`. A pass takes the longer of its kernels and of `launch_s` per kernel, which is the
     host's time. Attention is one kernel for head sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and
-    less. `log_low` and `log_high` are the 10th and 90th percentile of ln(measured / predicted) on measurements left
-    out of the fit.
+    less. `passes_range` is of models that write no answer, `answers_range` of those that do; `speech` None: not made to
+    transcribe.
     """
 
     name: str
@@ -42,10 +85,14 @@ class Runtime:
     fused_head_dims: tuple[int, ...]
     reserve_bytes: Sourced
     hidden_copies: Sourced
-    log_low: Sourced
-    log_high: Sourced
+    passes_range: LogRange
+    answers_range: LogRange
     formats: tuple[str, ...]
-    grade: str = "measured"
+    speech: Speech | None = None
+
+    def range_of(self, writes_answer: bool) -> LogRange:
+        """The range of a model that writes an answer, or of one that does not."""
+        return self.answers_range if writes_answer else self.passes_range
 
     def fuses_attention(self, head_dim: int, bytes_per_element: float) -> bool:
         """Whether attention of this head size never writes its scores to memory."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -14,7 +14,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.precision import WeightFormat
-from gpufleet.domain.runtime import Runtime
+from gpufleet.domain.runtime import LogRange, Runtime
 from gpufleet.errors import DataMissing
 from gpufleet.memory.encoder import EncoderMemory, PassSize, encoder_memory
 from gpufleet.performance.forward import (
@@ -52,10 +52,34 @@ class EncoderQuestion:
     audio_s: float | None = None
 
     @property
+    def learnt(self) -> LogRange:
+        """What the runtime missed on models of this kind."""
+        return self.runtime.range_of(self.model.decoder is not None)
+
+    @property
+    def most_inputs(self) -> float:
+        """Inputs that the runtime takes together: few windows of audio in some."""
+        speech = self.runtime.speech
+        return (speech.most_windows if speech and self.tower.window_s else None) or math.inf
+
+    @property
+    def new_audio_s(self) -> float | None:
+        """Seconds of a recording that one window adds to those before; None where inputs are no windows."""
+        speech, window_s = self.runtime.speech, self.tower.window_s
+        ratio = 1.0 if speech is None else speech.new_audio_ratio.value
+        return None if window_s is None else window_s * ratio
+
+    @property
     def num_windows(self) -> int:
         """Windows of a recording; 1 where it has none."""
-        window_s = self.tower.window_s
-        return 1 if self.audio_s is None or window_s is None else math.ceil(self.audio_s / window_s)
+        new_s = self.new_audio_s
+        return 1 if self.audio_s is None or new_s is None else math.ceil(self.audio_s / new_s)
+
+    @property
+    def host_s_per_window(self) -> float:
+        """Seconds in which the host reads a window and makes its mel frames, while the GPU waits. [s]"""
+        speech = self.runtime.speech
+        return 0.0 if speech is None else (self.new_audio_s or 0.0) * speech.host_s_per_audio_s.value
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,8 +95,13 @@ class EncoderSolution:
 
     @property
     def pass_s(self) -> float:
-        """Seconds of one batch, answers included."""
+        """Seconds of one batch, reading and answers included."""
         return float(self.times.seconds[0])
+
+    @property
+    def reading_s(self) -> float:
+        """Seconds of it in which the host reads audio."""
+        return float(np.atleast_1d(self.times.reading_s)[0])
 
 
 def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> EncoderSolution:
@@ -82,13 +111,13 @@ def solve_encoder(question: EncoderQuestion, calibration: Calibration) -> Encode
     curves = curves_of(calibration, q.gpu, q.weights)
     batch = q.batch if q.batch is not None else enough(q, curves, memory.largest_batch)
     times = pass_times(q, curves, np.array([batch], dtype=np.float64))
-    low, high = log_bounds(q.runtime, curves)
-    return EncoderSolution(memory, float(batch), times, math.exp(low), math.exp(high), grade_of(q.runtime, curves))
+    low, high = log_bounds(q, curves)
+    return EncoderSolution(memory, float(batch), times, math.exp(low), math.exp(high), grade_of(q, curves))
 
 
-def grade_of(runtime: Runtime, curves: PassCurves) -> Grade:
+def grade_of(question: EncoderQuestion, curves: PassCurves) -> Grade:
     """The worse grade of the runtime's constants and of the kernels."""
-    return Grade(max(worst_grade(curves), int(Grade[runtime.grade.upper()])))
+    return Grade(max(worst_grade(curves), int(question.learnt.measured.grade_on(question.gpu.name))))
 
 
 def curves_of(calibration: Calibration, gpu: Accelerator, weights: WeightFormat) -> PassCurves:
@@ -109,7 +138,7 @@ def _gathered(calibration: Calibration, gpu: str, weights: WeightFormat) -> Pass
 
 def enough(question: EncoderQuestion, curves: PassCurves, largest: float) -> float:
     """The smallest power of two that reaches 97 % of the best throughput of all that have room."""
-    batches = batches_in(largest)
+    batches = batches_in(min(largest, question.most_inputs))
     return enough_of(batches, pass_times(question, curves, batches).seconds)
 
 
@@ -130,7 +159,8 @@ def enough_of(batches: FloatArray, seconds: FloatArray) -> float:
 
 def pass_times(question: EncoderQuestion, curves: PassCurves, batches: FloatArray) -> PassTimes:
     """Seconds of one pass at each of these batches: the tower, then what its decoder writes."""
-    return together(passes_of(question, curves, batches))
+    times = together(passes_of(question, curves, batches))
+    return replace(times, reading_s=batches * question.host_s_per_window)
 
 
 def passes_of(question: EncoderQuestion, curves: PassCurves, batches: FloatArray) -> list[PassTimes]:
@@ -143,14 +173,14 @@ def passes_of(question: EncoderQuestion, curves: PassCurves, batches: FloatArray
     return [encoded, decoder_steps(q.model.decoder, curves, q.runtime, batches, size.tokens, answer)]
 
 
-def log_bounds(runtime: Runtime, curves: PassCurves) -> tuple[float, float]:
+def log_bounds(question: EncoderQuestion, curves: PassCurves) -> tuple[float, float]:
     """ln of the factors that turn an expected time into its 10th and 90th percentile.
 
     The wider of what the runtime missed on GPUs left out of its fit, which holds what lent kernels miss as far as
     those GPUs borrow, and of what lent kernels miss.
     """
-    lent_low, lent_high = lent_log_ratios(curves)
-    return -max(-runtime.log_low.value, lent_low), max(runtime.log_high.value, lent_high)
+    learnt, (lent_low, lent_high) = question.learnt, lent_log_ratios(curves)
+    return -max(-learnt.low.value, lent_low), max(learnt.high.value, lent_high)
 
 
 def flop_per_input(question: EncoderQuestion) -> float:

@@ -117,10 +117,11 @@ def copy_of(q: EncoderQuestion, calibration: Calibration, rejections: Rejections
         missing = missing_bytes(memory)
         rejections.add(TOO_LARGE, f"{what}: short by {shortage(missing)}", missing)
         return None
-    batches = batches_in(memory.largest_batch)
-    low, high = (float(np.exp(bound)) for bound in log_bounds(q.runtime, curves))
+    largest = min(memory.largest_batch, q.most_inputs)
+    batches = batches_in(largest)
+    low, high = (float(np.exp(bound)) for bound in log_bounds(q, curves))
     seconds = np.maximum.accumulate(pass_times(q, curves, batches).seconds)
-    return Copy(q, memory.largest_batch, batches, seconds, low, high, grade_of(q.runtime, curves))
+    return Copy(q, largest, batches, seconds, low, high, grade_of(q, curves))
 
 
 def missing_bytes(memory: EncoderMemory) -> float:

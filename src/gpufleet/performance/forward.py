@@ -188,16 +188,17 @@ class Answer:
 
 @dataclass(frozen=True)
 class PassTimes:
-    """Seconds of a pass over a batch: of its kernels, and of the host that launches them."""
+    """Seconds of a pass over a batch: of its kernels, of the host that launches them, and that reads audio before."""
 
     operations: Sequence[Operation]
     kernels_s: FloatArray
     host_s: FloatArray
+    reading_s: Floats = 0.0
 
     @property
     def seconds(self) -> FloatArray:
-        """The longer of both: the host runs ahead of the device, or the device waits for it."""
-        return np.maximum(self.kernels_s, self.host_s)
+        """The longer of both, as the host runs ahead of the device or the device waits for it; and reading before."""
+        return np.asarray(np.maximum(self.kernels_s, self.host_s) + self.reading_s, dtype=np.float64)
 
 
 def tower_pass(

@@ -38,7 +38,7 @@ class EncoderJobContext:
             job, question.market.interruptions, job.requests / encoder.num_windows, low, high,
             [c.grade.label for c in copies.all],
         )  # fmt: skip
-        return cls(encoder, solution, ranges, job.requests, encoder.audio_s or encoder.tower.window_s)
+        return cls(encoder, solution, ranges, job.requests, encoder.audio_s or encoder.new_audio_s)
 
 
 def encoder_batch_plan(

@@ -20,6 +20,8 @@ FORMULAS = {
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
 LEAST_SHOWN_RATIO = 1e-9
 HOST = "the host, which launches the kernels"
+READING = "the host, which reads audio and makes mel frames"
+READING_FORMULA = "seconds of audio x seconds of the host for each"
 HOST_FORMULA = "kernels x launch - seconds of the kernels"
 
 
@@ -129,7 +131,7 @@ def latency_of(question: EncoderQuestion, solution: EncoderSolution) -> float:
 
 def audio_s_per_input(question: EncoderQuestion) -> float | None:
     """Seconds of audio in one input; None where inputs are no audio."""
-    return question.tower.window_s or question.audio_s
+    return question.new_audio_s or question.audio_s
 
 
 def time_figure(seconds: float, unit: str, solution: EncoderSolution) -> Figure:
@@ -158,10 +160,12 @@ def pass_terms(solution: EncoderSolution) -> list[ExplainedTerm]:
     seconds: dict[str, float] = {}
     for operation in solution.times.operations:
         seconds[operation.name] = seconds.get(operation.name, 0.0) + float(operation.total_s[0])
-    waited = solution.pass_s - sum(seconds.values())
+    waited = solution.pass_s - solution.reading_s - sum(seconds.values())
     if waited > LEAST_SHOWN_RATIO * solution.pass_s:
         seconds[HOST] = waited
-    formulas = {**FORMULAS, HOST: HOST_FORMULA}
+    if solution.reading_s > 0:
+        seconds[READING] = solution.reading_s
+    formulas = {**FORMULAS, HOST: HOST_FORMULA, READING: READING_FORMULA}
     return [
         ExplainedTerm(name=name, value=value, unit="s", formula=formulas.get(name, PRODUCT), grade=solution.grade.label)
         for name, value in sorted(seconds.items(), key=lambda item: -item[1])

@@ -42,7 +42,7 @@ class EncoderContext:
         """Ranges of all copies."""
         copies, q = solution.copies, question.any_encoder
         bounds = Bounds(copies.figures("low_ratio"), copies.figures("high_ratio"))
-        return cls(question, solution, bounds, q.audio_s or q.tower.window_s)
+        return cls(question, solution, bounds, q.audio_s or q.new_audio_s)
 
 
 def encoder_serve_plan(

@@ -100,14 +100,15 @@ def test_published_rows_are_all_accounted_for() -> None:
     assert (everything["sequences_per_s"].interval_coverage_ratio or 0) > 0.75
 
 
-def test_rows_that_no_constant_has_seen_mostly_lie_in_the_range() -> None:
-    """PyTorch on three GeForce cards, whose kernels nobody measured, and Whisper on an A100."""
+def test_published_images_and_transcriptions_lie_in_their_ranges_as_often_as_said() -> None:
+    """PyTorch on three GeForce cards, whose kernels nobody measured, and Whisper on four GPUs; seen by the fits."""
     (file,) = score_files([MEASUREMENTS.parent / "encoders_published.csv"]).files
     images, speech = (
         next(s for s in file.groups if s.by == "all" and s.quantity == quantity)
         for quantity in ("images_per_s", "transcription_time")
     )
-    assert (images.num_predicted, speech.num_predicted) == (26, 6)
+    assert (images.num_predicted, speech.num_predicted) == (26, 23)
     assert (images.interval_coverage_ratio or 0) > 0.8
     assert (images.median_error_ratio or 1) < 0.35
-    assert (speech.interval_coverage_ratio or 1) < 0.8
+    assert 0.7 < (speech.interval_coverage_ratio or 0) < 0.95
+    assert (speech.median_error_ratio or 1) < 0.25

@@ -106,9 +106,9 @@ def test_rows_come_cheapest_first_and_once(plan: EncoderBatchPlan) -> None:
 def test_an_hour_of_audio_costs_what_its_windows_do() -> None:
     plan = JOBS["recordings"]
     d, hours = plan.answer, plan.requests * 1800.0 / HOUR
-    assert plan.inputs_per_request == 60
+    assert plan.inputs_per_request == 90  # windows of 30 s that bring 20 s of new audio each
     assert d.usd.value == pytest.approx(d.usd_per_hour_of_audio.value * hours)
-    assert d.audio_s_per_s.value == pytest.approx(30 * d.inputs_per_s.value)
+    assert d.audio_s_per_s.value == pytest.approx(20 * d.inputs_per_s.value)
 
 
 def test_more_requests_never_cost_less() -> None:

@@ -43,6 +43,58 @@ def test_whisper_cuts_a_recording_into_windows() -> None:
     assert hour.audio_s_per_s.value == pytest.approx(1 / hour.real_time_factor.value)
 
 
+def test_windows_of_a_pipeline_overlap_and_those_of_faster_whisper_do_not() -> None:
+    """transformers hears 5 s of a window twice at both of its ends: 30 s of it bring 20 s of new audio."""
+    for engine, new_s in (("transformers", 20), ("faster-whisper", 30)):
+        found = estimate_encoder("whisper-small", "A100", batch=8, engine=engine)
+        assert found.audio_s_per_s is not None
+        assert found.audio_s_per_s.value == pytest.approx(new_s * found.inputs_per_s.value)
+
+
+def test_the_host_reads_audio_while_the_gpu_waits() -> None:
+    """A turbo decoder on an RTX 3090 took 33 s for an hour of audio whatever the batch (speaches-ai, issue 169)."""
+    found = estimate_encoder("whisper-large-v3-turbo", "RTX 3090", batch=16, audio_s=3600.0, engine="faster-whisper")
+    reading = next(term for term in found.terms if "reads audio" in term.name)
+    assert reading.value > 0.3 * sum(term.value for term in found.terms)
+    assert sum(term.value for term in found.terms) == pytest.approx(found.latency_s.value * 16 / 120, rel=1e-6)
+    assert found.latency_s.value == pytest.approx(33.4, rel=0.25)
+
+
+def test_what_decodes_one_window_after_another_takes_no_batch() -> None:
+    alone = estimate_encoder("whisper-small", "A100", engine="openai-whisper")
+    assert alone.batch == 1
+    with pytest.raises(Infeasible, match="1 window"):
+        estimate_encoder("whisper-small", "A100", batch=2, engine="whisper.cpp")
+
+
+def test_beams_are_those_of_the_engine_unless_they_are_said() -> None:
+    usual, said = (estimate_encoder("whisper-small", "A100", engine="faster-whisper", beams=b) for b in (None, 5))
+    greedy = estimate_encoder("whisper-small", "A100", engine="faster-whisper", beams=1, batch=usual.batch)
+    assert usual.latency_s == said.latency_s
+    assert greedy.latency_s.value <= usual.latency_s.value
+    assert any((i.name, i.value, i.origin) == ("beams", "5", "default of the engine") for i in usual.inputs)
+
+
+def test_constants_of_few_rows_are_transferred_to_other_gpus() -> None:
+    for engine in ("whisper.cpp", "openai-whisper"):
+        assert estimate_encoder("whisper-large-v3", "H100", engine=engine).grade == "transferred"
+    assert estimate_encoder("bert-base", "A100", input_tokens=64, engine="fastertransformer").grade == "measured"
+    assert estimate_encoder("bert-base", "A100", input_tokens=64, engine="faster-whisper").grade == "transferred"
+
+
+def test_an_engine_is_refused_where_it_does_not_run() -> None:
+    with pytest.raises(Infeasible, match="does not run on MI300X"):
+        estimate_encoder("whisper-small", "MI300X", engine="faster-whisper")
+
+
+def test_transcription_is_more_often_slower_than_said_than_faster() -> None:
+    """Fallback to other temperatures and slow hosts only ever add time."""
+    found = estimate_encoder("whisper-large-v3", "A100", batch=24).latency_s
+    assert found.low is not None
+    assert found.high is not None
+    assert found.high / found.value > found.value / found.low
+
+
 def test_an_answer_of_whisper_is_ordinary_speech_unless_it_is_said() -> None:
     found = estimate_encoder("whisper-small", "T4")
     assert found.output_tokens == 120

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from gpufleet.api import estimate, fit
+from gpufleet.api import estimate, estimate_encoder, fit
 from gpufleet.cli import main
 from gpufleet.compat import rules
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow
@@ -165,15 +165,25 @@ def test_no_machine_on_aws_that_holds_it_costs_less_than_the_cheapest() -> None:
 def test_a_model_is_told_what_concerns_it_alone() -> None:
     llama, whisper = right_size_answer("llama 7b"), right_size_answer("whisper tiny")
     assert "GPT-2" not in " ".join([*llama.differences, *llama.notes])
-    assert whisper.differences == whisper.notes == []
-    assert "Why they differ" not in page_as_text(rule_page(whisper), 80)
+    assert "Whisper" not in " ".join([*llama.differences, *llama.notes])
+    assert "KV" not in " ".join([*whisper.differences, *whisper.notes])
 
 
-def test_speech_models_are_said_to_be_unknown_here() -> None:
+def test_speech_models_are_held_by_the_gpus_that_encode_says_hold_them() -> None:
     rows = right_size_answer().tables[0].rows
     speech = [r for r in rows if r.name.startswith("Whisper")]
     assert len(speech) == 6
-    assert all(r.ours is None and r.ours_text == "speech models are not planned yet" for r in speech)
+    for entry in speech:
+        name = entry.name.casefold().replace(" ", "-")
+        heard = estimate_encoder(name, "T4", batch=1, beams=5, precision="fp16", engine="openai-whisper")
+        assert heard.is_held
+        assert entry.ours_text.startswith(f"{heard.memory_bytes.value / 1e9:.1f} GB; on one T4")
+
+
+def test_the_cheapest_machine_for_speech_runs_its_engine() -> None:
+    found = row(right_size_answer("whisper large-v3"), "  cheapest").ours_text
+    gpu = found.split()[1]
+    assert estimate_encoder("whisper-large-v3", gpu, batch=1, engine="openai-whisper", precision="fp16").is_held
 
 
 def test_examples_outside_of_their_class_are_told() -> None:
@@ -201,7 +211,39 @@ def test_the_night_of_the_seed_is_eight_hours() -> None:
     off = row(answer, "off 12 h")
     assert off.seed == pytest.approx(360)
     assert off.ours is not None
+    assert off.ours.value == pytest.approx(730 * 12 / 24)
+    assert off.ours_text == ""
+
+
+def test_both_figures_of_a_night_are_for_the_hours_that_were_asked() -> None:
+    off = row(savings_answer(SavingsQuestion(price_usd_per_hour=1.0, night=(22.0, 6.0))), "off 8 h")
+    assert off.seed == pytest.approx(720 * 16 / 24)
+    assert off.ours is not None
     assert off.ours.value == pytest.approx(730 * 16 / 24)
+    assert off.ours_text == "off 22:00 to 06:00"
+
+
+def test_what_was_not_asked_is_not_said_to_be() -> None:
+    page = page_as_text(rule_page(savings_answer(SavingsQuestion(price_usd_per_hour=1.0, spot_ratio=0.5))), 80)
+    assert "Asked: spot saving 50%." in page
+    assert "Not asked: off 12 h a day." in page
+
+
+def test_cost_and_energy_of_a_moment_are_not_nothing() -> None:
+    answer = runtime_answer(RuntimeQuestion())
+    page = page_as_text(rule_page(answer), 80)
+    assert "$0.00 " not in page
+    assert " 0 kWh" not in page
+    cost, energy = row(answer, "cost"), row(answer, "energy")
+    assert cost.seed == pytest.approx(1.5 * (1.4e13 / (0.6 * 70e12)) / 3600)
+    assert energy.seed == pytest.approx(0.35 * (1.4e13 / (0.6 * 70e12)) / 3600)
+
+
+def test_a_gpu_of_the_catalog_without_a_stated_price_has_no_cost() -> None:
+    assert row(runtime_answer(RuntimeQuestion(gpus=("H100",))), "cost").seed == "unknown: --price"
+    priced = row(runtime_answer(RuntimeQuestion(gpus=("H100",), price_usd_per_hour=4.0)), "cost").seed
+    assert isinstance(priced, float)
+    assert priced > 0
 
 
 def test_a_machine_without_price_asks_for_one() -> None:

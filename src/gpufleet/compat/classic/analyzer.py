@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from gpufleet.compat.classic import schema
 from gpufleet.compat.classic.analysis import analysis
@@ -15,9 +16,9 @@ from gpufleet.compat.classic.lines import INDENT, bullets, hanging, usd
 from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, member_named
 from gpufleet.compat.classic.options import USUAL_GOAL, Question
 from gpufleet.compat.classic.records import DEFAULT_HOURS, DEFAULT_PRECISION, Scenario
-from gpufleet.compat.classic.report import MigrationReport, migration_report
+from gpufleet.compat.classic.report import OF_ITS_DAY, REFUTED, MigrationReport, migration_report
 from gpufleet.compat.classic.troubles import trouble_of
-from gpufleet.compat.classic.true_today import true_today
+from gpufleet.compat.classic.true_today import Truth, true_today
 from gpufleet.errors import UsageError
 
 
@@ -103,7 +104,7 @@ class AWSGPUMigrationAnalyzer:
 
     def _report(self, question: Question, title: str, expected: str) -> MigrationReport:
         answer = analysis(self.config, question)
-        truth = true_today(answer) if self._true_today else ()
+        truth = true_today(answer) if self._true_today else Truth()
         return migration_report(answer, title, expected, self.config.notes, truth)
 
 
@@ -127,8 +128,8 @@ def workload_lines(analyzer: AWSGPUMigrationAnalyzer) -> list[str]:
 
 
 def set_lines(name: str, ids: Sequence[str], reports: Sequence[MigrationReport]) -> list[str]:
-    """One line for each report of a set."""
-    lines = [f"SUMMARY of {name}"]
+    """One line for each report of a set, and under it what catalog and model say of it."""
+    lines = [f"SUMMARY of {name}", *hanging(OF_ITS_DAY.replace("below", "here"))]
     for workload_id, report in zip(ids, reports, strict=True):
         option = report.data["recommendation"]["option"]
         if option is None:
@@ -136,7 +137,18 @@ def set_lines(name: str, ids: Sequence[str], reports: Sequence[MigrationReport])
         else:
             change = f"saves {usd(option['monthly_saving_usd'])}/month, {option['performance_ratio']:.2f}x speed"
             lines.append(f"  {workload_id}: {option['gpu_count']}x {option['instance']}, {change}")
+            lines += hanging(today_of(option), INDENT * 2)
     return lines
+
+
+def today_of(option: Mapping[str, Any]) -> str:
+    """What catalog and model say of a recommended option; nothing where they were not asked or do not know."""
+    if option["refuted_today"]:
+        return f"{REFUTED}: {'; '.join(option['refuted_because_today'])}"
+    saving, speed = option["monthly_saving_usd_today"], option["performance_ratio_today"]
+    known = [] if saving is None else [f"saves {usd(saving)}/month"]
+    known += [] if speed is None else [f"{speed:.2f}x tokens/s"]
+    return f"today: {', '.join(known)}" if known else ""
 
 
 def whole_number(name: str, value: object, most: int) -> int:

@@ -5,28 +5,31 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from gpufleet.api import ServeRequest, estimate, plan_serve
+from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import OfferFilter, known_gpu, matching_offers
 from gpufleet.compat.classic.analysis import Analysis
 from gpufleet.compat.classic.arithmetic import Setup
+from gpufleet.compat.classic.copies import INPUT_TOKENS, OUTPUT_TOKENS, best_copies
 from gpufleet.compat.classic.differences import differences
+from gpufleet.compat.classic.lines import usd
 from gpufleet.compat.classic.names import WorkloadType
-from gpufleet.compat.classic.options import Question
+from gpufleet.compat.classic.options import Option, Question
 from gpufleet.compat.classic.records import GpuInstance, SizeClass
+from gpufleet.compat.classic.true_today import Truth, Verdict
 from gpufleet.compat.rules_today.stand_ins import model_of, said
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import GpufleetError
-from gpufleet.results.base import Figure
 from gpufleet.units import GIB, GIGA
 
 CLOUD, CLOUD_TITLE, ENGINE_TITLE = "aws", "AWS", "vLLM"
-INPUT_TOKENS, OUTPUT_TOKENS, RATE_PER_S = 1000, 200, 1.0
+RATE_PER_S = 1.0
 LOAD_TOKENS_PER_S, SPARE = RATE_PER_S * OUTPUT_TOKENS, 0.2
 ADAM_BYTES_PER_PARAMETER = 16
+TRAINING_FAILS = "does not fit without adapters or offloading"
 
 
 @dataclass(frozen=True)
@@ -57,28 +60,75 @@ class Rental:
 
 @dataclass(frozen=True)
 class Finding:
-    """What one setup costs a month and gives at most; None is unknown."""
+    """What one setup costs a month and gives at most (None is unknown), and why it does not do the work."""
 
     line: str
     month_usd: float | None = None
     tokens_per_s: float | None = None
+    fails: tuple[str, ...] = ()
+    is_known: bool = True
 
 
-def comparison(answer: Analysis) -> list[str]:
-    """Assumptions, both setups, the cheapest machines for the same load, and where the seed's figures differ."""
-    question, tables = answer.question, load_catalog()
-    best = answer.recommended
+def comparison(answer: Analysis) -> Truth:
+    """The verdict first, then the cheapest machines for the same load, both setups, and where the figures differ."""
+    question, best, tables = answer.question, answer.recommended, load_catalog()
+    arch = architecture_of(question.size)
     setups = {"Today": question.today}
     if best is not None and not best.is_today:
         setups["Recommended"] = best.setup
-    arch = architecture_of(question.size)
-    findings = [finding(tables, question, arch, word, setup) for word, setup in setups.items()]
-    lines = [assumptions(question, arch), *(f.line for f in findings), *conclusion(*findings)]
+    today = finding(tables, question, arch, "Today", question.today)
+    checked = {o.setup: finding(tables, question, arch, "Recommended", o.setup) for o in answer.ranked}
+    found = [today, *(checked[setup] for setup in list(setups.values())[1:])]
+    verdicts = {o.setup: verdict_on(o, today, checked[o.setup]) for o in answer.ranked if checked[o.setup].is_known}
     serves = question.work is WorkloadType.INFERENCE
-    lines.append(cheapest(question, arch) if serves else "The speed of training is not predicted yet.")
+    lines = [
+        *([] if best is None or best.setup not in verdicts else verdict_lines(best, verdicts[best.setup])),
+        cheapest(question, arch) if serves else "The speed of training is not predicted yet.",
+        *(f.line for f in found),
+        *conclusion(*found),
+        assumptions(question, arch),
+    ]
     rows = {s.instance.key: s.instance for s in setups.values()}
     gpus = {key: accelerator_of(tables, row) for key, row in rows.items()}
-    return lines + differences(tables, question, list(rows.values()), gpus)
+    return Truth([*lines, *differences(tables, question, list(rows.values()), gpus)], verdicts)
+
+
+def verdict_on(option: Option, today: Finding, found: Finding) -> Verdict:
+    """Why an option is refuted: it does not do the work, or what the classic arithmetic says of it is not so."""
+    price, speed = ratio_of(found.month_usd, today.month_usd), ratio_of(found.tokens_per_s, today.tokens_per_s)
+    saves = today.month_usd - found.month_usd if price and today.month_usd and found.month_usd else None
+    if found.fails or option.is_today:
+        return Verdict(found.fails, saves, speed)
+    wrong = []
+    if option.saving_usd > 0 and price and price >= 1:
+        wrong.append(f"it costs {price:.2f}x today's price")
+    elif option.saving_usd > 0 and price and speed and price > speed:
+        wrong.append(f"at full load a token costs {price / speed:.2f}x as much")
+    if option.speed_ratio > 1 and speed and speed < 1:
+        wrong.append(f"it gives {speed:.2f}x today's tokens/s")
+    return Verdict(tuple(wrong), saves, speed)
+
+
+def verdict_lines(best: Option, verdict: Verdict) -> list[str]:
+    """Whether the recommendation stands, and what it saves at prices of today."""
+    word = "stay with" if best.is_today else "move to"
+    saves = verdict.saving_usd_per_month
+    known = saves is not None and not best.is_today
+    saving = f" At prices of today it {said_saving(saves)} a month; by those below it {said_saving(best.saving_usd)}."
+    said = f"REFUTED: {word} {best.setup.label}: {'; '.join(verdict.against)}."
+    if not verdict.against:
+        said = f"Not refuted: {word} {best.setup.label}."
+    return [said + (saving if known else "")]
+
+
+def said_saving(usd_per_month: float | None) -> str:
+    """What a move does to the bill.
+
+    >>> said_saving(-120.0)
+    'costs $120 more'
+    """
+    amount = usd_per_month or 0.0
+    return f"saves {usd(amount)}" if amount >= 0 else f"costs {usd(-amount)} more"
 
 
 def conclusion(today: Finding, option: Finding | None = None) -> list[str]:
@@ -125,19 +175,22 @@ def finding(tables: Catalog, question: Question, arch: Architecture, word: str, 
     """What one setup costs and does."""
     gpu = accelerator_of(tables, setup.instance)
     if gpu is None:
-        return Finding(f"{word}, {setup.label}: the catalog has no {setup.instance.gpu_type}.")
+        return Finding(f"{word}, {setup.label}: the catalog has no {setup.instance.gpu_type}.", is_known=False)
     rented = rental(tables, setup, gpu)
     month_usd = rented.usd_per_hour * setup.monthly_hours if rented else None
     start = f"{word}, {setup.gpu_count}x {gpu.name}: {price(rented, setup)}"
     if question.work is not WorkloadType.INFERENCE:
-        return Finding(f"{start}; {training_memory(question, setup, gpu)}", month_usd)
+        fails = () if holds_training(question, setup, gpu) else (TRAINING_FAILS,)
+        return Finding(f"{start}; {training_memory(question, setup, gpu)}", month_usd, fails=fails)
     try:
-        rate = serving_rate(question, arch, setup, gpu)
+        copies = best_copies(arch, question.precision.key.casefold(), gpu, setup.gpu_count)
     except GpufleetError as error:
-        return Finding(f"{start}; {error}", month_usd)
+        return Finding(f"{start}; {error}", month_usd, fails=(error.problem,))
+    rate = copies.output_tokens_per_s
     speed = f"up to {rate.value:,.0f} tokens/s ({rate.low:,.0f} to {rate.high:,.0f}, {rate.grade})"
-    short = "" if rate.value >= LOAD_TOKENS_PER_S else ", short of that load"
-    return Finding(f"{start}; fits; {speed}{short}.", month_usd, rate.value)
+    fails = () if rate.value >= LOAD_TOKENS_PER_S else (f"short of {RATE_PER_S:g} request/s",)
+    short = ", short of that load" if fails else ""
+    return Finding(f"{start}; fits; {speed} as {copies.label}{short}.", month_usd, rate.value, fails)
 
 
 def price(rented: Rental | None, setup: Setup) -> str:
@@ -163,29 +216,26 @@ def rental(tables: Catalog, setup: Setup, gpu: Accelerator) -> Rental | None:
     return min(rentals, key=lambda r: (r.usd_per_hour, r.machines, r.offer.region), default=None)
 
 
-def serving_rate(question: Question, arch: Architecture, setup: Setup, gpu: Accelerator) -> Figure:
-    """Output tokens a second when the queue never empties."""
-    return estimate(
-        arch,
-        (gpu.name, setup.gpu_count),
-        input_tokens=INPUT_TOKENS,
-        output_tokens=OUTPUT_TOKENS,
-        full_queue=True,
-        precision=question.precision.key.casefold(),
-    ).output_tokens_per_s
+def holds_training(question: Question, setup: Setup, gpu: Accelerator) -> bool:
+    """Whether weights, gradients and optimizer states of mixed-precision Adam have room, before activations."""
+    return training_state_gb(question) < setup.gpu_count * gpu.memory_bytes / GIGA
 
 
-def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
-    """What weights, gradients and optimizer states of mixed-precision Adam take, against the memory there is.
+def training_state_gb(question: Question) -> float:
+    """Weights, gradients and optimizer states of mixed-precision Adam. [GB]
 
     16 bytes per parameter: 2 + 2 for weights and gradients in 16 bits, 4 + 4 + 4 for a 32-bit copy and two moments.
     Source: Rajbhandari et al. 2020, ZeRO, section 3.1 (arXiv:1910.02054).
     """
-    needed_gb = question.size.parameter_count_billion * ADAM_BYTES_PER_PARAMETER
+    return question.size.parameter_count_billion * ADAM_BYTES_PER_PARAMETER
+
+
+def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
+    """What the state of a training takes, against the memory there is."""
     there_gb = setup.gpu_count * gpu.memory_bytes / GIGA
-    fits = "held, before activations" if needed_gb < there_gb else "does not fit without adapters or offloading"
+    fits = "held, before activations" if holds_training(question, setup, gpu) else TRAINING_FAILS
     there = f"{there_gb:,.0f} GB are there ({gpu.memory_bytes / GIB:.0f} GiB a GPU)"
-    return f"{question.work.title} state is {needed_gb:,.0f} GB, {there}: {fits}."
+    return f"{question.work.title} state is {training_state_gb(question):,.0f} GB, {there}: {fits}."
 
 
 def cheapest(question: Question, arch: Architecture) -> str:

@@ -12,11 +12,15 @@ from gpufleet.compat.classic.judgement import Judgement, Level
 from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, percent, plural, share, usd
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Option
+from gpufleet.compat.classic.true_today import Truth
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text, wrapped
 
 SHOWN_OPTIONS = 8
+OF_ITS_DAY = "Prices and speeds below are those of the source document of its day."
+REFUTED, MARK = "REFUTED TODAY", "!"
 CANNOT_FIT = "CANNOT FIT MODEL"
+TRUE_HEADING = "TRUE TODAY (catalog and model, not the arithmetic below)"
 Section = tuple[str, Sequence[str]]
 
 
@@ -39,34 +43,33 @@ class MigrationReport(str):
         return f"<MigrationReport: {self.data['recommendation']['summary']}>"
 
 
-def migration_report(
-    a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]
-) -> MigrationReport:
-    """The report of an analysis; `true` are the lines of what is true today."""
-    return MigrationReport(report_text(a, title, expected, notes, true), report_data(a, title, expected, notes, true))
+def migration_report(a: Analysis, title: str, expected: str, notes: Sequence[str], truth: Truth) -> MigrationReport:
+    """The report of an analysis, headed by what is true today."""
+    return MigrationReport(report_text(a, title, expected, notes, truth), report_data(a, title, expected, notes, truth))
 
 
-def report_text(a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]) -> str:
+def report_text(a: Analysis, title: str, expected: str, notes: Sequence[str], truth: Truth) -> str:
     """The whole report within 80 columns."""
-    sections = [section for section in _sections(a, expected, notes, true) if section[1]]
+    sections = [section for section in _sections(a, expected, notes, truth) if section[1]]
     bodies = ["\n".join([heading, *lines]) for heading, lines in sections]
     head = ["=" * WIDTH, wrapped(f"GPU MIGRATION REPORT: {title}", WIDTH), "=" * WIDTH]
-    return "\n".join(head) + "\n\n" + "\n\n".join(bodies) + "\n"
+    true = ["\n".join([TRUE_HEADING, *bullets(truth.lines)])] if truth.lines else []
+    of_its_day = [*true, OF_ITS_DAY] if truth.verdicts else [OF_ITS_DAY, *true]
+    return "\n".join(head) + "\n\n" + "\n\n".join([*of_its_day, *bodies]) + "\n"
 
 
-def _sections(a: Analysis, expected: str, notes: Sequence[str], true: Sequence[str]) -> Iterator[Section]:
+def _sections(a: Analysis, expected: str, notes: Sequence[str], truth: Truth) -> Iterator[Section]:
     yield "CURRENT SETUP", list(_current(a))
     if a.remedies:
         yield CANNOT_FIT, list(_cannot_fit(a))
-    yield "BEST OPTION BY GOAL", list(_best(a))
-    yield f"OPTIONS, ranked by {a.question.goal.value}", _table(a)
-    yield "RECOMMENDATION", list(_recommendation(a, expected))
+    yield "BEST OPTION BY GOAL", list(_best(a, truth))
+    yield f"OPTIONS, ranked by {a.question.goal.value}", _table(a, truth)
+    yield "RECOMMENDATION", list(_recommendation(a, expected, truth))
     for trouble in a.troubles:
         if trouble.key != "cannot_fit":
             yield trouble.title.upper(), list(bullets([f"Cause: {trouble.cause}.", *trouble.solutions]))
     yield "TIPS", list(bullets(a.tips))
     yield "NOTES", list(bullets(notes))
-    yield "TRUE TODAY (catalog and model, not the arithmetic above)", list(bullets(true))
 
 
 def _pairs(rows: Sequence[tuple[str, str]]) -> Iterator[str]:
@@ -134,23 +137,29 @@ def _cannot_fit(a: Analysis) -> Iterator[str]:
     yield from bullets((remedy.text for remedy in a.remedies), INDENT * 2)
 
 
-def _best(a: Analysis) -> Iterator[str]:
+def _best(a: Analysis, truth: Truth) -> Iterator[str]:
     if not a.best:
         yield from bullets([f"No instance of the configuration holds the model on up to {MOST_OPTION_GPUS} GPUs."])
         return
     rows = []
     for goal, best in a.best.items():
         mark = " (asked)" if goal is a.question.goal else ""
-        rows.append((f"{goal.value}{mark}", _one_line(best)))
+        rows.append((f"{goal.value}{mark}", _one_line(best, truth)))
     yield from _pairs(rows)
 
 
-def _one_line(o: Option) -> str:
+def _one_line(o: Option, truth: Truth) -> str:
     stay = "stay with " if o.is_today else ""
     return (
         f"{stay}{o.setup.label}: {usd(o.setup.monthly_usd)} a month, {_saving(o)}, "
-        f"{o.speed_ratio:.2f}x speed, risk {o.risk.level.title}"
+        f"{o.speed_ratio:.2f}x speed, risk {o.risk.level.title}{_refuted(o, truth, '; ')}"
     )
+
+
+def _refuted(o: Option, truth: Truth, before: str) -> str:
+    """Why catalog and model refute an option; nothing where they do not."""
+    against = truth.against(o.setup)
+    return f"{before}{REFUTED}: {'; '.join(against)}" if against else ""
 
 
 def _saving(o: Option) -> str:
@@ -173,10 +182,10 @@ COLUMNS = (
 )
 
 
-def _table(a: Analysis) -> list[str]:
+def _table(a: Analysis, truth: Truth) -> list[str]:
     rows = [
         {
-            "option": o.setup.label + (" today" if o.is_today else ""),
+            "option": " ".join(_option_words(o, truth)),
             "on_demand": o.setup.on_demand_usd,
             "spot": o.setup.spot_usd,
             "saving": o.saving_usd,
@@ -190,11 +199,20 @@ def _table(a: Analysis) -> list[str]:
     if not rows:
         return []
     return table_as_text(
-        Table(COLUMNS, rows[:SHOWN_OPTIONS], notes=list(_table_notes(a)), chosen=0), WIDTH
+        Table(COLUMNS, rows[:SHOWN_OPTIONS], notes=list(_table_notes(a, truth)), chosen=0), WIDTH
     ).splitlines()
 
 
-def _table_notes(a: Analysis) -> Iterator[str]:
+def _option_words(o: Option, truth: Truth) -> Iterator[str]:
+    """How an option is called in the table, and its mark."""
+    yield o.setup.label
+    if o.is_today:
+        yield "today"
+    if truth.against(o.setup):
+        yield MARK
+
+
+def _table_notes(a: Analysis, truth: Truth) -> Iterator[str]:
     """What the columns mean, and what the order of the rows hides."""
     q, left = a.question, len(a.ranked) - SHOWN_OPTIONS
     are_some_risky = {o.risk.level for o in a.ranked} > {Level.HIGH}
@@ -202,12 +220,16 @@ def _table_notes(a: Analysis) -> Iterator[str]:
     yield f"USD a month; 'Saves' is against today, both {_bought(q.today)}; 'Speed' is computed, today = 1.{order}"
     if not q.fits_today:
         yield f"{q.today.label} cannot hold this model: 'Saves' and 'Speed' compare GPUs, not two ways to run it."
+    if any(truth.against(o.setup) for o in a.ranked):
+        yield f"{MARK} refuted by catalog and model today; why: report.data['options'], and --json."
     if left > 0:
         yield f"{left} more in report.data['options'], and by --json."
 
 
-def _recommendation(a: Analysis, expected: str) -> Iterator[str]:
-    yield from bullets([_summary(a), *_reasons(a)])
+def _recommendation(a: Analysis, expected: str, truth: Truth) -> Iterator[str]:
+    if a.recommended is not None and truth.against(a.recommended.setup):
+        yield from bullets([f"{_refuted(a.recommended, truth, '')}. Do not act on what follows."])
+    yield from bullets([_summary(a), *_reasons(a, truth)])
     if expected:
         yield from bullets([f"Expected of this scenario: {expected}."])
 
@@ -226,7 +248,7 @@ def _summary(a: Analysis) -> str:
     )
 
 
-def _reasons(a: Analysis) -> Iterator[str]:
+def _reasons(a: Analysis, truth: Truth) -> Iterator[str]:
     best, other = a.recommended, a.as_fast_for_least
     if best is None:
         return
@@ -235,10 +257,10 @@ def _reasons(a: Analysis) -> Iterator[str]:
     if best.setup.instance.gpus_per_instance > 1:
         yield f"Sold as {_sold_as(best.setup)}."
     if other is not None and other.setup != best.setup and not other.is_today:
-        yield f"At least as fast as today for least: {_one_line(other)}."
+        yield f"At least as fast as today for least: {_one_line(other, truth)}."
 
 
-def report_data(a: Analysis, title: str, expected: str, notes: Sequence[str], true: Sequence[str]) -> dict[str, Any]:
+def report_data(a: Analysis, title: str, expected: str, notes: Sequence[str], truth: Truth) -> dict[str, Any]:
     """Everything that the report says, as plain data."""
     q, best = a.question, a.recommended
     return {
@@ -253,14 +275,15 @@ def report_data(a: Analysis, title: str, expected: str, notes: Sequence[str], tr
         "memory_available_gb": q.today.memory_gb,
         "cannot_fit_model": not q.fits_today,
         "solutions": [remedy.text for remedy in a.remedies],
-        "best_by_goal": {goal.value: _option_data(a.best[goal]) for goal in Goal if goal in a.best},
-        "options": [_option_data(o) for o in a.ranked],
-        "recommendation": {"summary": _summary(a), "option": _option_data(best) if best else None},
+        "best_by_goal": {goal.value: _option_data(a.best[goal], truth) for goal in Goal if goal in a.best},
+        "options": [_option_data(o, truth) for o in a.ranked],
+        "recommendation": {"summary": _summary(a), "option": _option_data(best, truth) if best else None},
         "troubleshooting": [t._asdict() for t in a.troubles],
         "expected_outcome": expected,
         "tips": list(a.tips),
         "notes": list(notes),
-        "true_today": list(true),
+        "prices_and_speeds": OF_ITS_DAY,
+        "true_today": list(truth.lines),
     }
 
 
@@ -280,7 +303,9 @@ def _setup_data(setup: Setup) -> dict[str, Any]:
     }
 
 
-def _option_data(o: Option) -> dict[str, Any]:
+def _option_data(o: Option, truth: Truth) -> dict[str, Any]:
+    """An option as the classic arithmetic has it; keys that end in `_today` are of catalog and model, None unknown."""
+    verdict = truth.verdicts.get(o.setup)
     return {
         **_setup_data(o.setup),
         "is_today": o.is_today,
@@ -289,6 +314,10 @@ def _option_data(o: Option) -> dict[str, Any]:
         "performance_ratio": o.speed_ratio,
         "risk": _judgement_data(o.risk),
         "migration_complexity": _judgement_data(o.complexity),
+        "refuted_today": None if verdict is None else bool(verdict.against),
+        "refuted_because_today": [] if verdict is None else list(verdict.against),
+        "monthly_saving_usd_today": None if verdict is None else verdict.saving_usd_per_month,
+        "performance_ratio_today": None if verdict is None else verdict.speed_ratio,
     }
 
 

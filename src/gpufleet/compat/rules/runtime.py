@@ -54,6 +54,10 @@ SEED_GPUS = {
     "consumer": GPUSpec("Consumer 24GB", 35, 70, 24, 900, 350, 1.50),
     "datacenter": GPUSpec("Datacenter 80GB", 20, 300, 80, 2000, 400, 8.00),
 }
+DECIMALS = {
+    "compute_time_sec": 2, "memory_time_sec": 2, "actual_time_sec": 2, "compute_utilization": 2, "cost_usd": 2,
+    "energy_kwh": 3,
+}  # fmt: skip
 SEED_WORKLOADS = {
     "inference": WorkloadProfile(7e9 * FLOP_PER_PARAMETER_INFERENCE * 1000, 14, "fp16"),  # not a conversion
     "training": WorkloadProfile(7e9 * FLOP_PER_PARAMETER_TRAINING * 10000, 280, "fp16"),
@@ -72,6 +76,16 @@ def estimate_runtime(gpu: GPUSpec, workload: WorkloadProfile, efficiency: float 
     >>> estimate_runtime(SEED_GPUS["datacenter"], SEED_WORKLOADS["training"])["actual_time_sec"]
     2.33
     """
+    exact = unrounded_runtime(gpu, workload, efficiency)
+    return {name: value if isinstance(value, str) else round(value, DECIMALS[name]) for name, value in exact.items()}
+
+
+def unrounded_runtime(gpu: GPUSpec, workload: WorkloadProfile, efficiency: float = 0.6) -> dict[str, Any]:
+    """The same before rounding, which makes nothing of what takes a moment.
+
+    >>> print(f"${unrounded_runtime(SEED_GPUS['datacenter'], SEED_WORKLOADS['inference'])['cost_usd']:.6f}")
+    $0.000173
+    """
     _refuse_nonsense(gpu, workload, efficiency)
     tflops = gpu.fp16_tflops if workload.precision == "fp16" else gpu.fp32_tflops
     achievable_tflops = tflops * efficiency
@@ -81,13 +95,13 @@ def estimate_runtime(gpu: GPUSpec, workload: WorkloadProfile, efficiency: float 
     cost = (actual_time / HOUR) * gpu.cost_per_hour
     energy_kwh = (actual_time / HOUR) * (gpu.tdp_watts / KILO)
     return {
-        "compute_time_sec": round(compute_time_seconds, 2),
-        "memory_time_sec": round(memory_time_seconds, 2),
-        "actual_time_sec": round(actual_time, 2),
+        "compute_time_sec": compute_time_seconds,
+        "memory_time_sec": memory_time_seconds,
+        "actual_time_sec": actual_time,
         "bottleneck": "compute" if compute_time_seconds > memory_time_seconds else "memory",
-        "compute_utilization": round(compute_time_seconds / actual_time, 2),
-        "cost_usd": round(cost, 2),
-        "energy_kwh": round(energy_kwh, 3),
+        "compute_utilization": compute_time_seconds / actual_time,
+        "cost_usd": cost,
+        "energy_kwh": energy_kwh,
     }
 
 

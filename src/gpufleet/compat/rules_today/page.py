@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable
-from gpufleet.report.numbers import amount, ranged, usd
+from gpufleet.report.numbers import amount, ranged, significant, usd
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.base import Figure
 
 NOTHING = "-"
 USD = "USD"
+CENTS_FROM, ROUNDED_FROM = 0.01, 0.001
 COLUMNS = (
     Column("name", "name"),
     Column("unit", "unit", where="data"),
@@ -28,11 +29,18 @@ COLUMNS = (
 def rule_page(answer: RuleAnswer) -> Page:
     """Headline, the tables, why they differ, notes."""
     differences = [f"  {line}" for line in answer.differences]
-    inputs = ", ".join(f"{i.name} {i.value}" for i in answer.inputs)
-    paragraphs = [f"Rule: {answer.source}.", *([f"Asked: {inputs}."] if inputs else [])]
+    paragraphs = [f"Rule: {answer.source}.", *inputs_said(answer)]
     why = ["Why they differ:", *differences] if differences else []
     notes = [*why, *([""] if why and answer.notes else []), *answer.notes]
     return Page(answer.question, [rule_table(table) for table in answer.tables], notes, paragraphs)
+
+
+def inputs_said(answer: RuleAnswer) -> list[str]:
+    """What was asked, and what was taken where nothing was said."""
+    asked = {"Asked": [i for i in answer.inputs if i.origin == "given"]}
+    groups = {**asked, "Not asked": [i for i in answer.inputs if i.origin != "given"]}
+    lines = {word: ", ".join(f"{i.name} {i.value}" for i in inputs) for word, inputs in groups.items()}
+    return [f"{word}: {line}." for word, line in lines.items() if line]
 
 
 def rule_rows_page(answer: RuleAnswer) -> Page:
@@ -61,8 +69,8 @@ def seed_text(row: RuleRow) -> str:
     if row.seed is None or isinstance(row.seed, str):
         return row.seed or NOTHING
     if row.unit == USD:
-        return f"${row.seed:,.2f}"
-    shown = f"{row.seed:,.3f}".rstrip("0").rstrip(".")
+        return usd(row.seed) if 0 < row.seed < CENTS_FROM else f"${row.seed:,.2f}"
+    shown = significant(row.seed) if 0 < abs(row.seed) < ROUNDED_FROM else f"{row.seed:,.3f}".rstrip("0").rstrip(".")
     return f"{shown} {row.unit}".strip()
 
 

@@ -21,6 +21,7 @@ from gpufleet.compat.rules.runtime import (
     WorkloadProfile,
     estimate_runtime,
     training_hours,
+    unrounded_runtime,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, training_flop_per_token
@@ -139,7 +140,7 @@ def catalog_spec(gpu: Accelerator, price_usd_per_hour: float) -> GPUSpec:
 def gpu_table(q: RuntimeQuestion, name: str, workload: WorkloadProfile, stand_in: StandIn) -> RuleTable:
     """The seed's breakdown on one GPU."""
     spec, real = spec_of(name, q)
-    rule = estimate_runtime(spec, workload, q.efficiency)
+    rule = rule_without_zeros(spec, workload, q.efficiency)
     ours = training_time_rows(q, rule, real, stand_in) if q.training else token_rows(q, rule, real, stand_in)
     return RuleTable(
         title=spec.name,
@@ -148,10 +149,16 @@ def gpu_table(q: RuntimeQuestion, name: str, workload: WorkloadProfile, stand_in
             RuleRow(name="memory", unit="s", seed=rule["memory_time_sec"]),
             *ours,
             RuleRow(name="use of the arithmetic", seed=rule["compute_utilization"]),
-            RuleRow(name="cost", unit="USD", seed=rule["cost_usd"]),
+            RuleRow(name="cost", unit="USD", seed=rule["cost_usd"] if spec.cost_per_hour else "unknown: --price"),
             RuleRow(name="energy", unit="kWh", seed=rule["energy_kwh"]),
         ],
     )
+
+
+def rule_without_zeros(spec: GPUSpec, workload: WorkloadProfile, efficiency: float) -> dict[str, Any]:
+    """The seed's figures as it rounds them; where that leaves nothing of something, before rounding."""
+    exact = unrounded_runtime(spec, workload, efficiency)
+    return {name: value or exact[name] for name, value in estimate_runtime(spec, workload, efficiency).items()}
 
 
 def token_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:

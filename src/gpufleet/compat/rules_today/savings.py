@@ -34,7 +34,7 @@ DAYS_PER_WEEK = 7
 WEEKS_PER_MONTH = HOURS_PER_MONTH / (DAYS_PER_WEEK * DAY / HOUR)
 PREFERRED_REGION = "us-east-1"
 EXAMPLE_INSTANCE = "g4dn.xlarge"
-SEED_HOURS_OFF, SEED_NIGHT = 12.0, (22.0, 6.0)
+SEED_HOURS_OFF = 12.0
 
 
 @dataclass(frozen=True)
@@ -129,7 +129,6 @@ def machine_rows(q: SavingsQuestion, machine: Machine) -> list[RuleRow]:
     """On demand, spot, commitment and switched off."""
     full = monthly_cost(machine.price_usd_per_hour, q.hours_per_month, q.num_instances)
     off = off_hours_ratio(q.hours_off_per_day)
-    night = off_hours_ratio(hours_between(*(q.night or SEED_NIGHT)))
     today = month_today(q, machine.on_demand) or exact(at_price(q, machine.price_usd_per_hour), USD)
     return [
         usd_row("on demand", full, today, "" if machine.on_demand else "at your price"),
@@ -137,7 +136,7 @@ def machine_rows(q: SavingsQuestion, machine: Machine) -> list[RuleRow]:
                 spot_said(machine)),
         *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING, SCHEDULED_SHUTDOWN_SAVING)),
         usd_row(f"off {q.hours_off_per_day:g} h a day ({off:.0%})", cost_after(full, off),
-                exact(cost_after(today.value, night), USD), night_said(q, night)),
+                exact(cost_after(today.value, off), USD), night_said(q)),
     ]  # fmt: skip
 
 
@@ -166,10 +165,9 @@ def spot_said(machine: Machine) -> str:
     return f"saves {saving_ratio(*prices):.0%}" + (f", {band} reclaimed within a month" if band else "")
 
 
-def night_said(q: SavingsQuestion, night: float) -> str:
-    """The schedule that our figure is for."""
-    from_hour, to_hour = q.night or SEED_NIGHT
-    return f"off {clock(from_hour)} to {clock(to_hour)} saves {night:.0%}"
+def night_said(q: SavingsQuestion) -> str:
+    """The schedule that both figures are for, where one was asked."""
+    return "" if q.night is None else f"off {clock(q.night[0])} to {clock(q.night[1])}"
 
 
 def clock(hour: float) -> str:
@@ -225,7 +223,9 @@ def differences(q: SavingsQuestion) -> list[str]:
         "spreads from 45 to 73%); ours are prices of one machine, with a date.",
     ]
     if q.night is None:
-        lines.append("The seed says 50% for 12 hours off, and schedules 22:00 to 06:00: that is 8 hours, 33%.")
+        lines.append(
+            "The seed says 50% for 12 hours off, and schedules 22:00 to 06:00: that is 8 hours, 33%: --off 22-6."
+        )
     if not q.is_own:
         lines.append("3 x 0.752 x 24 x 30 is $1,624.32: the seed's $1,623 is a slip.")
     return lines
