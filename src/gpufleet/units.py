@@ -78,7 +78,10 @@ def parse_rate(text: object) -> float:
     seconds = {"s": 1.0, "sec": 1.0, "min": MINUTE, "m": MINUTE, "h": HOUR, "hour": HOUR, "d": DAY, "day": DAY}
     per = per.strip().lower()
     if not slash or per not in seconds:
-        raise UsageError("cannot read a rate", found=text, expected="a number with unit such as '50/s' or '3000/min'")
+        bare = re.fullmatch(_NUMBER + "[kmKM]?", amount.strip()) is not None and not slash
+        hint = f"Type '{amount.strip()}/s' for as many a second." if bare else None
+        expected = "a number with unit such as '50/s' or '3000/min'"
+        raise UsageError("cannot read a rate", found=text, expected=expected, hint=hint)
     rate = _quantity(amount, _COUNT_SUFFIX, "a rate", "'50/s'") / seconds[per]
     if rate <= 0:
         raise UsageError("a rate must be positive", found=text, expected="'50/s'")

@@ -29,7 +29,7 @@ CORE_PACKAGES = (
 )
 CORE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in CORE_PACKAGES]
 PURE_LIBRARY = {
-    "__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "enum", "fractions",
+    "__future__", "abc", "bisect", "collections", "dataclasses", "datetime", "decimal", "difflib", "enum", "fractions",
     "fnmatch", "functools", "hashlib", "heapq", "itertools", "json", "math", "operator", "re", "statistics", "string",
     "types", "typing", "numpy", "typing_extensions", "gpufleet",
 }  # fmt: skip

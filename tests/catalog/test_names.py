@@ -6,6 +6,7 @@ import pytest
 
 from gpufleet.catalog.areas import resolve_region
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.models import resolve_model_name
 from gpufleet.catalog.query import (
     OfferFilter,
     matching_offers,
@@ -35,7 +36,14 @@ CATALOG = load_catalog()
 def test_a_short_name_is_completed_and_that_is_said(written: str, meant: str) -> None:
     accelerator, note = resolve_gpu(CATALOG, written)
     assert accelerator.name == meant
-    assert note == f"{written} read as {meant}"
+    assert note is not None
+    assert note.partition(";")[0] == f"{written} read as {meant}"
+
+
+def test_a_name_that_fits_several_cards_names_the_others() -> None:
+    note = resolve_gpu(CATALOG, "A100").note
+    assert note == "A100 read as A100-SXM4-80GB; known too: A100-PCIe-40GB, A100-PCIe-80GB, A100-SXM4-40GB"
+    assert resolve_gpu(CATALOG, "a100-40gb").note == "a100-40gb read as A100-SXM4-40GB"
 
 
 @pytest.mark.parametrize("written", ["L40s", "l40s", "H100 SXM", "h100_sxm", "mi300x", "rtx 4090"])
@@ -138,3 +146,8 @@ def test_the_regions_with_a_price_are_the_ones_that_anybody_can_buy_in() -> None
 def test_a_price_that_holds_everywhere_names_no_region() -> None:
     assert {offer.region for offer in CATALOG.offers if offer.cloud == "runpod"} == {"all"}
     assert priced_regions(CATALOG, ["runpod"]) == []
+
+
+def test_the_hubs_suffix_may_be_left_out() -> None:
+    assert resolve_model_name("llama-2-70b-chat") == resolve_model_name("Llama-2-70b-chat-hf")
+    assert resolve_model_name("meta-llama/Llama-2-7b").id == "llama-2-7b"

@@ -54,3 +54,12 @@ def test_what_a_mix_is_not_asked_is_refused_or_said(run_gpufleet: RunGpufleet, t
         done = run_gpufleet(*words)
         assert done.returncode == 2
         assert "two offers together" in done.stderr
+
+
+def test_each_part_of_a_mix_says_how_it_is_started(run_gpufleet: RunGpufleet) -> None:
+    words = " ".join(run_gpufleet(*ASKED, COLUMNS="200").stdout.split())
+    parts = json.loads(run_gpufleet(*ASKED, "-o", "json").stdout)["mix"]["parts"]
+    for part in parts:
+        d = part["deployment"]
+        assert f"{d['gpu']}: To start a replica" in words
+        assert d["launch"]["command"]

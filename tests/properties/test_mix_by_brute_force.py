@@ -132,7 +132,7 @@ def test_both_parts_carry_all_requests_and_keep_every_objective() -> None:
     for found, (question, solution) in mixes:
         if found is None:
             continue
-        mix = mixed_deployment(question, solution, found)
+        mix = mixed_deployment(question, solution, found, [None, None])
         rate = question.demand.workload.rate_requests_per_s
         assert sum(part.requests_per_s for part in mix.parts) == pytest.approx(rate)
         assert mix.usd_per_hour == pytest.approx(sum(part.deployment.usd_per_hour for part in mix.parts))

@@ -8,6 +8,8 @@ import pytest
 
 from gpufleet.api.fits import fit
 from gpufleet.errors import UsageError
+from gpufleet.report.fit import fit_page
+from gpufleet.report.text import page_as_text
 
 Run = Callable[..., "CompletedProcess[str]"]
 
@@ -148,3 +150,34 @@ def test_a_version_newer_than_any_known_is_said_to_be() -> None:
 def test_a_version_without_a_number_is_refused() -> None:
     with pytest.raises(UsageError, match="not an engine version"):
         fit("llama-3.1-8b", "H100:1", "8k", engine_version="newest")
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus"), [("llama-3.1-8b", "B200:1"), ("gpt-oss-120b", "H100:1"), ("glm-5", "MI300X:8")]
+)
+@pytest.mark.parametrize("engine", ["vllm", "sglang"])
+def test_what_the_engine_may_use_multiplies(model: str, gpus: str, engine: str) -> None:
+    result = fit(model, gpus, engine=engine)
+    assert result.memory_fraction is not None
+    of = result.device_bytes - result.driver_bytes
+    assert result.usable_bytes == pytest.approx(result.memory_fraction * of)
+    page = " ".join(page_as_text(fit_page(result), 80).split())
+    assert ("the driver keeps" in page) == (result.driver_bytes > 0)
+
+
+def test_weights_as_published_and_as_loaded_are_told_apart_where_they_differ() -> None:
+    loaded, plain = fit("gpt-oss-120b", "H100:1"), fit("llama-3.1-8b", "H100:1")
+    words = " ".join(page_as_text(fit_page(loaded), 80).split())
+    assert "weights: 60.8 GiB in the checkpoint, 64.7 GiB loaded" in words
+    assert loaded.checkpoint_bytes_per_gpu == loaded.by_precision[0].weights_bytes_per_gpu
+    assert loaded.parts[0].size.value > loaded.checkpoint_bytes_per_gpu
+    assert "in the checkpoint," not in page_as_text(fit_page(plain), 80)
+
+
+def test_a_room_that_rests_on_a_batch_says_so() -> None:
+    default, few = fit("gpt-oss-120b", "H100:1"), fit("gpt-oss-120b", "H100:1", batch=4)
+    assert default.users is not None
+    assert few.users is not None
+    assert few.users.value > default.users.value
+    assert any("started for 4 sequences at a time" in note and "default of 1,024" in note for note in few.notes)
+    assert any("engine's default limits" in note for note in default.notes)

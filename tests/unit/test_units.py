@@ -124,3 +124,11 @@ def test_plain_token_counts_are_read_exactly(tokens: int) -> None:
 
 def test_binary_and_decimal_bytes_differ_by_seven_percent() -> None:
     assert pytest.approx(1.0737, abs=1e-4) == units.GIB / units.GB
+
+
+def test_a_bare_rate_is_refused_with_the_word_that_is_missing() -> None:
+    with pytest.raises(UsageError, match="Type '20/s' for as many a second"):
+        units.parse_rate("20")
+    with pytest.raises(UsageError) as caught:
+        units.parse_rate("often")
+    assert caught.value.hint is None

@@ -11,6 +11,7 @@ from typing import Protocol
 
 from gpufleet.api.demands import Said, demand_notes, inputs_of
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.plans import ServeRequest, digest, market_question, understood
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.catalog.interruptions import load_interruptions
@@ -94,7 +95,9 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     notes += [*request.notes, *demand_notes(demand, has_objectives=False)]
     notes += [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     hashed = digest(inputs, question.offers)
-    return batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
+    plan = batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
+    launches = batch_launches(request.model, asked, solution, len(plan.deployments))
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
 
 
 def as_service(request: BatchRequest) -> ServeRequest:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from os import PathLike
 
@@ -15,7 +16,8 @@ from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import solve_serve
-from gpufleet.results.comparison import ChangedInput, Comparison, RateRange, Side, rate_ranges
+from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side, rate_ranges
+from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan
 from gpufleet.results.why_not import best_of, refusals
 
@@ -63,16 +65,50 @@ def solved_side(request: ServeRequest, tables: Catalog, text: str) -> SolvedSide
 
 def compare_plans(
     first: str | PathLike[str], second: str | PathLike[str], catalog: Catalog | None = None
-) -> Comparison:
-    """Two plan files beside each other, as they were written.
+) -> Comparison | FleetComparison:
+    """Two plan files beside each other, as they were written; both of one model, or both of several.
 
     Where they ask the same, the machine types of both answers are also compared at every rate, with today's prices.
     """
-    plans = [read_plan(str(path)) for path in (first, second)]
-    for plan in plans:
-        refuse_mix(plan, "compared")
-    one, other = plans
+    one, other = (read_plan(str(path)) for path in (first, second))
     names = [str(first), str(second)]
+    if isinstance(one, FleetPlan) and isinstance(other, FleetPlan):
+        return fleets_compared(one, other, names, catalog)
+    if isinstance(one, FleetPlan) or isinstance(other, FleetPlan):
+        raise UsageError(
+            "a plan of one model beside a plan of several", found=" and ".join(names), expected="a like pair"
+        )
+    for plan in (one, other):
+        refuse_mix(plan, "compared")
+    return plans_compared(one, other, names, catalog)
+
+
+def fleets_compared(one: FleetPlan, other: FleetPlan, names: list[str], catalog: Catalog | None) -> FleetComparison:
+    """Each model that both plans have, the n-th of a name with the n-th, and what is in one of them alone."""
+    left, right = models_of(one), models_of(other)
+    return FleetComparison(
+        first=names[0],
+        second=names[1],
+        first_usd_per_hour=one.usd_per_hour,
+        second_usd_per_hour=other.usd_per_hour,
+        models=[plans_compared(left[key], right[key], names, catalog) for key in left if key in right],
+        only_first=[name for name, n in left if (name, n) not in right],
+        only_second=[name for name, n in right if (name, n) not in left],
+    )
+
+
+def models_of(fleet: FleetPlan) -> dict[tuple[str, int], ServePlan]:
+    """The plans of a fleet by model and how often it came before."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for plan in fleet.plans:
+        found[plan.model, seen[plan.model]] = plan
+        seen[plan.model] += 1
+    return found
+
+
+def plans_compared(one: ServePlan, other: ServePlan, names: list[str], catalog: Catalog | None) -> Comparison:
+    """Two plans of one model each."""
     changed = changed_inputs(one, other)
     return Comparison(
         model=one.model if one.model == other.model else f"{one.model} and {other.model}",
@@ -80,7 +116,7 @@ def compare_plans(
         objectives=one.objectives,
         first=plan_side(names[0], one),
         second=plan_side(names[1], other),
-        ranges=[] if asks_otherwise(changed) else ranges_of_plans(plans, names, catalog),
+        ranges=[] if asks_otherwise(changed) else ranges_of_plans([one, other], names, catalog),
         changed_inputs=changed,
     )
 

@@ -13,6 +13,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
+from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.serve import Purse
 from gpufleet.optimize.size import Demand, QuietHours
 from gpufleet.results.base import Input
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
 MOST_REPLICAS, MOST_SPARE, MOST_ZONES = 10_000, 1_000, 26
+MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
 
 
@@ -54,7 +56,7 @@ def with_slack(request: ServeRequest | EncoderServeRequest, workload: Workload) 
     refuse_outside("the number of spare machines", spare, 0, MOST_SPARE)
     refuse_outside("the number of zones", zones, 1, MOST_ZONES)
     headroom, quiet = checked_headroom(request.headroom), quiet_hours(request, workload.rate_requests_per_s)
-    return Demand(workload, headroom, replicas, spare, zones, quiet)
+    return Demand(workload, headroom, replicas, spare, zones, quiet, checked_confidence(request.confidence))
 
 
 def checked_headroom(asked: float | None) -> float:
@@ -63,6 +65,15 @@ def checked_headroom(asked: float | None) -> float:
     if not 0 <= headroom <= 10:
         raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
     return headroom
+
+
+def checked_confidence(asked: float | None) -> float:
+    """How surely limits hold: the expected value unless said."""
+    confidence = EXPECTED if asked is None else asked
+    if not EXPECTED <= confidence <= MOST_CONFIDENCE:
+        expected = f"from {EXPECTED:.0%} (the expected value) to {MOST_CONFIDENCE:.0%}"
+        raise UsageError("the confidence is out of range", found=confidence, expected=expected)
+    return confidence
 
 
 def refuse_outside(what: str, found: float, least: float, most: float) -> None:
@@ -169,6 +180,7 @@ def further_inputs(request: ServeRequest, demand: Demand) -> list[tuple[str, str
 def slack_inputs(request: ServeRequest | EncoderServeRequest, demand: Demand) -> list[tuple[str, str, str, object]]:
     """(name, field, value, whether it was stated) of the failure domain, the hours and the purse, where stated."""
     stated: list[tuple[str, str, str, object]] = [
+        ("confidence", "confidence", f"{demand.confidence:.3g}", request.confidence is not None),
         ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines),
         ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
         ("rate off peak", "off_peak_rate", f"{request.off_peak_rate or 0:g}/s", request.off_peak_rate),

@@ -67,6 +67,7 @@ class EncoderServeRequest:
     from_config: Collection[str] = ()
     notes: Sequence[str] = ()
     price_change: float | None = None
+    confidence: float | None = None
 
 
 def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:

@@ -10,6 +10,7 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.api.launches import estimate_launch
 from gpufleet.api.remarks import beyond_one_machine, remarks_on, widened_weights
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -103,10 +104,9 @@ def estimate(
     version = newer_than_known(engine, engine_version)
     notes = [*replica.notes, *([version] if version else []), *remarks_on(question, solution)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
-    if not explain:
-        return answer
-    reasons = explanation(question, solution, calibration_of(tables), curve_names())
-    return answer.model_copy(update={"explanation": reasons})
+    reasons = explanation(question, solution, calibration_of(tables), curve_names()) if explain else None
+    started = estimate_launch(model, question, solution)
+    return answer.model_copy(update={"launch": started, "explanation": reasons})
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 
+from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import kv_format, weight_format
@@ -22,7 +23,7 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import weight_refusal
 from gpufleet.memory.fit import ROUNDING
-from gpufleet.memory.overhead import memory_fractions
+from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult, fit_result
@@ -80,7 +81,7 @@ def fit(
     inputs = fit_inputs(question, precision, kv_precision, batch)
     if engine_version is not None:
         inputs.append(Input(name="engine_version", value=engine_version, origin="given"))
-    return fit_result(report, inputs, notes)
+    return fit_result(report, inputs, notes).model_copy(update={"launch": fit_launch(model, report)})
 
 
 def parse_context(text: str | float) -> float:
@@ -119,8 +120,16 @@ def fit_notes(question: FitQuestion) -> list[str]:
     q, notes = question, beyond_context(question.arch, question.context_tokens)
     if q.weights.name == "bf16" and not q.accelerator.computes("bf16"):
         notes.append(f"{q.accelerator.name} has no bf16 arithmetic: run as fp16, which takes the same bytes.")
-    if q.batch is None and not q.engine.constant("whole_prompt"):
+    if q.engine.constant("whole_prompt"):
+        return notes
+    if q.batch is None:
         notes.append("Activations are those of the engine's default limits; fewer sequences per step need less.")
+    else:
+        default = batch_limits(q.engine, q.accelerator)[0]
+        notes.append(
+            f"Activations and room are of an engine started for {q.batch:,.0f} sequences at a time (--batch); started "
+            f"for its default of {default:,} it keeps more for a step, and has less room"
+        )
     return notes
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -21,8 +22,11 @@ from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
 from gpufleet.optimize.size import Placement, PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.together import Solved, planned_together
+from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
 from gpufleet.results.plan_changes import (
+    FleetChanges,
     PlanChanges,
     TypeKey,
     cheapest_by_key,
@@ -46,8 +50,12 @@ class Market:
 
     def best(self, offers: Sequence[Offer]) -> Deployment | None:
         """The answer at these prices."""
-        question = replace(self.question, offers=tuple(offers))
-        return best_of(question, replace(self.solution, ranked=self.ranked(offers)[:1]))
+        question, solution = self.at(offers)
+        return best_of(question, replace(solution, ranked=solution.ranked[:1]))
+
+    def at(self, offers: Sequence[Offer]) -> Solved:
+        """The question and its solution at these prices."""
+        return replace(self.question, offers=tuple(offers)), replace(self.solution, ranked=self.ranked(offers))
 
     def first(self, offers: Sequence[Offer]) -> TypeKey | None:
         """The row of the ranking that wins at these prices."""
@@ -61,28 +69,71 @@ class Market:
         return within_budget(priced, purse.most_usd_per_hour, Rejections())
 
 
-def explain_plan(plan: ServePlan | str | PathLike[str], catalog: Catalog | None = None) -> PlanChanges:
+def explain_plan(
+    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None
+) -> PlanChanges | FleetChanges:
     """The question of a plan (or of the file of one) asked again today: what is different, and what made it so."""
     tables = load_catalog() if catalog is None else catalog
-    old = plan if isinstance(plan, ServePlan) else read_plan(str(plan))
+    old = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
+    return changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+
+
+def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
+    """What became of the plan of several models: of each, and of what they cost together."""
+    bases = [recorded(plan) for plan in old.plans]
+    requests = [request_of(basis) for basis in bases]
+    new = plan_fleet(requests, old.budget_usd_per_hour, tables)
+    markets = [market_of(request, sold_tables(request, tables)) for request in requests]
+    at_old_prices = best_together([m.at([offer_of(p) for p in b.prices]) for m, b in zip(markets, bases, strict=True)])
+    return FleetChanges(
+        models=[
+            changes(then, now, market, priced, sold_tables(request, tables))
+            for then, now, market, priced, request in zip(
+                old.plans, new.plans, markets, at_old_prices, requests, strict=True
+            )
+        ],
+        was_hash=old.input_hash,
+        now_hash=new.input_hash,
+        was_usd_per_hour=old.usd_per_hour,
+        now_usd_per_hour=new.usd_per_hour,
+    )
+
+
+def best_together(pairs: Sequence[Solved]) -> list[Deployment | None]:
+    """What each of several models gets, or would take apart; alone where limits leave too few machines for all."""
+    everyone_served = all(solution.ranked for _, solution in pairs)
+    own = planned_together(pairs).own_machines if everyone_served else {}
+    return [
+        best_of(question, replace(solution, ranked=[own[model]] if model in own else solution.ranked[:1]))
+        for model, (question, solution) in enumerate(pairs)
+    ]
+
+
+def changes_of(old: ServePlan, tables: Catalog) -> PlanChanges:
+    """What became of the plan of one model."""
     refuse_mix(old, "explained")
     basis = recorded(old)
     request = request_of(basis)
-    tables = sold_tables(request, tables)
-    new = plan_serve(request, tables)
-    market = market_of(request, tables)
-    offers = [offer_of(price) for price in basis.prices]
+    sold = sold_tables(request, tables)
+    market = market_of(request, sold)
+    at_old_prices = market.best([offer_of(price) for price in basis.prices])
+    return changes(old, plan_serve(request, sold), market, at_old_prices, sold)
+
+
+def changes(
+    old: ServePlan, new: ServePlan, market: Market, at_old_prices: Deployment | None, tables: Catalog
+) -> PlanChanges:
+    """A plan beside the one that is made today."""
+    basis, today = recorded(old), recorded(new)
     return PlanChanges(
         model=old.model,
         was_hash=old.input_hash,
         now_hash=new.input_hash,
         was=old.answer if old.deployments else None,
-        at_old_prices=market.best(offers),
+        at_old_prices=at_old_prices,
         now=new.answer if new.deployments else None,
-        price_changes=price_changes(basis.prices, recorded(new).prices, decisive_prices(market, basis, recorded(new))),
-        digest_changes=digest_changes(
-            basis.digests, recorded(new).digests, basis.prices, machines_today(basis.prices, tables)
-        ),
+        price_changes=price_changes(basis.prices, today.prices, decisive_prices(market, basis, today)),
+        digest_changes=digest_changes(basis.digests, today.digests, basis.prices, machines_today(basis.prices, tables)),
         num_prices=len(basis.prices),
     )
 

@@ -21,6 +21,7 @@ from gpufleet.api.demands import (
     purse_of,
 )
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
@@ -75,6 +76,7 @@ class ServeRequest:
     preferred: they change nothing but the origin that the answer states.
     `fractions` also plans machines that hold a slice of a GPU.
     `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
+    Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     """
 
@@ -110,6 +112,7 @@ class ServeRequest:
     max_spot: float | None = None
     notes: Sequence[str] = ()
     price_change: float | None = None
+    confidence: float | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:
@@ -163,12 +166,14 @@ def answered(
     of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
-    plan = with_mix(plan, question, solution, tables)
+    plan = with_mix(plan, request, question, solution, tables)
     if not plan.deployments:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
     spot = best_on_spot(request, solution.ranked, tables)
+    launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
     alternatives = {
+        "deployments": launched(plan.deployments, launches),
         "spot_alternative": spot and deployment(Context.of(question, solution), spot),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
@@ -178,10 +183,12 @@ def answered(
 
 
 def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog) -> ServePlan:
-    """The plan with the sources of every price that it says: of alternatives and of who wins beyond a flip too."""
+    """The plan with the sources of every price that it says: of alternatives, mixes and who wins elsewhere too."""
     beside = [d for d in (plan.spot_alternative, plan.lower_precision_alternative) if d is not None]
+    beside += [part.deployment for part in plan.mix.parts] if plan.mix is not None else []
     winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
     named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}
+    named |= {(x.cloud, x.region, x.instance, x.price_kind) for x in plan.looser_limits}
     flipped = [
         (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
     ]
@@ -249,7 +256,9 @@ def refuse_rows(rows: int) -> None:
         raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
 
 
-def with_mix(plan: ServePlan, question: ServeQuestion, solution: ServeSolution, tables: Catalog) -> ServePlan:
+def with_mix(
+    plan: ServePlan, request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
+) -> ServePlan:
     """The plan with two offers together where they cost less than any alone; where nothing serves, why not two."""
     found = cheapest_mix(question, solution)
     least = min((row.usd_per_hour for row in solution.ranked), default=math.inf)
@@ -258,7 +267,8 @@ def with_mix(plan: ServePlan, question: ServeQuestion, solution: ServeSolution, 
         return plan.model_copy(update={"notes": [*plan.notes, *told]})
     if found.usd_per_hour >= least:
         return plan
-    mix = mixed_deployment(question, solution, found)
+    launches = serve_launches(request.model, question, solution, [part.priced for part in found.parts])
+    mix = mixed_deployment(question, solution, found, launches)
     sources = price_sources(price_days([*plan.deployments, *(part.deployment for part in mix.parts)]), tables.sources)
     return plan.model_copy(update={"mix": mix, "price_sources": sources})
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from gpufleet.architecture.read_config import ReadConfig
+from gpufleet.architecture.spelling import near_key
 from gpufleet.domain.dimensions import MAX_DIMENSION, MAX_LAYERS
 from gpufleet.errors import UsageError
 
@@ -17,21 +19,37 @@ class ConfigFields:
     name: str
 
     def _first(self, keys: Sequence[str]) -> object:
-        return next((self.values[key] for key in keys if self.values.get(key) is not None), None)
+        found = next((self.values[key] for key in keys if self.values.get(key) is not None), None)
+        if found is not None and isinstance(self.values, ReadConfig):
+            self.values.settled.update(keys)
+        return found
+
+    def part(self, values: Mapping[str, object]) -> ConfigFields:
+        """The fields of an object within this config."""
+        inner = self.values.part(values) if isinstance(self.values, ReadConfig) else values
+        return ConfigFields(inner, self.name)
 
     def count(self, *keys: str, default: int | None = None) -> int:
         """A whole number from 1 to 2**24; `default` is the class default for configs that leave it out."""
         value = self._first(keys)
-        if value is None:
+        if value is None and default is not None:
+            self._note_default(keys[0], default)
             value = default
         if value is None:
             self._refuse_null(keys)
-            raise UsageError(
-                f"{self.name}: the config lacks {' or '.join(keys)}",
-                found=sorted(map(str, self.values))[:8],
-                expected="a complete Hugging Face config.json",
-            )
+            raise self._lacking(keys)
         return self._whole_number(keys[0], value, lowest=1)
+
+    def _lacking(self, keys: Sequence[str]) -> UsageError:
+        """A required field under none of its names, with the key that was probably meant to be it."""
+        meant = [(key, near) for key in keys if (near := near_key(key, set(self.values) - set(keys)))]
+        hint = f"Did you mean {meant[0][0]} by {meant[0][1]}?" if meant else None
+        problem = f"{self.name}: the config lacks {' or '.join(keys)}"
+        return UsageError(problem, expected="a complete Hugging Face config.json", hint=hint)
+
+    def _note_default(self, key: str, default: int) -> None:
+        if isinstance(self.values, ReadConfig):
+            self.values.defaults[key] = default
 
     def _refuse_null(self, keys: Sequence[str]) -> None:
         null = next((key for key in keys if key in self.values), None)

@@ -217,4 +217,4 @@ def _searched_part(fields: ConfigFields, block: Mapping[str, object], key: str) 
             found=found,
             expected="attention and ffn, or no_op",
         )
-    return ConfigFields(part, fields.name)
+    return fields.part(part)

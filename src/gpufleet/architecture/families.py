@@ -11,7 +11,8 @@ from gpufleet.architecture import layer_norm_families as layer_norm
 from gpufleet.architecture import sparse_families as sparse
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.encoder_parse import encoder_family_of
-from gpufleet.architecture.unknown_family import assumed_decoder, not_understood
+from gpufleet.architecture.spelling import named, near_key
+from gpufleet.architecture.unknown_family import assumed_decoder, lacking, not_understood
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, nearest_names, shorten
 
@@ -148,29 +149,37 @@ def builder_of(family: str, fields: ConfigFields) -> Builder:
     builder = FAMILIES.get(family)
     if builder is not None:
         return builder
-    strange = [] if family in NOT_DECODERS or not family else not_understood(fields)
-    if family in NOT_DECODERS or not family or strange:
-        raise _unreadable(family, fields.name, strange)
+    is_other = family in NOT_DECODERS or not family
+    if is_other or lacking(fields) or not_understood(fields):
+        raise _unreadable(family, fields, is_other)
     return assumed_decoder
 
 
-def _unreadable(family: str, name: str, strange: list[str]) -> UsageError:
+def _unreadable(family: str, fields: ConfigFields, is_other: bool) -> UsageError:
+    name = fields.name
     if not family:
         return UsageError(
             f"{name}: no model_type and no architectures", expected="a Hugging Face config.json of a decoder"
         )
-    kind = NOT_DECODERS.get(family)
     if encoder_family_of({"model_type": family}):
         return UsageError(
             f"{name} is not a decoder (family {family})",
             expected="a model that writes token after token",
             hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is, 'gpufleet plan' what it costs.",
         )
+    kind = NOT_DECODERS.get(family)
     nearest = ["gpt2"] if kind else nearest_names(family, FAMILIES) or ["llama"]
     what = f"{kind} (family {family})" if kind else f"of family {shorten(family)}"
-    return UsageError(
-        f"{name} is {what}, which is not planned yet",
-        found=f"fields that are not understood: {', '.join(strange[:6])}" if strange else None,
-        expected=f"a decoder of {', '.join(FAMILIES)}",
-        hint=f"Nearest family: {' or '.join(nearest)}.",
-    )
+    reasons = [] if is_other else _unclear(fields)
+    known = f"Nearest family: {' or '.join(nearest)}; {len(FAMILIES)} are known."
+    return UsageError(f"{name} is {what}, which is not planned yet", hint=" ".join([*reasons, known]))
+
+
+def _unclear(fields: ConfigFields) -> list[str]:
+    """Why an unknown family is not read as a usual decoder: what it lacks, what is not understood."""
+    lacks, strange = lacking(fields), not_understood(fields)
+    meant = [(key, near) for key in lacks if (near := near_key(key, strange))]
+    said = [f"A usual decoder has {named(lacks)} too."] if lacks else []
+    said += [f"Did you mean {key} by {near}?" for key, near in meant]
+    rest = [key for key in strange if key not in dict(meant).values()]
+    return said + ([f"Fields that are not understood: {named(rest)}."] if rest else [])

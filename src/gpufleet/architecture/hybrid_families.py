@@ -135,7 +135,7 @@ def _linear_fields(fields: ConfigFields) -> ConfigFields:
     nested = fields.values.get("linear_attn_config")
     if not isinstance(nested, dict):
         raise UsageError(f"{fields.name}: the config lacks linear_attn_config", expected="heads and layers of KDA")
-    return ConfigFields(nested, fields.name)
+    return fields.part(nested)
 
 
 def _kimi_delta_net(fields: ConfigFields) -> GatedDeltaNet:

@@ -7,6 +7,8 @@ from dataclasses import replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.families import TEXT_MODEL_OF, builder_of, family_of
+from gpufleet.architecture.read_config import ReadConfig
+from gpufleet.architecture.spelling import doubts, near_key
 from gpufleet.architecture.vision import vision_tower
 from gpufleet.architecture.weight_format import weight_format_of
 from gpufleet.domain.architecture import Architecture, VisionTower
@@ -28,13 +30,14 @@ def parse_architecture(config: Mapping[str, object], name: str) -> Architecture:
     text, notes = _text_model(config, name)
     tower = _vision_tower(config, text, name)
     family = family_of(text)
-    fields = ConfigFields(text, name)
+    read = ReadConfig(text)
+    fields = ConfigFields(read, name)
     build = builder_of(family, fields)
     try:
         architecture = build(fields, family)
     except ValueError as refusal:
         raise UsageError(f"{name}: {refusal}", expected="the shape of a model that exists") from None
-    notes = (*architecture.notes, *(() if tower else notes))
+    notes = (*architecture.notes, *(() if tower else notes), *doubts(read))
     return replace(architecture, weights=weight_format_of(text, architecture), notes=notes, vision=tower)
 
 
@@ -52,7 +55,10 @@ def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, o
     if family not in TEXT_MODEL_OF:
         return config, ()
     if not isinstance(text, Mapping):
-        raise UsageError(f"{name}: a {family} config without text_config", expected="text_config with the text model")
+        near = near_key("text_config", set(config) - {"text_config"})
+        hint = f"Did you mean text_config by {near}?" if near else None
+        expected = "text_config with the text model"
+        raise UsageError(f"{name}: a {family} config without text_config", expected=expected, hint=hint)
     inherited = {key: config[key] for key in _HELD_OUTSIDE if config.get(key) is not None}
     inner = {"model_type": TEXT_MODEL_OF[family], **inherited, **{k: v for k, v in text.items() if v is not None}}
     return inner, (TEXT_PART_ONLY,)

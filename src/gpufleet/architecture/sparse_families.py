@@ -97,7 +97,7 @@ def _nested(fields: ConfigFields, key: str) -> ConfigFields:
     nested = fields.values.get(key)
     if not isinstance(nested, Mapping):
         raise UsageError(f"{fields.name}: the config lacks {key}", expected="an object of sizes")
-    return ConfigFields(nested, fields.name)
+    return fields.part(nested)
 
 
 def deepseek_v4(fields: ConfigFields, family: str) -> Architecture:

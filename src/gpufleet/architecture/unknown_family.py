@@ -32,16 +32,19 @@ NEEDED = ("hidden_size", "num_hidden_layers", "num_attention_heads", "intermedia
 
 
 def not_understood(fields: ConfigFields) -> list[str]:
-    """What keeps a config of an unknown family from being read: fields that are missing, or may shape the model.
+    """Fields of an unknown family's config that may shape the model, and that no usual shape has.
 
     >>> base = dict.fromkeys(NEEDED, 64)
     >>> not_understood(ConfigFields({**base, "ssm_state_size": 128, "hidden_act": "silu"}, "new"))
     ['ssm_state_size']
     """
-    missing = [key for key in NEEDED if fields.optional_count(key) is None]
     known = SIZES | SWITCHES | WITHOUT_WEIGHT
-    strange = [key for key, value in fields.values.items() if key not in known and _may_shape(key, value)]
-    return missing or sorted(strange)
+    return sorted(key for key, value in fields.values.items() if key not in known and _may_shape(key, value))
+
+
+def lacking(fields: ConfigFields) -> list[str]:
+    """Fields that every decoder has and this config does not."""
+    return [key for key in NEEDED if fields.optional_count(key) is None]
 
 
 def _may_shape(key: str, value: object) -> bool:

@@ -15,6 +15,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName
 
+HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
 
 
@@ -47,6 +48,30 @@ def resolve_model_name(name: str) -> ModelName:
         hint = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
         raise UnknownName("model", name, model_aliases(), hint=hint)
     return found
+
+
+@lru_cache(maxsize=256)
+def hub_id(name: str) -> str | None:
+    """The hub id that a name is, or the first of the shipped model that it stands for; None where none is known.
+
+    >>> hub_id("llama-3.1-8b"), hub_id("Llama-3.1-8B-Instruct")
+    ('meta-llama/Llama-3.1-8B', 'meta-llama/Llama-3.1-8B-Instruct')
+    """
+    model = resolve_model_name(name)
+    known = [alias for alias, named in _listed_aliases() if named.id == model.id and "/" in alias]
+    folded = folded_name(name)
+    own = (i for i in known if folded in names_of_hub_id(i))
+    return next(own, known[0] if known else None)
+
+
+def names_of_hub_id(hub: str) -> set[str]:
+    """What people call a model of the hub: with and without its owner and the hub's suffix, folded.
+
+    >>> sorted(names_of_hub_id("meta-llama/Llama-2-7b-hf"))
+    ['llama-2-7b', 'llama-2-7b-hf', 'meta-llama/llama-2-7b', 'meta-llama/llama-2-7b-hf']
+    """
+    whole = {folded_name(hub), folded_name(hub.rpartition("/")[2])}
+    return whole | {name.removesuffix(HUB_SUFFIX) for name in whole}
 
 
 def load_model_config(name: str) -> dict[str, object]:
@@ -103,7 +128,8 @@ def folded_name(name: str) -> str:
 @lru_cache(maxsize=1)
 def _names_by_folded() -> dict[str, ModelName]:
     names = {folded_name(alias): model for alias, model in _listed_aliases()}
-    return {**names, **{folded_name(name): ModelName(name) for name in model_names()}}
+    bare = {name.removesuffix(HUB_SUFFIX): model for name, model in names.items()}
+    return {**bare, **names, **{folded_name(name): ModelName(name) for name in model_names()}}
 
 
 @lru_cache(maxsize=1)

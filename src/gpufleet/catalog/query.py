@@ -122,8 +122,9 @@ def known_gpu(catalog: Catalog, name: str) -> ResolvedGpu | None:
     found = gpu_of(name, catalog.accelerators, catalog.gpu_aliases)
     if found is None:
         return None
-    is_full = folded(name) in {folded(known) for known in catalog.accelerators}
-    return ResolvedGpu(catalog.accelerators[found], None if is_full else f"{name} read as {found}")
+    by_folded = {folded(known): known for known in catalog.accelerators}
+    note = None if folded(name) in by_folded else taken_for(name, found, by_folded)
+    return ResolvedGpu(catalog.accelerators[found], note)
 
 
 def gpu_of(name: str, accelerators: Iterable[str], aliases: Mapping[str, str]) -> str | None:
@@ -131,6 +132,13 @@ def gpu_of(name: str, accelerators: Iterable[str], aliases: Mapping[str, str]) -
     wanted = folded(name)
     by_folded = {folded(alias): target for alias, target in aliases.items()} | {folded(a): a for a in accelerators}
     return by_folded.get(wanted)
+
+
+def taken_for(name: str, meant: str, by_folded: Mapping[str, str]) -> str:
+    """Which accelerator a name was taken for, beside those that its words fit as well."""
+    others = sorted(known for short, known in by_folded.items() if short.startswith(folded(name)) and known != meant)
+    beside = f"; known too: {', '.join(others)}" if others else ""
+    return f"{name} read as {meant}{beside}"
 
 
 def refuse_count(catalog: Catalog, name: str) -> None:

@@ -27,7 +27,7 @@ from gpufleet.errors import Infeasible, UsageError
 
 if TYPE_CHECKING:
     from gpufleet.cli.options import OutputFormat
-    from gpufleet.results.comparison import Comparison
+    from gpufleet.results.comparison import Comparison, FleetComparison
 
 app = verb()
 
@@ -91,7 +91,7 @@ def is_plan(text: str) -> bool:
     return text.lower().endswith(".json")
 
 
-def compared_plans(first: str, second: str, catalog_dir: str | None) -> Comparison:
+def compared_plans(first: str, second: str, catalog_dir: str | None) -> Comparison | FleetComparison:
     """Two plan files."""
     from gpufleet.api.comparisons import compare_plans
     from gpufleet.catalog.load import load_catalog
@@ -99,9 +99,11 @@ def compared_plans(first: str, second: str, catalog_dir: str | None) -> Comparis
     return compare_plans(first, second, load_catalog(catalog_dir))
 
 
-def finish(result: Comparison, output: OutputFormat | None, out_file: str | None) -> int:
+def finish(result: Comparison | FleetComparison, output: OutputFormat | None, out_file: str | None) -> int:
     """Write the comparison; exit code 3 where a side cannot serve."""
-    from gpufleet.report.comparison import comparison_page
+    from gpufleet.report.comparison import comparison_page, fleet_comparison_page
+    from gpufleet.results.comparison import Comparison
 
-    emit(result, comparison_page(result), output, out_file)
+    page = comparison_page(result) if isinstance(result, Comparison) else fleet_comparison_page(result)
+    emit(result, page, output, out_file)
     return 0 if result.is_feasible else Infeasible.exit_code

@@ -51,6 +51,7 @@ def encoder_service(
         max_price_age_s=market.max_price_age_s,
         today=market.today,
         price_change=market.price_change,
+        confidence=ratio(asked.confidence),
         rows=flags.rows,
         from_file=written,
         from_config=from_file(said, liked),

@@ -28,9 +28,10 @@ def explain(
     """Make a plan again from the question in its file: does the answer stand, and what changed it, prices or model?"""
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.catalog.load import load_catalog
-    from gpufleet.report.plan_changes import changes_page
-    from gpufleet.results.plan_changes import is_same
+    from gpufleet.report.plan_changes import changes_page, fleet_changes_page
+    from gpufleet.results.plan_changes import FleetChanges
 
     result = explain_plan(plan, load_catalog(catalog_dir))
-    emit(result, changes_page(result), output, out_file)
-    return PolicyViolation.exit_code if check and not is_same(result.was, result.now) else 0
+    page = fleet_changes_page(result) if isinstance(result, FleetChanges) else changes_page(result)
+    emit(result, page, output, out_file)
+    return PolicyViolation.exit_code if check and not result.stands else 0

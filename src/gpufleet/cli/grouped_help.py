@@ -14,8 +14,8 @@ HEADINGS = {
         "--prefix-cache", "--workload",
     ),
     "Slack, failures and hours": (
-        "--headroom", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours", "--startup",
-        "--every",
+        "--headroom", "--confidence", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours",
+        "--startup", "--every",
     ),
     "What may be rented": (
         "--clouds", "--regions", "--gpus", "--pricing", "--max-spot", "--max-machines", "--budget", "--fractions",

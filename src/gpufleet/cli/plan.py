@@ -94,6 +94,10 @@ HeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--headroom", metavar="SHARE", help="Capacity beyond the rate; 20% unless said."),
 ]
+ConfidenceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--confidence", metavar="SHARE", help="How surely limits hold: 0.5 as expected (default), 0.9."),
+]
 ReplicasOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--min-replicas", metavar="N", help="At least N copies of the model."),
@@ -218,6 +222,7 @@ def serve(
     kv_precision: KvOption = None,
     engine: EngineOption = None,
     headroom: HeadroomOption = None,
+    confidence: ConfidenceOption = None,
     min_replicas: ReplicasOption = None,
     trace: TraceOption = None,
     prefix_cache: PrefixOption = None,
@@ -247,7 +252,7 @@ def serve(
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot, audio=audio, beams=beams)  # fmt: skip
+        off_peak, peak_hours, budget, max_spot, confidence, audio=audio, beams=beams)  # fmt: skip
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
     further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)

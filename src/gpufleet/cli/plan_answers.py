@@ -18,7 +18,8 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.trace import Trace, read_trace
-from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, WorkloadFile, read_workload, refuse_said
+from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
+from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
 from gpufleet.results.comparison import Comparison
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import (
@@ -195,6 +196,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
         max_spot=ratio(asked.max_spot),
         notes=notes,
+        confidence=ratio(asked.confidence),
         fractions=flags.market.fractions,
         price_change=flags.market.price_change,
         max_price_age_s=flags.market.max_price_age_s,

@@ -30,6 +30,8 @@ class TokenCounts:
             raise ValueError(f"a squared variation is not negative, found {self.squared_variation!r}")
         if len(self.percentiles) not in (0, len(PERCENTILES)):
             raise ValueError(f"percentiles are {', '.join(PERCENTILES)}, found {len(self.percentiles)}")
+        if list(self.percentiles) != sorted(self.percentiles):
+            raise ValueError(f"percentiles do not fall, found {self.percentiles}")
 
     @property
     def is_alike(self) -> bool:

@@ -35,6 +35,18 @@ def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Arc
         raise
 
 
+def checkpoint_of(model: str | Path, shipped: Callable[[str], str | None]) -> str | None:
+    """Where a model's weights are: the folder around its config, or the id that `shipped` knows; None: not known."""
+    is_on_disk = isinstance(model, Path) or _is_path(model)
+    if not is_on_disk:
+        try:
+            return shipped(str(model))
+        except UnknownName:
+            is_on_disk = _is_on_disk(str(model))
+    file = _config_file(Path(model))
+    return str(file.parent) if is_on_disk and file.name == CONFIG_NAME else None
+
+
 def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> EncoderModel:
     """The encoder of a config.json, of a folder that holds one, or what `shipped` knows under that name."""
     refuse_url(str(model))

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from gpufleet.errors import UsageError
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.results.base import SCHEMA_VERSION
+from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import MB
 
@@ -17,8 +18,8 @@ WHAT, LARGEST_BYTES = "a plan", 20 * MB
 EXPECTED = "what 'gpufleet plan serve ... -o json' writes"
 
 
-def read_plan(path: str | Path) -> ServePlan:
-    """The plan of a JSON file."""
+def read_plan(path: str | Path) -> ServePlan | FleetPlan:
+    """The plan of a JSON file, of one model or of several."""
     text = read_text_file(path, WHAT, LARGEST_BYTES)
     try:
         content = json.loads(text)
@@ -30,7 +31,7 @@ def read_plan(path: str | Path) -> ServePlan:
         found = content["schema_version"]
         raise UsageError(f"{str(path)!r} is {WHAT} of another form", found=found, expected=SCHEMA_VERSION)
     try:
-        return ServePlan.model_validate(content)
+        return (FleetPlan if "plans" in content else ServePlan).model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])

@@ -11,6 +11,7 @@ from gpufleet.units import PERCENT, parse_tokens
 
 EXAMPLE = "'1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'"
 LONGEST_TEXT = 200
+LEAST_HIGH_QUANTILE = 0.9
 
 
 def parse_token_counts(text: str) -> TokenCounts:
@@ -53,6 +54,7 @@ def counts_of(given: Mapping[str, float]) -> TokenCounts:
         raise UsageError("one percentile does not say the mean", found=shown(given), expected=EXAMPLE)
     if mean is not None:
         refuse_impossible_mean(mean, percentiles, given)
+        refuse_mean_of_outliers(mean, percentiles, given)
     return of_percentiles(percentiles, mean)
 
 
@@ -62,6 +64,19 @@ def refuse_impossible_mean(mean: float, percentiles: Mapping[float, float], give
     if mean < least:
         raise UsageError("no requests have this mean and these percentiles", found=shown(given),
                          expected=f"a mean of at least {least:,.0f}")  # fmt: skip
+
+
+def refuse_mean_of_outliers(mean: float, percentiles: Mapping[float, float], given: Mapping[str, float]) -> None:
+    """A mean above the 90th percentile is that of a few giant requests: no curve through the percentiles has it."""
+    below = {q: tokens for q, tokens in percentiles.items() if q >= LEAST_HIGH_QUANTILE and tokens < mean}
+    if below:
+        q = min(below)
+        raise UsageError(
+            f"the mean of tokens is above their p{q * PERCENT:.0f}",
+            found=shown(given),
+            expected=f"a mean of at most {below[q]:,.0f}: at most {1 - q:.0%} of the requests are longer",
+            hint="Lengths with a few giants are read from a trace: --trace FILE.",
+        )
 
 
 def shown(given: Mapping[str, float]) -> str:

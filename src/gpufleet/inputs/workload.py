@@ -70,6 +70,7 @@ class WorkloadFile:
     peak_hours: str | None = None
     budget: str | None = None
     max_spot: str | None = None
+    confidence: str | None = None
     requests: str | None = None
     deadline: str | None = None
     startup: str | None = None

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
+from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.optimize.encoder_copies import Copies, copies_of
 from gpufleet.optimize.replicas import Rejections
@@ -26,6 +27,7 @@ from gpufleet.optimize.size import (
     PricedPlacement,
     best_of_each_type,
     capacity_within,
+    later,
     place_best,
     rank,
 )
@@ -136,8 +138,11 @@ def solve_encoder_serve(question: EncoderServeQuestion, calibration: Calibration
     """Drop what does not run, rate the rest under every load, join the offers."""
     rejections, demand = Rejections(), question.demand
     copies = copies_of(question.encoders, calibration, rejections)
-    found = pass_capacity(PassLoads(copies, question.any_encoder.num_windows), demand.workload.slo)
-    count_infeasible(lambda row: copies.all[row].name, found, demand, rejections)
+    loads = PassLoads(copies, question.any_encoder.num_windows)
+    caution = Caution.of_passes(demand.confidence, copies.figures("high_ratio"), len(loads.batch))
+    found = pass_capacity(loads, demand.workload.slo, caution)
+    name, sold = (lambda row: copies.all[row].name), partial(is_copy_sold, question, copies)
+    count_infeasible(name, sold, found, demand, rejections)
     placements = place_copies(question.instances, copies, found, demand)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     count_unpriced(placements, priced, question.offers, rejections)
@@ -145,13 +150,20 @@ def solve_encoder_serve(question: EncoderServeQuestion, calibration: Calibration
     return EncoderServeSolution(copies, found, placements, ranked, rejections)
 
 
-def pass_capacity(loads: PassLoads, slo: Slo) -> Capacity:
+def is_copy_sold(question: EncoderServeQuestion, copies: Copies) -> BoolArray:
+    """Which copies some machine type with a price hosts."""
+    priced = {(o.cloud, o.instance) for o in question.offers}
+    rows = [row for i in question.instances if (i.cloud, i.name) in priced for row in copies.on(i)]
+    return np.isin(np.arange(len(copies.all)), rows)
+
+
+def pass_capacity(loads: PassLoads, slo: Slo, caution: Caution | None) -> Capacity:
     """The highest rate of each copy that keeps every latency and 95 % of its load."""
     objectives = {label: loads.latency_s(QUANTILES[statistic]) for label, statistic in latency_figures(slo).items()}
-    strains = {limit.label: objectives[limit.label] / limit.limit_s for limit in slo.limits}
+    strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
     sustained = loads.sustained_requests_per_s
     strains[LOAD] = loads.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
-    return capacity_within(loads, objectives, strains, sustained)
+    return capacity_within(loads, objectives, strains, sustained, caution)
 
 
 def latency_figures(slo: Slo) -> dict[str, str]:

@@ -197,11 +197,11 @@ def rate_flip(standing: Standing, full: Thresholds) -> Flip:
 
 def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> Iterator[Flip]:
     """The nearest tighter and looser value of one limit at which another wins, or nothing serves."""
-    curves, candidates = solution.curves, solution.candidates
+    curves, candidates, caution = solution.curves, solution.candidates, solution.found.caution
 
     def wins(limit_s: float) -> Winner | None:
         demand = with_limit(standing.question.demand, limit, limit_s)
-        return standing.winner(capacity(curves, candidates, demand).requests_per_s, demand)
+        return standing.winner(capacity(curves, candidates, demand, caution).requests_per_s, demand)
 
     for farthest in (limit.limit_s / FARTHEST_RATIO, limit.limit_s * FARTHEST_RATIO):
         yield searched_flip(standing, limit.label, limit.limit_s, farthest, LIMIT_STEP_RATIO, wins)

@@ -15,10 +15,12 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
+from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.replicas import NO_CURVE, Choices, Rejections, Room, describe, keep_fitting, replicas, room
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
+    ROUNDING,
     Capacity,
     Demand,
     Placement,
@@ -93,13 +95,15 @@ def solve_serve(
     candidates = every.take(kept)
     largest = space.largest_batch[kept]
     curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
-    found = capacity(curves, candidates, question.demand)
-    count_infeasible(partial(describe, candidates), found, question.demand, rejections)
+    model = StepModel.build(question.arch, candidates, calibration)
+    caution = Caution.at(question.demand.confidence, model, curves.batch, question.demand.lengths)
+    found = capacity(curves, candidates, question.demand, caution)
+    name, sold = partial(describe, candidates), partial(is_sold, question, candidates)
+    count_infeasible(name, sold, found, question.demand, rejections)
     placements = place_all(question, candidates, found)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     count_unpriced(placements, priced, question.offers, rejections)
     ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
-    model = StepModel.build(question.arch, candidates, calibration)
     num_layouts = len(every) + sum(rejections.counts.values())
     limited = space.limited_by_engine[kept]
     return ServeSolution(candidates, model, limited, curves, found, ranked, rejections, num_layouts)
@@ -170,16 +174,21 @@ def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) 
     return [p for p in placements if p is not None]
 
 
-def count_infeasible(name: Callable[[int], str], found: Capacity, demand: Demand, rejections: Rejections) -> None:
+def count_infeasible(
+    name: Callable[[int], str], sold: Callable[[], BoolArray], found: Capacity, demand: Demand, rejections: Rejections
+) -> None:
     """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
-    for row in np.flatnonzero(~found.is_feasible):
-        rejections.add(*missed_objective(name(int(row)), found, demand, int(row)))
+    missed = np.flatnonzero(~found.is_feasible)
+    has_price = sold() if len(missed) else found.is_feasible
+    for row in missed:
+        reason, what, over = missed_objective(name(int(row)), found, demand, int(row))
+        rejections.add(reason, what if has_price[row] else f"{what}, no price", over)
 
 
 def missed_objective(name: str, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
     """(reason, nearest miss in words, how many times over the limit) of one candidate."""
     over = {
-        limit.label: float(np.min(found.objectives_s[limit.label][row]) / limit.limit_s)
+        limit.label: float(np.min(found.planned_s(limit.label)[row]) / limit.limit_s)
         for limit in demand.workload.slo.limits
     }
     worst = max(over, key=lambda label: over[label], default=LOAD)
@@ -187,7 +196,7 @@ def missed_objective(name: str, found: Capacity, demand: Demand, row: int) -> tu
         is_full = ROOM in found.breaks and found.breaks[ROOM][row].all()
         return REASONS[ROOM if is_full else LOAD], name, 0.0
     limit = next(x for x in demand.workload.slo.limits if x.label == worst)
-    what = f"{name}: {in_ms(over[worst] * limit.limit_s)} at best"
+    what = f"{name}: {at_least_ms(over[worst] * limit.limit_s)} at best"
     return f"{worst} above {in_ms(limit.limit_s)} at any load", what, over[worst]
 
 
@@ -199,6 +208,17 @@ def in_ms(seconds: float) -> str:
     """
     milliseconds = seconds / MILLISECOND
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
+
+
+def at_least_ms(seconds: float) -> str:
+    """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on.
+
+    >>> at_least_ms(0.5001), at_least_ms(0.0023141)
+    ('501 ms', '2.32 ms')
+    """
+    milliseconds = seconds / MILLISECOND
+    scale = 1.0 if milliseconds >= 10 else 10.0 ** (2 - math.floor(math.log10(milliseconds)))
+    return f"{math.ceil(milliseconds * scale - ROUNDING) / scale:.10g} ms"
 
 
 def count_unpriced(

@@ -18,9 +18,10 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.domain.slo import Limit, figure_label
+from gpufleet.domain.slo import Limit, figure_label, metric_of
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize.caution import EXPECTED, Caution
 from gpufleet.performance.load_curves import (
     crowded_batch,
     latency_percentile_s,
@@ -53,7 +54,7 @@ class Demand:
     """A workload and how much slack to keep: capacity for rate x (1 + headroom), at least `min_replicas`.
 
     The capacity holds also without `spare_machines` of the machines, or without any one of `zones` that they are
-    spread over.
+    spread over. Every limit holds with `confidence`: 0.5 is the expected value, 0.9 the high end of its range.
     """
 
     workload: Workload
@@ -62,6 +63,7 @@ class Demand:
     spare_machines: int = 0
     zones: int = 1
     quiet: QuietHours | None = None
+    confidence: float = EXPECTED
 
     @cached_property
     def mix(self) -> RequestMix:
@@ -121,6 +123,7 @@ class Capacity:
     `objectives_s` maps a figure's label (each limit's among them) to seconds [candidate, batch]; `breaks` maps a
     reason to where it forbids a batch; `best` is the last admissible column at the highest rate, `beyond` how far
     towards the next column every limit still holds (0..1), `requests_per_s` the rate there (0: none is admissible).
+    With `caution` limits hold and the rate is served even where all is so much slower than expected.
     """
 
     curves: RateCurves
@@ -130,6 +133,11 @@ class Capacity:
     beyond: FloatArray
     requests_per_s: FloatArray
     sustained_requests_per_s: FloatArray
+    caution: Caution | None = None
+
+    def planned_s(self, label: str) -> FloatArray:
+        """What a figure is planned to be: its expected value, or how late it comes with the confidence asked for."""
+        return later(self.objectives_s[label], metric_of(label), self.caution)
 
     @property
     def is_feasible(self) -> BoolArray:
@@ -158,28 +166,39 @@ def answers(workload: Workload, request_class: str) -> TokenCounts:
     return next(own, TokenCounts(workload.output_tokens))
 
 
-def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand) -> Capacity:
+def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand, caution: Caution | None = None) -> Capacity:
     """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
     slo, workload = demand.workload.slo, demand.workload
     objectives = {figure_label(*f): figure_s(curves, candidates, workload, f) for f in workload.figures}
     sustained = sustained_requests_per_s(curves)
-    strains = {limit.label: objectives[limit.label] / limit.limit_s for limit in slo.limits}
+    strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
     with np.errstate(divide="ignore"):
         crowd = crowded_batch(curves.batch, ADMISSION_QUANTILE, demand.mix.held_squared_variation)
         strains[ROOM] = crowd[None, :] / curves.largest_batch[:, None]
         strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
-    return capacity_within(curves, objectives, strains, sustained)
+    return capacity_within(curves, objectives, strains, sustained, caution)
 
 
 def capacity_within(
-    curves: RateCurves, objectives: dict[str, FloatArray], strains: Mapping[str, FloatArray], sustained: FloatArray
+    curves: RateCurves,
+    objectives: dict[str, FloatArray],
+    strains: Mapping[str, FloatArray],
+    sustained: FloatArray,
+    caution: Caution | None = None,
 ) -> Capacity:
-    """The highest rate of each candidate at which every strain (used / limit) stays at or below 1."""
+    """The highest rate of each candidate at which every strain (planned / limit) stays at or below 1."""
     breaks = {reason: ~(strain <= 1) for reason, strain in strains.items()}
-    rates = np.where(np.any(list(breaks.values()), axis=0), 0.0, curves.requests_per_s)
+    served = curves.requests_per_s if caution is None else curves.requests_per_s / caution.tpot_ratio
+    rates = np.where(np.any(list(breaks.values()), axis=0), 0.0, served)
     best = np.argmax(rates, axis=1)
     beyond = share_of_next_column(list(strains.values()), best)
-    return Capacity(curves, objectives, breaks, best, beyond, rate_between(rates, curves, best, beyond), sustained)
+    found = rate_between(rates, served, best, beyond)
+    return Capacity(curves, objectives, breaks, best, beyond, found, sustained, caution)
+
+
+def later(expected_s: FloatArray, metric: str, caution: Caution | None) -> FloatArray:
+    """A figure as it is planned: expected, or later by what caution asks for."""
+    return expected_s if caution is None else expected_s * caution.of(metric)
 
 
 def share_of_next_column(strains: Sequence[FloatArray], best: IntArray) -> FloatArray:
@@ -194,10 +213,10 @@ def share_of_next_column(strains: Sequence[FloatArray], best: IntArray) -> Float
     return share
 
 
-def rate_between(rates: FloatArray, curves: RateCurves, best: IntArray, beyond: FloatArray) -> FloatArray:
+def rate_between(rates: FloatArray, served: FloatArray, best: IntArray, beyond: FloatArray) -> FloatArray:
     """Rate at the edge: never less than at the best column; 0 where no column is admissible."""
     rows, following = np.arange(len(best)), np.minimum(best + 1, rates.shape[1] - 1)
-    here, there = rates[rows, best], curves.requests_per_s[rows, following]
+    here, there = rates[rows, best], served[rows, following]
     return np.where(here > 0, here + beyond * np.maximum(there - here, 0.0), 0.0)
 
 
@@ -424,12 +443,12 @@ def needed_together(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limi
         return []
     labels = {limit.label for limit in limits}
     barred = np.any([where for reason, where in found.breaks.items() if reason not in labels], axis=0)
-    factors = np.max([found.objectives_s[x.label] / x.limit_s for x in limits], axis=0)
+    factors = np.max([found.planned_s(x.label) / x.limit_s for x in limits], axis=0)
     factors = np.where(barred, np.inf, factors)
     if not np.isfinite(factors).any():
         return []
     row, column = (int(i) for i in np.unravel_index(np.argmin(factors), factors.shape))
-    seconds = [(x, float(found.objectives_s[x.label][row, column]), row) for x in limits]
+    seconds = [(x, float(found.planned_s(x.label)[row, column]), row) for x in limits]
     return [(limit, needed, at) for limit, needed, at in seconds if needed > limit.limit_s]
 
 
@@ -449,8 +468,8 @@ def needed_alone(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, 
     needed = []
     for limit in limits:
         others = [where for reason, where in found.breaks.items() if reason != limit.label]
-        open_to_it = ~np.any(others, axis=0) & np.isfinite(found.objectives_s[limit.label])
-        seconds = np.where(open_to_it, found.objectives_s[limit.label], np.inf)
+        planned_s = found.planned_s(limit.label)
+        seconds = np.where(~np.any(others, axis=0) & np.isfinite(planned_s), planned_s, np.inf)
         row = int(np.unravel_index(np.argmin(seconds), seconds.shape)[0])
         if math.isfinite(float(seconds.min())):
             needed.append((limit, float(seconds.min()), row))

@@ -19,6 +19,7 @@ from gpufleet.report.job_plan import (
     spot_lines,
     tight_line,
 )
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, usd
 from gpufleet.report.page import Page, Table
 from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
@@ -49,8 +50,9 @@ def batch_page(
     """Headline, reasons, ranking and rejections."""
     tables = [rejection_table(plan.rejections, all_rejections)]
     if plan.deployments:
-        costs = cost_table(plan, requests_text(plan), unit_costs(plan))
-        tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
+        costs, own = cost_table(plan, requests_text(plan), unit_costs(plan)), own_columns(plan)
+        started = launch_tables(plan.answer.launch, plan.answer.replicas)
+        tables = [why_table(plan), costs, ranking_table(plan, own, width), *started, *tables]
     tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
     return Page(headline(plan), tables, notes(plan, today))
 

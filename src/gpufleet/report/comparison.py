@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_further import machines_of, refused_columns, refused_row
-from gpufleet.results.comparison import Comparison, RateRange, Side
+from gpufleet.results.comparison import Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.plan import Deployment
 
 CANNOT = "cannot serve"
@@ -22,6 +23,36 @@ def comparison_page(result: Comparison) -> Page:
     tables += [refused_table(side) for side in (result.first, result.second) if side.refused]
     said = [f"{note}." for side in (result.first, result.second) for note in side.notes]
     return Page(headline(result), tables, [*result.notes, *said])
+
+
+def fleet_comparison_page(result: FleetComparison) -> Page:
+    """What all costs in both plans, then each model beside itself."""
+    first, second = (usd_per_hour(usd) for usd in (result.first_usd_per_hour, result.second_usd_per_hour))
+    tables = [fleet_costs_table(result)]
+    for pair in result.models:
+        tables.append(replace(figures_table(pair), title=f"{pair.model} beside each other"))
+        tables += (
+            [replace(changed_table(pair), title=f"{pair.model}: inputs that differ")] if pair.changed_inputs else []
+        )
+    notes = [f"{name} is in {result.first} alone." for name in result.only_first]
+    notes += [f"{name} is in {result.second} alone." for name in result.only_second]
+    return Page(f"All models together: {result.first} {first}, {result.second} {second}.", tables, notes)
+
+
+def fleet_costs_table(result: FleetComparison) -> Table:
+    """The cost of each model that both plans have, alone."""
+    columns = [
+        Column("model", "each model alone"),
+        Column("first", result.first, wraps=True),
+        Column("second", result.second, wraps=True),
+    ]
+    rows = [{"model": pair.model, "first": bought(pair.first), "second": bought(pair.second)} for pair in result.models]
+    return Table(columns, rows, empty="No model is in both plans.")
+
+
+def bought(side: Side) -> str:
+    """Machines and their cost."""
+    return CANNOT if side.deployment is None else machines_of(side.deployment)
 
 
 def headline(result: Comparison) -> str:

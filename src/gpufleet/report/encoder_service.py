@@ -16,12 +16,14 @@ from gpufleet.report.plan import (
     assumed_line,
     binding_line,
     capacity_line,
+    confidence_line,
     dated_sources,
     gpus,
     hours_line,
     idle_line,
     kind,
     objective_table,
+    own_line,
     place,
     plural,
     preferred_line,
@@ -120,8 +122,10 @@ def why_table(plan: EncoderServePlan) -> Table:
         f"{tokens}{usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *steadier_line(plan),
+        *confidence_line(plan),
         *hours_line(d),
-        *idle_line(d),
+        *own_line(d),
+        *idle_line(plan, d),
         *spot_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")

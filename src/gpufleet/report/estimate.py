@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration, several
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.roofline import chart_of, roofline_table
@@ -32,7 +33,7 @@ def estimate_page(
     result: ServingEstimate, *, explain: bool = False, roofline: bool = False, width: int = DRAWING_WIDTH
 ) -> Page:
     """Headline, what binds, figures; on request both steps by operation, what is faster, inputs, and a drawing."""
-    tables = [why_table(result), figures_table(result)] if result.is_held else []
+    tables = [why_table(result), figures_table(result), *launch_tables(result.launch)] if result.is_held else []
     if explain and result.explanation is not None:
         tables += [*explanation_tables(result.explanation, result.num_gpus), inputs_table(result)]
     if roofline and result.explanation is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, gib, ranged, significant, usd_per_hour
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.base import ExplainedTerm, Figure
@@ -11,6 +12,7 @@ from gpufleet.results.fit import FitResult, UsersByPrecision
 from gpufleet.units import GIB
 
 SHOWN_REJECTIONS = 6
+SHOWN_LOADING_RATIO = 0.01
 
 
 def fit_page(result: FitResult, *, explain: bool = False) -> Page:
@@ -18,6 +20,7 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
     tables = [users_table(result)]
     if result.parts:
         tables.append(memory_table(result))
+    tables += launch_tables(result.launch)
     if not result.fits:
         tables += [rejected_table(result)] if result.rejected else []
         tables += [changes_table(result)]
@@ -66,8 +69,7 @@ def paragraphs(result: FitResult) -> list[str]:
         pool = result.kv_pool_bytes
         shown = ranged(max(pool.value, 0.0), max(pool.low or 0.0, 0.0), max(pool.high or 0.0, 0.0), "GiB", GIB)
         lines.append(
-            f"Of {gib(result.device_bytes)} per GPU the engine may use {gib(result.usable_bytes)} "
-            f"(memory fraction {result.memory_fraction:.2f}); KV room {shown}, "
+            f"{usable_line(result)} (memory fraction {result.memory_fraction:.3g}); KV room {shown}, "
             f"{gib(result.kv_bytes_per_user)} for each user."
         )
     if result.tpot_floor_s:
@@ -77,6 +79,24 @@ def paragraphs(result: FitResult) -> list[str]:
     return lines
 
 
+def usable_line(result: FitResult) -> str:
+    """What of a GPU's memory an engine may use, the driver's part named where there is one."""
+    usable = f"the engine may use {gib(result.usable_bytes)}"
+    if not result.driver_bytes:
+        return f"Of {gib(result.device_bytes)} per GPU {usable}"
+    driver = gib(result.driver_bytes)
+    left = gib(result.device_bytes - result.driver_bytes)
+    return f"Of {gib(result.device_bytes)} per GPU the driver keeps {driver}; of the other {left} {usable}"
+
+
+def loaded_note(result: FitResult) -> list[str]:
+    """Why weights take more once they are loaded, where it shows."""
+    counted, loaded = result.checkpoint_bytes_per_gpu, result.parts[0].size.value
+    if counted is None or loaded < (1 + SHOWN_LOADING_RATIO) * counted:
+        return []
+    return [f"weights: {gib(counted)} in the checkpoint, {gib(loaded)} loaded: the engine pads tiles and keeps tables."]
+
+
 def users_table(result: FitResult) -> Table:
     """Users of the context by weight and KV precision, the asked one marked."""
     columns = [
@@ -84,7 +104,7 @@ def users_table(result: FitResult) -> Table:
         Column("kv", "KV"),
         Column("verdict", "verdict"),
         Column("layout", "layout", lambda v: "-" if v is None else str(v), priority=1),
-        Column("weights_bytes_per_gpu", "weights/GPU", lambda v: "-" if v is None else gib(_number(v)), "right"),
+        Column("weights_bytes_per_gpu", "checkpoint/GPU", lambda v: "-" if v is None else gib(_number(v)), "right"),
         Column("users_text", "users", str, "right", where="text"),
         Column("users", "users", where="data"),
         Column("users_low", "users low", where="data"),
@@ -126,7 +146,7 @@ def memory_table(result: FitResult) -> Table:
     if result.total_bytes:
         named.append(("total", result.total_bytes))
     rows = [{"part": name, "size": gib(f.value), "range": _range(f.low, f.high)} for name, f in named]
-    return Table(columns, rows)
+    return Table(columns, rows, notes=loaded_note(result))
 
 
 def _range(low: float | None, high: float | None) -> str:

@@ -2,34 +2,68 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
 
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan import are_regions_asked, dated_sources, gpus, place, plural, region_name, rejection_table
+from gpufleet.report.plan import (
+    are_regions_asked,
+    assumed_line,
+    dated_sources,
+    gpus,
+    kind,
+    lengths_text,
+    objective_table,
+    place,
+    plural,
+    preferred_line,
+    region_name,
+    rejection_table,
+    relaxation_table,
+    why_table,
+)
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment
+from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, ServePlan
 
 
 def fleet_page(
     fleet: FleetPlan, *, explain: bool = False, all_rejections: bool = False, today: date | None = None
 ) -> Page:
-    """Totals, a row for each model, shared machines, and what hinders the models that nothing serves."""
+    """Totals, a row for each model, shared machines; then of each why, its latency, its start, what was rejected."""
     tables = [models_table(fleet)]
     tables += [shared_table(fleet)] if fleet.shared else []
-    for plan in fleet.plans:
-        if not plan.deployments or all_rejections:
-            table = rejection_table(plan.rejections, all_rejections)
-            tables.append(titled(table, f"{plan.model}: {table.title}"))
+    for index, plan in enumerate(fleet.plans):
+        own = tables_of(plan, tenancies(fleet, index), all_rejections)
+        tables += [titled(table, f"{plan.model}: {table.title}") for table in own]
     if explain:
         tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.plans]
     return Page(headline(fleet), tables, notes(fleet, today))
 
 
+def tenancies(fleet: FleetPlan, index: int) -> list[TenantPlan]:
+    """Where the replicas of a model share machines."""
+    return [tenant for shared in fleet.shared for tenant in shared.tenants if tenant.plan == index]
+
+
+def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bool) -> list[Table]:
+    """What is said of one model, as on a page of its own but for the ranking; started as it shares, where it does."""
+    rejected = rejection_table(plan.rejections, all_rejections)
+    if not plan.deployments:
+        return [relaxation_table(plan), rejected]
+    alone = launch_tables(plan.answer.launch, plan.answer.replicas)
+    started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
+    reasons = [why_table(plan, is_alone=False), objective_table(plan, lengths_text(plan))]
+    apart = [titled(table, f"{table.title}, were it alone") for table in reasons] if tenants else reasons
+    return [*apart, *started, rejected]
+
+
 def titled(table: Table, title: str) -> Table:
     """The same table under another title."""
-    return Table(table.columns, table.rows, title, table.notes, empty=table.empty)
+    return replace(table, title=title)
 
 
 def fleet_rows_page(fleet: FleetPlan) -> Page:
@@ -68,6 +102,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("price", "$/h", align="right", where="text"),
         Column("machines", "machines", where="text"),
         Column("where", "region", priority=region_priority(fleet, 3), where="text"),
+        Column("bought", "price", priority=2, where="text"),
         Column("gpus", "GPUs", priority=1, where="text"),
         Column("shape", "replicas", where="text"),
         Column("spare", "spare", align="right", priority=2, where="text"),
@@ -95,14 +130,14 @@ NO_ANSWER = "nothing serves it"
 def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
     """The cells of one model."""
     d = plan.answer if plan.deployments else None
-    shares = any(tenant.plan == index for s in fleet.shared for tenant in s.tenants)
+    shares = bool(tenancies(fleet, index))
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
     cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
     return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
 
 
-ANSWER_CELLS = ("price", "machines", "where", "gpus", "shape", "spare", "range", "binds")
+ANSWER_CELLS = ("price", "machines", "where", "bought", "gpus", "shape", "spare", "range", "binds")
 
 
 def answer_cells(d: Deployment) -> dict[str, object]:
@@ -111,6 +146,7 @@ def answer_cells(d: Deployment) -> dict[str, object]:
         "price": usd(d.usd_per_hour),
         "machines": f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}",
         "where": place(d),
+        "bought": kind(d),
         "gpus": gpus(d),
         "shape": f"{d.replicas}x {d.layout}",
         "spare": percent(d.headroom_ratio),
@@ -148,4 +184,12 @@ def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     """What is to be said of each model once, prices with dates, the hash."""
     said = dict.fromkeys(note for plan in fleet.plans for note in plan.notes)
     own = [f"{note.rstrip('.')}." for note in (*fleet.notes, *said)]
-    return [*own, *dated_sources(fleet.price_sources, today), f"Hash of inputs and prices: {fleet.input_hash}."]
+    assumed = dict.fromkeys(
+        line for plan in fleet.plans for line in (*preferred_line(plan.inputs), *assumed_line(plan))
+    )
+    return [
+        *own,
+        *assumed,
+        *dated_sources(fleet.price_sources, today),
+        f"Hash of inputs and prices: {fleet.input_hash}.",
+    ]

@@ -6,25 +6,26 @@ import csv
 import io
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from gpufleet.report.page import Column, Page, Table
-from gpufleet.report.text import cell, mark, printable
+from gpufleet.report.page import Column, Command, Page, Table
+from gpufleet.report.text import cell, listed, mark, printable
 
 
 def page_as_markdown(page: Page) -> str:
     """Headline, tables and notes as GitHub-flavoured markdown."""
-    parts = [f"**{escaped(page.headline)}**" if page.headline else "", *map(escaped, page.paragraphs)]
+    parts = [f"**{escaped(page.headline)}**" if page.headline else "", *map(escaped, page.leading)]
     parts += [table_as_markdown(table) for table in page.tables]
-    parts.append("\n".join(f"- {escaped(note.strip())}" for note in page.notes))
+    parts.append("\n".join(f"- {escaped(note.strip())}" for note in page.closing))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def table_as_markdown(table: Table) -> str:
     """A pipe table with every column that people read."""
     columns = [column for column in table.columns if column.where != "data"]
-    parts = [f"### {escaped(table.title)}" if table.title else "", fenced(table.drawing)]
+    parts = [f"### {escaped(table.title)}" if table.title else "", fenced(table.drawing), fenced_listing(table.listing)]
     parts.append("\n".join(pipe_lines(table, columns)) if table.rows else escaped(table.empty))
     parts.append("\n".join(f"- {escaped(note.strip())}" for note in table.notes))
     return "\n\n".join(part for part in parts if part)
@@ -33,6 +34,13 @@ def table_as_markdown(table: Table) -> str:
 def fenced(drawing: Sequence[str]) -> str:
     """Lines that keep their columns, and that nothing in them can end early."""
     return "\n".join(["```text", *(printable(text).replace("`", "'") for text in drawing), "```"]) if drawing else ""
+
+
+def fenced_listing(listing: Sequence[Command]) -> str:
+    """Commands to copy, each character kept, between fences longer than any run of backticks in them."""
+    lines = listed(listing)
+    fence = "`" * max([3, *(len(run) + 1 for line in lines for run in re.findall("`+", line))])
+    return "\n".join([f"{fence}sh", *lines, fence]) if lines else ""
 
 
 def pipe_lines(table: Table, columns: Sequence[Column]) -> list[str]:

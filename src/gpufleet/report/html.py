@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.text import cell, printable
+from gpufleet.report.text import cell, listed, printable
 
 STYLE = """
 :root{color-scheme:light dark}
@@ -41,11 +41,11 @@ def page_as_html(page: Page) -> str:
 
 def page_as_fragment(page: Page) -> str:
     """What notebooks show: the page with its own style."""
-    notes = "".join(f"<p>{text(note.strip())}</p>" for note in page.notes)
+    notes = "".join(f"<p>{text(note.strip())}</p>" for note in page.closing)
     parts = [
         f"<style>{STYLE}</style>",
         f"<h1>{text(page.headline)}</h1>" if page.headline else "",
-        *(f"<p>{text(paragraph)}</p>" for paragraph in page.paragraphs),
+        *(f"<p>{text(paragraph)}</p>" for paragraph in page.leading),
         *map(table_as_html, page.tables),
         f'<div class="notes">{notes}</div>' if notes else "",
     ]
@@ -56,6 +56,7 @@ def table_as_html(table: Table) -> str:
     """Heading, picture, rows and notes."""
     columns = [column for column in table.columns if column.where != "data" and not column.below]
     parts = [f"<h2>{text(table.title)}</h2>" if table.title else "", picture_of(table)]
+    parts.append(f"<pre>{text(chr(10).join(listed(table.listing)), keep_lines=True)}</pre>" if table.listing else "")
     parts.append(rows_as_html(table, columns) if table.rows else f"<p>{text(table.empty)}</p>" if table.empty else "")
     parts += [f"<p>{text(note.strip())}</p>" for note in table.notes]
     return f"<section>{''.join(part for part in parts if part)}</section>\n"

@@ -242,7 +242,7 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int |
     """The cells of one deployment."""
     machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
-        **d.model_dump(exclude={*FIGURES, *own.figures}),
+        **d.model_dump(exclude={*FIGURES, *own.figures, "launch"}),
         "row": str(rank),
         "cost": about(d) + usd(d.usd.value),
         "machines": machines if longest_machine is None else cut(machines, longest_machine),

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from gpufleet.report.grades import grade_line
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     count,
     duration,
@@ -55,7 +57,17 @@ def mixed_tables(plan: ServePlan) -> list[Table]:
     """Why two, the parts, and the latency of each; nothing where one offer is best."""
     if plan.mix is None:
         return []
-    return [why_table(plan, plan.mix), parts_table(plan.mix), latency_table(plan, plan.mix)]
+    started = [] if plan.deployments else start_tables(plan.mix)
+    return [why_table(plan, plan.mix), parts_table(plan.mix), latency_table(plan, plan.mix), *started]
+
+
+def start_tables(mix: MixedDeployment) -> list[Table]:
+    """How a replica of each part is started."""
+    return [
+        replace(table, title=f"{name}: {table.title}")
+        for name, part in zip(names(mix), mix.parts, strict=True)
+        for table in launch_tables(part.deployment.launch, part.deployment.replicas)
+    ]
 
 
 def why_table(plan: ServePlan, mix: MixedDeployment) -> Table:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 Row = Mapping[str, object]
+Command: TypeAlias = Sequence[Sequence[str]]  # groups of words that stand on one line where there is room
+
+WARNING = "Warning: "
 
 
 def plain(value: object) -> str:
@@ -38,6 +41,7 @@ class Table:
     """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown.
 
     The lines of `drawing` stand above the rows as they are; in HTML `picture`, an SVG element, takes their place.
+    The commands of `listing` are to be copied: they go on in the next line after a backslash, and no word is cut.
     """
 
     columns: Sequence[Column]
@@ -48,13 +52,29 @@ class Table:
     empty: str = "none"
     drawing: Sequence[str] = ()
     picture: str = ""
+    listing: Sequence[Command] = ()
 
 
 @dataclass(frozen=True)
 class Page:
-    """Headline first, tables next, notes last. CSV holds the first table alone."""
+    """Headline first, tables next, notes last; warnings among the notes follow the headline. CSV: the first table."""
 
     headline: str = ""
     tables: Sequence[Table] = field(default_factory=tuple)
     notes: Sequence[str] = ()
     paragraphs: Sequence[str] = ()
+
+    @property
+    def leading(self) -> list[str]:
+        """What stands right below the headline: warnings, then paragraphs."""
+        return [*(note for note in self.notes if is_warning(note)), *self.paragraphs]
+
+    @property
+    def closing(self) -> list[str]:
+        """Notes at the foot."""
+        return [note for note in self.notes if not is_warning(note)]
+
+
+def is_warning(note: str) -> bool:
+    """Whether a note puts the answer in doubt."""
+    return note.startswith(WARNING)

@@ -8,6 +8,7 @@ from datetime import date
 
 from gpufleet.provenance import day_in_words
 from gpufleet.report.grades import grade_line
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_headline, mixed_price, mixed_tables
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
@@ -40,6 +41,7 @@ UNVARIED = 12
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
+EXPECTED_CONFIDENCE, MULTIPLE_OF_LONE = 0.5, 2.0
 OVER_BUDGET, TOO_FEW = "over the budget", "more machines than"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 LOAD, ROOM, USD_PER_HOUR, UNMEASURED = "load", "KV room", "USD/h", "roofline"
@@ -100,9 +102,14 @@ def served_tables(plan: ServePlan, width: int) -> list[Table]:
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
     """Reasons, objectives and ranking of a plan that has an answer."""
-    lengths = f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
-    own = own_columns(plan.deployments)
-    return [why_table(plan), objective_table(plan, lengths), ranking_table(plan, own, width), *bill_tables(plan)]
+    own, lengths = own_columns(plan.deployments), lengths_text(plan)
+    ranking, started = ranking_table(plan, own, width), launch_tables(plan.answer.launch, plan.answer.replicas)
+    return [why_table(plan), objective_table(plan, lengths), ranking, *bill_tables(plan), *started]
+
+
+def lengths_text(plan: ServePlan) -> str:
+    """Tokens of prompts and answers."""
+    return f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
 
 
 def headline(plan: ServePlan) -> str:
@@ -173,8 +180,8 @@ def plural(number: float, noun: str) -> str:
     return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
 
 
-def why_table(plan: ServePlan) -> Table:
-    """The reasons for the answer, a line each."""
+def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
+    """The reasons for the answer, a line each; a plan among others is not asked further."""
     d = plan.answer
     lines = [
         layout_line(d),
@@ -186,12 +193,14 @@ def why_table(plan: ServePlan) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
         *steadier_line(plan),
+        *confidence_line(plan),
         *hours_line(d),
         *own_line(d),
-        *idle_line(d),
+        *looser_lines(plan),
+        *([] if plan.looser_limits else idle_line(plan, d)),
         *lower_precision_line(plan),
         *spot_line(plan),
-        *flip_line(plan),
+        *flip_line(plan, " More: --flips." if is_alone else ""),
         *mix_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
@@ -213,7 +222,8 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
     is_multiple = d.headroom_ratio >= MULTIPLE_FROM
     has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
-    return f"Carries {carried}: {has}, {percent(plan.headroom_wanted_ratio)} wanted."
+    sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
+    return f"Carries {carried}: {has}{sure}, {percent(plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
@@ -232,15 +242,13 @@ def load_line(d: Deployment) -> str:
     )
 
 
-def flip_line(plan: ServePlan) -> list[str]:
+def flip_line(plan: ServePlan, more: str) -> list[str]:
     """The price at which another row wins: the nearest of the answer's own."""
     flip = next((f for f in plan.flips or [] if f.is_rise and f.unit == USD_PER_HOUR and f.winner is not None), None)
     if flip is None or flip.winner is None or flip.value is None or flip.change_ratio is None:
         return []
-    more = f"{significant(PERCENT * flip.change_ratio, 2)}%"
-    return [
-        f"Flips at {usd_per_hour(flip.value)} per machine (+{more}): then {machines_of(flip.winner)}. More: --flips."
-    ]
+    rise = f"{significant(PERCENT * flip.change_ratio, 2)}%"
+    return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
 
 
 def mix_line(plan: ServePlan) -> list[str]:
@@ -260,15 +268,45 @@ def steadier_line(plan: ServicePlan) -> list[str]:
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
         others = ", as in all rows" if len(plan.deployments) > 1 else ""
-        return [f"Tight: an objective breaks at the high end of its range{others}."]
+        return [f"Tight: an objective breaks at the high end of its range{others}: --confidence 0.9 plans for it."]
     row, d = steady
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    return [f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too."]
+    return [
+        f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too; "
+        "--confidence 0.9 plans for it."
+    ]
 
 
-def idle_line(d: RentedService) -> list[str]:
-    """Where latency, not work, decides how much is bought."""
-    if d.load_ratio >= MOSTLY_IDLE_RATIO or d.replicas == 1 or d.binding_limit == LEAST_REPLICAS:
+def confidence_line(plan: ServicePlan) -> list[str]:
+    """How surely limits hold, where more than the expected value was asked for."""
+    if plan.confidence <= EXPECTED_CONFIDENCE:
+        return []
+    return [f"Planned at {percent(plan.confidence)} confidence: limits and headroom hold that far up each range."]
+
+
+def looser_lines(plan: ServePlan) -> list[str]:
+    """What looser limits would save, where it is much."""
+    return [
+        f"{x.limit} < {duration(x.limit_s)} is {beside_lone(x.limit_s / x.lone_s)} a lone request's "
+        f"{duration(x.lone_s)}; at {duration(x.looser_s)} the cheapest plan costs {usd_per_hour(x.usd_per_hour)}, "
+        f"{percent(x.saved_ratio)} less ({x.instance_count}x {x.cloud} {x.instance.removeprefix('Standard_')})."
+        for x in plan.looser_limits
+    ]
+
+
+def beside_lone(ratio: float) -> str:
+    """How far a limit lies above what a lone request takes.
+
+    >>> beside_lone(1.07), beside_lone(2.43)
+    ('7% above', '2.4 times')
+    """
+    return f"{percent(ratio - 1)} above" if ratio < MULTIPLE_OF_LONE else f"{significant(ratio, 2)} times"
+
+
+def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
+    """Where a limit on latency, not work, decides how much is bought."""
+    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1 and d.binding_limit != LEAST_REPLICAS
+    if not is_idle or not plan.objectives:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 
@@ -444,7 +482,7 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
     """The cells of one deployment."""
     machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
-        **d.model_dump(exclude={"latency"}),
+        **d.model_dump(exclude={"latency", "launch"}),
         "row": str(rank),
         "price": about(d) + usd(d.usd_per_hour),
         "machines": machines if longest_machine is None else cut(machines, longest_machine),

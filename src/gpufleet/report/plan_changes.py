@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.report.numbers import count, percent, significant, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_further import machines_of
 from gpufleet.results.plan import Deployment
-from gpufleet.results.plan_changes import DigestChange, PlanChanges, PriceChange, is_same
+from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, is_same
 from gpufleet.units import PERCENT
 
 NOTHING = "nothing that serves"
@@ -26,6 +28,26 @@ def changes_page(result: PlanChanges) -> Page:
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
     return Page(headline(result), tables, [hashes], paragraphs=[why(result)])
+
+
+def fleet_changes_page(result: FleetChanges) -> Page:
+    """The verdict on all models together, then on each."""
+    tables = [verdict_table(result)]
+    for model in result.models:
+        found = [table for table, is_there in ((prices_table(model), model.price_changes),
+                                               (digests_table(model), model.digest_changes)) if is_there]  # fmt: skip
+        tables += [replace(table, title=f"{model.model}: {table.title}") for table in found]
+    hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
+    was, now = (usd_per_hour(usd) for usd in (result.was_usd_per_hour, result.now_usd_per_hour))
+    change = f"still {now}" if result.stands else f"{was} in the plan, {now} today"
+    verdict = "The plan stands" if result.stands else "The plan changed"
+    return Page(f"{verdict}: {len(result.models)} models together, {change}.", tables, [hashes])
+
+
+def verdict_table(result: FleetChanges) -> Table:
+    """What became of each model."""
+    columns = [Column("verdict", "each model alone", wraps=True)]
+    return Table(columns, [{"verdict": f"{headline(m)} {why(m)}"} for m in result.models])
 
 
 def headline(result: PlanChanges) -> str:

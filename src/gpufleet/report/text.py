@@ -7,19 +7,20 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Column, Command, Page, Row, Table
 
 GAP = "  "
 MARK, NO_MARK, BELOW = "> ", "  ", "  "
 NARROWEST_CELL, NARROWEST_WRAP = 6, 16
 ELLIPSIS = "…"
+CONTINUED, LISTING_WIDTH = " \\", 80
 
 
 def page_as_text(page: Page, width: int) -> str:
     """Headline, paragraphs, tables and notes, separated by blank lines."""
-    parts = [wrapped(page.headline, width), *(wrapped(p, width) for p in page.paragraphs)]
+    parts = [wrapped(page.headline, width), *(wrapped(p, width) for p in page.leading)]
     parts += [table_as_text(table, width) for table in page.tables]
-    parts.append("\n".join(wrapped(note, width) for note in page.notes))
+    parts.append("\n".join(wrapped(note, width) for note in page.closing))
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -35,7 +36,9 @@ class WrittenColumn:
 def table_as_text(table: Table, width: int) -> str:
     """Aligned columns; on a narrow page the least important columns are left out, and that is said."""
     if not table.rows:
-        return "\n".join(wrapped(part, width) for part in (table.title, table.empty, *table.notes) if part)
+        parts = [wrapped(part, width) for part in (table.title, table.empty) if part]
+        parts += listed(table.listing, width)
+        return "\n".join([*parts, *(wrapped(note, width) for note in table.notes if note)])
     written = [written_column(c, table) for c in table.columns if c.where != "data" and not c.below]
     shown = columns_that_fit(written, width - margin_width(table))
     dropped = [w.column.header for w in written if w not in shown]
@@ -45,6 +48,25 @@ def table_as_text(table: Table, width: int) -> str:
     if dropped:
         parts.append(wrapped(f"Not shown at this width: {', '.join(dropped)}.", width))
     return "\n".join([*parts, *(wrapped(note, width) for note in table.notes)])
+
+
+def listed(listing: Iterable[Command], width: int = LISTING_WIDTH) -> list[str]:
+    """Commands as lines that a shell reads: broken between groups of words, else between words, never within one."""
+    return [printable(text) for command in listing for text in command_lines(command, width)]
+
+
+def command_lines(command: Command, width: int) -> list[str]:
+    """One command."""
+    room = width - len(CONTINUED) - len(BELOW)
+    parts = [part for group in command for part in ([" ".join(group)] if len(" ".join(group)) <= room else group)]
+    lines = [parts[0]]
+    for part in parts[1:]:
+        if len(lines[-1]) + 1 + len(part) + len(CONTINUED) <= width:
+            lines[-1] += f" {part}"
+        else:
+            lines[-1] += CONTINUED
+            lines.append(BELOW + part)
+    return lines
 
 
 def written_column(column: Column, table: Table) -> WrittenColumn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
+from gpufleet.results.launch import Launch
 
 
 class JobDeployment(RentedJob):
@@ -14,6 +15,7 @@ class JobDeployment(RentedJob):
     output_tokens_per_s: Figure
     usd_per_million_tokens: Figure
     usd_per_million_output_tokens: Figure
+    launch: Launch | None = None
 
 
 class BatchPlan(JobPlan):

@@ -56,6 +56,24 @@ class Comparison(Result):
         return self.first.deployment is not None and self.second.deployment is not None
 
 
+class FleetComparison(Result):
+    """Two plans of several models: each model that both have, what all cost together, and models of one side alone."""
+
+    schema_version: str = SCHEMA_VERSION
+    first: str
+    second: str
+    first_usd_per_hour: float | None
+    second_usd_per_hour: float | None
+    models: list[Comparison]
+    only_first: list[str] = []
+    only_second: list[str] = []
+
+    @property
+    def is_feasible(self) -> bool:
+        """Whether both serve all that they were asked for."""
+        return self.first_usd_per_hour is not None and self.second_usd_per_hour is not None
+
+
 def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange]:
     """The stretches with the names of who is cheaper."""
     return [

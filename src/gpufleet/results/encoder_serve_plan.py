@@ -9,8 +9,7 @@ import numpy as np
 
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
-from gpufleet.domain.instance import Instance
-from gpufleet.optimize.encoder_serve import LATENCY, EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.encoder_serve import LATENCY, EncoderServeQuestion, EncoderServeSolution, is_copy_sold
 from gpufleet.optimize.size import PricedPlacement, operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Source
@@ -59,7 +58,6 @@ def encoder_serve_plan(
     context, q, demand = EncoderContext.of(question, solution), question.any_encoder, question.demand
     deployments = [encoder_deployment(context, priced) for priced in solution.ranked[:num_rows]]
     limits, copies = demand.workload.slo.limits, solution.copies
-    is_sold = np.isin(np.arange(len(copies.all)), [row for i in sold_machines(question) for row in copies.on(i)])
     return EncoderServePlan(
         model=q.model.name,
         kind=q.model.kind,
@@ -72,13 +70,14 @@ def encoder_serve_plan(
         audio_s=q.audio_s,
         inputs_per_request=q.num_windows,
         headroom_wanted_ratio=demand.headroom_ratio,
+        confidence=demand.confidence,
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
         rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
         relaxations=[]
         if deployments or not copies.all
-        else relaxations(solution.found, is_sold, limits, lambda row: copies.all[row].name),
+        else relaxations(solution.found, is_copy_sold(question, copies), limits, lambda row: copies.all[row].name),
         num_layouts=len(question.encoders),
         num_configurations=int(solution.found.curves.requests_per_s.size),
         num_offers=len(question.offers),
@@ -86,12 +85,6 @@ def encoder_serve_plan(
         notes=notes,
         input_hash=input_hash,
     )
-
-
-def sold_machines(question: EncoderServeQuestion) -> list[Instance]:
-    """Machine types with a price."""
-    priced = {(o.cloud, o.instance) for o in question.offers}
-    return [i for i in question.instances if (i.cloud, i.name) in priced]
 
 
 def encoder_deployment(context: EncoderContext, priced: PricedPlacement) -> EncoderDeployment:

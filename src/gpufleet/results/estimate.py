@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
 from gpufleet.results.explanation import Explanation
+from gpufleet.results.launch import Launch
 
 
 class ServingEstimate(Result):
@@ -40,6 +41,7 @@ class ServingEstimate(Result):
     terms: list[ExplainedTerm] = []
     notes: list[str] = []
     explanation: Explanation | None = None
+    launch: Launch | None = None
 
     @property
     def is_held(self) -> bool:

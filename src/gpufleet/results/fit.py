@@ -8,6 +8,7 @@ from gpufleet.memory.fit import DOES_NOT_FIT, memory_terms
 from gpufleet.optimize.fit import Change, FitQuestion, FitReport, Placement, PrecisionOption
 from gpufleet.provenance import Term
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.launch import Launch
 
 
 class MemoryPart(Result):
@@ -56,7 +57,9 @@ class FittingChange(Result):
 class FitResult(Result):
     """The answer of `gpufleet fit`; sizes are bytes of the fullest GPU, users are sequences of the asked context.
 
-    `tpot_floor` is a roofline bound: what one decode step must read over the memory bandwidth.
+    The engine may use `memory_fraction` of `device_bytes` less `driver_bytes`. `checkpoint_bytes_per_gpu` are weights
+    as counted from the checkpoint; among `parts` they stand as the engine loads them. `tpot_floor` is a roofline bound:
+    what one decode step must read over the memory bandwidth.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -73,6 +76,8 @@ class FitResult(Result):
     layout: str | None = None
     memory_fraction: float | None = None
     device_bytes: float
+    driver_bytes: float = 0.0
+    checkpoint_bytes_per_gpu: float | None = None
     usable_bytes: float | None = None
     parts: list[MemoryPart] = []
     total_bytes: Figure | None = None
@@ -87,6 +92,7 @@ class FitResult(Result):
     inputs: list[Input] = []
     terms: list[ExplainedTerm] = []
     notes: list[str] = []
+    launch: Launch | None = None
 
     @property
     def fits(self) -> bool:
@@ -133,6 +139,8 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
     return {
         "layout": chosen.layout.label,
         "memory_fraction": float(budget.memory_fraction),
+        "driver_bytes": float(q.accelerator.memory_bytes) - float(budget.device_bytes),
+        "checkpoint_bytes_per_gpu": float(budget.weights_bytes),
         "usable_bytes": float(budget.memory_fraction) * float(budget.device_bytes),
         "parts": [MemoryPart(name=name, size=_figure(band, "bytes", grade)) for name, band in parts.items()],
         "total_bytes": _figure(budget.total_bytes, "bytes", grade),

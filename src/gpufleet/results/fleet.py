@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Result
+from gpufleet.results.launch import Launch
 from gpufleet.results.plan import PriceSource, ServePlan
 
 
@@ -17,6 +18,7 @@ class TenantPlan(Result):
     layout: str
     weight_format: str
     gpus_per_replica: int
+    launch: Launch | None = None
 
 
 class SharedDeployment(Result):

@@ -8,6 +8,7 @@ from typing import Any
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
+from gpufleet.results.launch import Launch
 from gpufleet.results.rented import RentedMachines
 
 
@@ -75,6 +76,7 @@ class Deployment(RentedService):
     layout: str
     usd_per_million_output_tokens: float
     energy: Energy | None = None
+    launch: Launch | None = None
 
 
 class MixPart(Result):
@@ -119,6 +121,25 @@ class Relaxation(Result):
     needed: str
     candidate: str
     together: bool = False
+
+
+class LooserLimit(Result):
+    """A limit that costs much, beside the `lone_s` that a request without any other takes on the answer's machines.
+
+    At `looser_s`, all else unchanged, the cheapest plan costs `usd_per_hour`: `saved_ratio` less than the answer.
+    """
+
+    limit: str
+    limit_s: float
+    lone_s: float
+    looser_s: float
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+    instance_count: int
+    usd_per_hour: float
+    saved_ratio: float
 
 
 class PriceSource(Result):
@@ -242,7 +263,8 @@ class ServicePlan(Result):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
-    bills by the request rest on.
+    bills by the request rest on. Limits and headroom are kept with `confidence`: 0.5 is the expected value, 0.9 the
+    high end of every range.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -251,6 +273,7 @@ class ServicePlan(Result):
     rate_requests_per_s: float
     mean_requests_per_s: float | None = None
     headroom_wanted_ratio: float
+    confidence: float = 0.5
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]
@@ -287,6 +310,7 @@ class ServePlan(ServicePlan):
     input_tokens: float
     output_tokens: float
     deployments: list[Deployment]
+    looser_limits: list[LooserLimit] = []
     mix: MixedDeployment | None = None
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None

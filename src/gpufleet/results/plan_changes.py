@@ -61,6 +61,11 @@ class PlanChanges(Result):
         return self.was_hash == self.now_hash and is_same(self.was, self.now)
 
     @property
+    def stands(self) -> bool:
+        """Whether the answer is what it was, whatever changed around it."""
+        return is_same(self.was, self.now)
+
+    @property
     def model_changed_it(self) -> bool:
         """Whether the answer would differ at the prices of the file."""
         return not is_same(self.was, self.at_old_prices)
@@ -69,6 +74,31 @@ class PlanChanges(Result):
     def prices_changed_it(self) -> bool:
         """Whether prices alone make a difference to today's model."""
         return not is_same(self.at_old_prices, self.now)
+
+
+class FleetChanges(Result):
+    """A plan of several models beside the same questions asked today: each model alone, and all together."""
+
+    schema_version: str = SCHEMA_VERSION
+    models: list[PlanChanges]
+    was_hash: str
+    now_hash: str
+    was_usd_per_hour: float | None
+    now_usd_per_hour: float | None
+
+    @property
+    def stands(self) -> bool:
+        """Whether every answer and the cost of all are what they were."""
+        return all(is_same(m.was, m.now) for m in self.models) and is_close(
+            self.was_usd_per_hour, self.now_usd_per_hour
+        )
+
+
+def is_close(one: float | None, other: float | None) -> bool:
+    """Two costs that are the same, or both unknown."""
+    if one is None or other is None:
+        return one is other
+    return abs(one / other - 1) < COST_TOLERANCE
 
 
 def is_same(one: Deployment | None, other: Deployment | None) -> bool:

@@ -11,6 +11,8 @@ import numpy as np
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
+from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
+from gpufleet.optimize.looser import looser_limits
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, is_sold
 from gpufleet.optimize.size import (
@@ -28,7 +30,7 @@ from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Input
 from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
-from gpufleet.results.plan import Deployment, Energy, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan
 from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.service_figures import (
     AT_MOST,
@@ -82,11 +84,13 @@ def serve_plan(
         input_tokens=question.demand.workload.input_tokens,
         output_tokens=question.demand.workload.output_tokens,
         headroom_wanted_ratio=question.demand.headroom_ratio,
+        confidence=question.demand.confidence,
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
         rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
         relaxations=[] if deployments else helping(context, limits),
+        looser_limits=[looser_limit(x) for x in looser_limits(question, solution)] if deployments else [],
         num_layouts=solution.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
@@ -199,4 +203,22 @@ def helping(context: Context, limits: Sequence[Limit]) -> list[Relaxation]:
         return []
     return relaxations(
         context.solution.found, is_sold(context.question, candidates), limits, partial(describe, candidates)
+    )
+
+
+def looser_limit(found: FoundLooserLimit) -> LooserLimit:
+    """What one limit costs, as users get it."""
+    offer = found.priced.offer
+    return LooserLimit(
+        limit=found.limit.label,
+        limit_s=found.limit.limit_s,
+        lone_s=found.lone_s,
+        looser_s=found.looser_s,
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        instance_count=found.priced.placement.instance_count,
+        usd_per_hour=found.priced.usd_per_hour,
+        saved_ratio=found.saved_ratio,
     )

@@ -9,7 +9,7 @@ from typing import Any
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
-from gpufleet.optimize.serve import in_ms
+from gpufleet.optimize.serve import at_least_ms, in_ms
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -34,7 +34,6 @@ from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Relaxation
 from gpufleet.results.rented import machines_of
-from gpufleet.units import MILLISECOND
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
 LEAST_REPLICAS = "the least number of replicas"
@@ -62,7 +61,7 @@ def rented_service(
         "idle_gpus": p.idle_gpus,
         "batch": running.batch,
         "latency": latency,
-        "requests_per_s_capacity": capacity_figure(step, p.row, capacity, grade),
+        "requests_per_s_capacity": capacity_figure(step, p.row, capacity * slowness(found, p.row), grade),
         "load_ratio": running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
         "headroom_ratio": capacity / rate - 1,
         "usd_per_hour": priced.usd_per_hour,
@@ -108,6 +107,11 @@ def latency_figures(
         low = max(early.objectives_s[label] * float(own.low_ratio[row]), floor_s)
         figures[label] = Figure(value=value, unit="s", low=min(low, value), high=max(high, value), grade=grade)
     return figures
+
+
+def slowness(found: Capacity, row: int) -> float:
+    """How many times slower than expected steps were planned to be."""
+    return 1.0 if found.caution is None else float(found.caution.tpot_ratio[row, int(found.best[row])])
 
 
 def capacity_figure(step: Bounds, row: int, requests_per_s: float, grade: str) -> Figure:
@@ -159,7 +163,7 @@ def relaxations(
         Relaxation(
             limit=limit.label,
             asked=in_ms(limit.limit_s),
-            needed=f"{math.ceil(seconds / MILLISECOND)} ms",
+            needed=at_least_ms(seconds),
             candidate=name(row),
             together=not alone,
         )

@@ -364,3 +364,23 @@ def test_a_plan_of_decoders_sends_an_encoder_to_its_own() -> None:
 def test_an_unknown_model_offers_the_nearest() -> None:
     with pytest.raises(UnknownName, match="bert-base"):
         job(model="bert-bsae")
+
+
+# --- confidence ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("slo", ["latency.p95<50ms", "latency.p99<120ms", None])
+def test_every_copy_keeps_its_limits_at_the_confidence(slo: str | None) -> None:
+    plan = service(slo=slo, rate=3000.0, confidence=0.9, rows=100)
+    assert plan.deployments
+    for d in plan.deployments:
+        assert not d.is_tight
+        assert d.requests_per_s_capacity.low == pytest.approx(3000.0 * (1 + d.headroom_ratio))
+        assert d.headroom_ratio >= 0.2 - 1e-9
+
+
+def test_more_confidence_in_copies_never_costs_less() -> None:
+    costs = [usd_per_hour(rate=3000.0, confidence=c) for c in (0.5, 0.7, 0.9, 0.95)]
+    assert costs == sorted(costs)
+    assert costs[0] == usd_per_hour(rate=3000.0)
+    assert costs[0] < costs[-1]

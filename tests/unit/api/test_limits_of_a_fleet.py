@@ -13,6 +13,7 @@ import pytest
 from gpufleet.api import ServeRequest
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleets import plan_fleet
+from gpufleet.api.plan_changes import explain_plan
 from gpufleet.api.plans import architecture_of, serve_question
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import QUOTA_COLUMNS
@@ -22,6 +23,7 @@ from gpufleet.optimize.serve import solve_serve
 from gpufleet.report.fleet_plan import fleet_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.fleet import FleetPlan
+from gpufleet.results.plan_changes import FleetChanges
 
 TODAY = date(2026, 11, 21)
 RACK = """
@@ -133,3 +135,17 @@ def test_models_that_fit_one_box_together_share_it_where_there_is_no_second(tmp_
     assert fleet.is_feasible
     assert [s.instance_count for s in fleet.shared] == [1]
     assert fleet.usd_per_hour_apart is None
+
+
+@pytest.mark.parametrize("boxes", [1, 2, 9])
+def test_a_fleet_within_a_rack_is_reproduced_as_it_was_shared_out(tmp_path: Path, boxes: int) -> None:
+    market = tables(tmp_path, boxes)
+    changes = explain_plan(plan_fleet(MODELS, catalog=market), market)
+    assert isinstance(changes, FleetChanges)
+    assert changes.stands
+    assert not any(model.model_changed_it or model.prices_changed_it for model in changes.models)
+
+
+def test_every_answer_within_a_rack_says_how_it_is_started(tmp_path: Path) -> None:
+    fleet = plan_fleet(MODELS, catalog=tables(tmp_path, 1))
+    assert all(plan.answer.launch is not None for plan in fleet.plans)

@@ -16,6 +16,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.report.formats import as_json
 from gpufleet.report.plan_changes import changes_page, headline, why
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import ServePlan
@@ -218,3 +219,15 @@ def test_a_plan_of_several_classes_and_lengths_that_differ_is_made_again_as_it_w
     stored = ServePlan.model_validate_json(plan.to_json())
     assert request_of(recorded(stored)).classes == kinds
     assert explain_plan(stored).is_reproduced
+
+
+@pytest.mark.parametrize(
+    "asked", [{"confidence": 0.9}, {"price_change": 0.2}, {"confidence": 0.8, "price_change": -0.1}]
+)
+def test_a_surer_plan_or_one_at_other_prices_is_asked_again_as_it_was(asked: dict[str, float], tmp_path: Path) -> None:
+    plan, path = plan_serve(replace(CHAT, **asked)), tmp_path / "plan.json"  # type: ignore[arg-type]
+    path.write_text(as_json(plan), encoding="utf-8")
+    again = explain_plan(path)
+    assert isinstance(again, PlanChanges)
+    assert again.is_reproduced
+    assert not again.price_changes

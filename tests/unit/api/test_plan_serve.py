@@ -158,3 +158,14 @@ def test_what_is_carried_at_the_low_end_is_what_holds() -> None:
     for d in plan.deployments:
         if d.requests_per_s_capacity.low < 0.9 * 500.0:
             assert d.is_tight
+
+
+def test_what_is_needed_is_what_the_best_with_a_price_misses() -> None:
+    """The nearest miss of all GPUs may have no price: then it says so, and the limit that would help is another's."""
+    asked = ServeRequest("llama-3.3-70b", 5.0, 16384, 300, "latency.p95<1s", clouds=["aws"], pricing=["spot"])
+    for request in (asked, replace(asked, clouds=None, pricing=None)):
+        plan = plan_serve(request)
+        [needed] = [r.needed for r in plan.relaxations]
+        miss = next(r for r in plan.rejections if r.reason.startswith("latency.p95"))
+        assert miss.best.endswith("no price") or f" {needed} at best" in miss.best
+    assert miss.best.endswith("at best")

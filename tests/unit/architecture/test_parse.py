@@ -106,7 +106,8 @@ def test_multimodal_gemma_counts_its_text_model_and_says_so():
     arch = parse_architecture({"model_type": "gemma3", "text_config": inner, "torch_dtype": "bfloat16"}, "gemma-3-4b")
     attention, mlp, norms = 2560 * 256 * (8 + 4 + 4 + 8), 3 * 2560 * 10240, 4 * 2560 + 2 * 256
     assert num_parameters(arch) == 262_208 * 2560 + 34 * (attention + mlp + norms) + 2560 == 3_880_263_168
-    assert arch.notes == ("text model only: the vision part is not counted",)
+    assert arch.notes[0] == "text model only: the vision part is not counted"
+    assert arch.notes[1].startswith("The config leaves out, and the family's default was taken: num_attention_heads 8,")
 
 
 def test_llama_4_without_lists_interleaves_by_its_steps():

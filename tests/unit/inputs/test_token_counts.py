@@ -31,6 +31,11 @@ def test_equal_percentiles_are_requests_that_are_alike() -> None:
         ("p50=700,p95=300", "must not fall"),
         ("p95=300", "one percentile"),
         ("mean=10,p95=4000", "a mean of at least 200"),
+        ("mean=4000,p95=1000", "the mean of tokens is above their p95"),
+        ("mean=4000,p95=1000", "at most 5% of the requests are longer"),
+        ("mean=1500,p90=1000,p99=9000", "above their p90"),
+        ("mean=400,p50=900,p95=1000", "a mean of at least 450"),
+        ("p50=1000,p90=2000,p95=1500", "must not fall"),
         ("p59=3,p95=4", "p95"),
         ("p95=3,p95=4", "twice"),
         ("p95=", "cannot read"),
@@ -42,3 +47,9 @@ def test_what_cannot_be_is_refused(text: str, told: str) -> None:
     with pytest.raises(UsageError) as caught:
         parse_token_counts(text)
     assert told in str(caught.value)
+
+
+def test_a_mean_between_the_median_and_the_tail_is_taken() -> None:
+    counts = parse_token_counts("mean=900,p50=100,p90=1000,p95=4000")
+    assert counts.mean == 900
+    assert list(counts.percentiles) == sorted(counts.percentiles)

@@ -1,0 +1,189 @@
+"""What is typed to start one replica of an answer: the answer's own layout and limits in an engine's words."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, TypedDict, TypeVar
+
+import numpy as np
+
+from gpufleet.catalog.models import folded_name, hub_id, names_of_hub_id
+from gpufleet.deploy.launch import launch, written_fraction
+from gpufleet.deploy.replica import Replica
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.layout import Layout
+from gpufleet.inputs.model_config import checkpoint_of
+from gpufleet.memory.overhead import batch_limits, card_limits
+from gpufleet.optimize.replicas import room
+from gpufleet.performance.request_mix import RequestMix
+from gpufleet.results.base import Result
+from gpufleet.results.launch import Launch
+
+if TYPE_CHECKING:
+    from gpufleet.optimize.batch import BatchQuestion, BatchSolution
+    from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+    from gpufleet.optimize.fit import FitReport
+    from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+    from gpufleet.optimize.size import PricedPlacement
+
+Model = str | PathLike[str] | Architecture
+Row = TypeVar("Row", bound=Result)
+
+
+def serve_launches(
+    model: Model, question: ServeQuestion, solution: ServeSolution, priced: Sequence[PricedPlacement]
+) -> list[Launch | None]:
+    """How one replica of each of these placements is started."""
+    placements = [p.placement for p in priced]
+    rows = np.array([p.row for p in placements], dtype=np.int64)
+    fractions = fractions_of(question.arch, solution.candidates.take(rows), question.demand.mix)
+    return [
+        launch(
+            replica_of(
+                model, question.arch, solution.candidates, p.row, float(fraction), question.demand.mix.longest_tokens,
+                float(solution.found.curves.largest_batch[p.row]), round(p.replicas / p.instance_count),
+            )
+        )
+        for p, fraction in zip(placements, fractions, strict=True)
+    ]  # fmt: skip
+
+
+def tenant_launch(model: Model, question: ServeQuestion, solution: ServeSolution, row: int) -> Launch | None:
+    """How one replica that shares machines with other models is started."""
+    [fraction] = fractions_of(question.arch, solution.candidates.take(np.array([row])), question.demand.mix)
+    most, longest = float(solution.found.curves.largest_batch[row]), question.demand.mix.longest_tokens
+    return launch(replica_of(model, question.arch, solution.candidates, row, float(fraction), longest, most, None))
+
+
+def batch_launches(model: Model, question: BatchQuestion, solution: BatchSolution, count: int) -> list[Launch | None]:
+    """How one replica of each of the first `count` deployments of a job is started."""
+    placed, service = solution.ranked[:count], question.service
+    rows = np.array([p.row for p in placed], dtype=np.int64)
+    fractions = fractions_of(service.arch, solution.candidates.take(rows), service.demand.mix)
+    return [
+        launch(
+            replica_of(
+                model, service.arch, solution.candidates, p.row, float(fraction), service.demand.mix.longest_tokens,
+                float(solution.rates.best_batch[p.row]), round(p.replicas / p.machines),
+            )
+        )
+        for p, fraction in zip(placed, fractions, strict=True)
+    ]  # fmt: skip
+
+
+def estimate_launch(model: Model, question: EstimateQuestion, solution: EstimateSolution) -> Launch | None:
+    """How the estimated copy is started; a full queue at the batch that serves most."""
+    longest = float(question.lengths.input_tokens + question.lengths.output_tokens)
+    fraction = stated_fraction(question.candidates, 0, float(np.atleast_1d(solution.budgets.memory_fraction)[0]))
+    is_full = question.load.scenario == "full_queue" and solution.serving is not None
+    most = float(solution.serving.batch[0]) if is_full and solution.serving else solution.largest_batch
+    return launch(replica_of(model, question.arch, question.candidates, 0, fraction, longest, most, None))
+
+
+def fit_launch(model: Model, report: FitReport) -> Launch | None:
+    """How the copy that fits is started; the number of sequences only where one was asked for."""
+    q, chosen = report.question, report.chosen
+    if chosen is None or not chosen.fits:
+        return None
+    fraction = of_free(q.engine, float(chosen.budget.memory_fraction))
+    return launch(
+        Replica(
+            model=q.arch.name,
+            **checkpoint(model),
+            engine=q.engine,
+            layout=chosen.layout,
+            stored=q.arch.weights,
+            weights=q.weights,
+            kv=q.kv,
+            longest_request_tokens=math.ceil(q.context_tokens),
+            step_tokens=step_tokens(q.engine, q.accelerator),
+            memory_fraction=written_fraction(fraction),
+            vendor=q.accelerator.vendor,
+            sequences=None if q.batch is None else math.ceil(q.batch),
+        )
+    )
+
+
+def replica_of(
+    model: Model,
+    arch: Architecture,
+    candidates: Candidates,
+    row: int,
+    memory_fraction: float,
+    longest_tokens: float,
+    most_sequences: float,
+    replicas_per_machine: int | None,
+) -> Replica:
+    """One candidate of a search as a running copy."""
+    c, palette = candidates, candidates.palette
+    engine, gpu = palette.engines[c.engine[row]], palette.accelerators[c.accelerator[row]]
+    return Replica(
+        model=arch.name,
+        **checkpoint(model),
+        engine=engine,
+        layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])),
+        stored=arch.weights,
+        weights=palette.weight_formats[c.weight_format[row]],
+        kv=palette.kv_precisions[c.kv_precision[row]],
+        longest_request_tokens=math.ceil(longest_tokens),
+        step_tokens=step_tokens(engine, gpu),
+        memory_fraction=written_fraction(memory_fraction),
+        vendor=gpu.vendor,
+        sequences=max(math.floor(most_sequences), 1),
+        replicas_per_machine=replicas_per_machine,
+    )
+
+
+def fractions_of(arch: Architecture, candidates: Candidates, mix: RequestMix) -> FloatArray:
+    """The memory fraction of each candidate as it is stated to its engine."""
+    if not len(candidates):
+        return np.zeros(0)
+    found: Floats = room(arch, candidates, mix.lengths, mix.held_tokens).budget.memory_fraction
+    whole = np.broadcast_to(np.asarray(found, dtype=np.float64), (len(candidates),))
+    return np.array([stated_fraction(candidates, row, float(whole[row])) for row in range(len(candidates))])
+
+
+def stated_fraction(candidates: Candidates, row: int, memory_fraction: float) -> float:
+    """What one candidate's engine is told."""
+    return of_free(candidates.palette.engines[candidates.engine[row]], memory_fraction)
+
+
+def of_free(engine: EngineProfile, memory_fraction: float) -> float:
+    """The fraction of the device; of what is free beside weights and buffers where the engine is told that."""
+    return engine.constant("free_fraction") if engine.figure("states_free_fraction", 0.0) else memory_fraction
+
+
+def step_tokens(engine: EngineProfile, gpu: Accelerator) -> int:
+    """Tokens of a step, as the memory rules assume for this card."""
+    card = card_limits(engine, gpu)
+    return batch_limits(engine, gpu)[1] if card is None else card.prefill_budget_tokens
+
+
+class Checkpoint(TypedDict):
+    """Where the weights of a replica are, and whether the question named their shape alone."""
+
+    checkpoint: str | None
+    stands_for_shape: bool
+
+
+def checkpoint(model: Model) -> Checkpoint:
+    """The hub id or folder of a model, where one is known."""
+    found = None if isinstance(model, Architecture) else checkpoint_of(str(model), hub_id)
+    return {"checkpoint": found, "stands_for_shape": found is not None and stands_for_shape(str(model), found)}
+
+
+def stands_for_shape(asked: str, hub: str) -> bool:
+    """Whether a hub id is not what was asked for, but has its shape; folders are what they are."""
+    return folded_name(asked) not in names_of_hub_id(hub) and not os.path.isdir(hub)
+
+
+def launched(rows: Sequence[Row], launches: Sequence[Launch | None]) -> list[Row]:
+    """Deployments with how they are started."""
+    return [row.model_copy(update={"launch": how}) for row, how in zip(rows, launches, strict=True)]

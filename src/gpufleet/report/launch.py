@@ -1,0 +1,31 @@
+"""The command that starts one replica, as lines to copy."""
+
+from __future__ import annotations
+
+import shlex
+
+from gpufleet.report.page import Command, Table
+from gpufleet.results.launch import Launch
+
+
+def launch_tables(launch: Launch | None, replicas: int | None = None) -> list[Table]:
+    """The command with what goes before it; nothing where the engine serves no requests as they come."""
+    if launch is None:
+        return []
+    each = f", {replicas} times" if replicas is not None and replicas > 1 else ""
+    notes = [*(f"{note}." for note in launch.notes), f"Flags of {launch.documented}."]
+    return [Table([], [], f"To start a replica{each}", notes, empty="", listing=[*file_lines(launch), command(launch)])]
+
+
+def file_lines(launch: Launch) -> list[Command]:
+    """The options file, written by the shell: a line each."""
+    if launch.options_file is None or launch.options is None:
+        return []
+    written = [f"cat > {shlex.quote(launch.options_file)} <<'END'", *launch.options.splitlines(), "END"]
+    return [[[line]] for line in written]
+
+
+def command(launch: Launch) -> Command:
+    """The command's words, each quoted, flags with their values."""
+    words = map(shlex.quote, launch.arguments)
+    return [[next(words) for _ in range(size)] for size in launch.groups]

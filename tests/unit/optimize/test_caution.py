@@ -1,0 +1,120 @@
+"""A plan at a confidence keeps its limits where the plan that expects breaks them; a looser limit is priced truly."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from gpufleet.api import ServeRequest, plan_serve
+from gpufleet.api.plans import ServeAnswer
+from gpufleet.catalog.load import load_catalog
+from gpufleet.errors import UsageError
+from gpufleet.report.plan import beside_lone, plan_page
+from gpufleet.report.text import page_as_text
+
+CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<15s", rows=40)
+ASKED = {
+    "a chat": CHAT,
+    "one small model": ServeRequest("llama-3.1-8b", 20.0, 1000, 200, "ttft.p95<500ms,tpot.p95<40ms", rows=40),
+    "a mixture on spot": ServeRequest("qwen3-235b-a22b", 5.0, 2000, 800, "tpot.p99<80ms", pricing=["spot"], rows=40),
+    "latent attention": ServeRequest("deepseek-v3", 2.0, 8000, 500, "ttft.p90<12s", engine="all", rows=40),
+    "no limit": ServeRequest("qwen3-32b", 3.0, 4000, 500, rows=40),
+}
+every_question = pytest.mark.parametrize("asked", ASKED.values(), ids=ASKED)
+
+
+def sure(asked: ServeRequest, confidence: float) -> ServeAnswer:
+    return plan_serve(replace(asked, confidence=confidence))
+
+
+@every_question
+def test_every_row_keeps_its_limits_at_the_high_end(asked: ServeRequest) -> None:
+    plan = sure(asked, 0.9)
+    assert plan.deployments
+    for d in plan.deployments:
+        assert not d.is_tight
+        assert all((d.latency[name].high or 0.0) <= limit_s for name, limit_s in plan.objectives.items())
+        assert d.headroom_ratio >= 0.2 - 1e-9
+
+
+@every_question
+def test_more_confidence_never_costs_less(asked: ServeRequest) -> None:
+    costs = [sure(asked, c).answer.usd_per_hour for c in (0.5, 0.7, 0.9, 0.95)]
+    assert costs == sorted(costs)
+
+
+@every_question
+def test_the_expected_value_is_what_is_planned_for_where_nothing_is_said(asked: ServeRequest) -> None:
+    said, plain = sure(asked, 0.5), plan_serve(asked)
+    assert said.deployments == plain.deployments
+    assert plain.confidence == 0.5
+
+
+def test_capacity_at_the_confidence_is_the_low_end_of_the_range() -> None:
+    plan = sure(CHAT, 0.9)
+    for d in plan.deployments:
+        capacity = d.requests_per_s_capacity
+        assert capacity.low == pytest.approx(20.0 * (1 + d.headroom_ratio), rel=0.02)
+
+
+def test_what_is_needed_grows_with_the_confidence() -> None:
+    impossible = replace(CHAT, slo="ttft.p95<1ms")
+    needed = [sure(impossible, c).relaxations[0].needed for c in (0.5, 0.9)]
+    assert [int(n.removesuffix(" ms")) for n in needed] == sorted(int(n.removesuffix(" ms")) for n in needed)
+    assert needed[0] != needed[1]
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.49, 0.995, 1.0, float("nan")])
+def test_a_confidence_below_the_expected_value_is_refused(confidence: float) -> None:
+    with pytest.raises(UsageError, match="confidence is out of range"):
+        sure(CHAT, confidence)
+
+
+def test_the_page_says_how_sure_the_plan_is_and_how_to_be_surer() -> None:
+    asked = ASKED["one small model"]
+    words = {c: " ".join(page_as_text(plan_page(sure(asked, c)), 200).split()) for c in (0.5, 0.9)}
+    assert "Planned at 90% confidence" in words[0.9]
+    assert "headroom at 90% confidence, 20% wanted" in words[0.9]
+    assert "Tight" not in words[0.9]
+    assert "confidence 0.9 plans for it" in words[0.5]
+    assert "Planned at" not in words[0.5]
+
+
+LONG = ServeRequest("llama-3.3-70b", 12.0, 16384, 300, "ttft.p95<1.5s")
+
+
+@pytest.mark.parametrize("asked", [LONG, replace(LONG, confidence=0.9), replace(LONG, clouds=["aws"]), CHAT])
+def test_a_looser_limit_costs_what_is_said(asked: ServeRequest) -> None:
+    plan = plan_serve(asked)
+    for x in plan.looser_limits:
+        limits = {**plan.objectives, x.limit: x.looser_s}
+        again = plan_serve(replace(asked, slo=",".join(f"{name}<{s}s" for name, s in limits.items())))
+        assert again.answer.usd_per_hour == pytest.approx(x.usd_per_hour)
+        assert again.answer.usd_per_hour <= 0.8 * plan.answer.usd_per_hour
+        assert x.lone_s < x.limit_s < x.looser_s <= 2.1 * x.limit_s
+
+
+def test_a_tight_limit_on_long_prompts_says_what_it_costs() -> None:
+    plan = plan_serve(LONG)
+    [costly] = plan.looser_limits
+    words = " ".join(page_as_text(plan_page(plan), 200).split())
+    assert f"ttft.p95 < 1.50 s is {beside_lone(1.5 / costly.lone_s)} a lone request's" in words
+    assert f"{costly.saved_ratio:.0%} less (" in words
+
+
+def test_latency_decides_only_where_a_limit_was_asked_for() -> None:
+    rare = ServeRequest("llama-3.1-8b", 0.01, 100, 20, min_replicas=3)
+    assert plan_serve(rare).answer.load_ratio < 0.2
+    assert "Latency decides" not in page_as_text(plan_page(plan_serve(rare)), 200)
+
+
+def test_the_source_of_the_price_under_a_looser_limit_is_named() -> None:
+    plan = plan_serve(replace(LONG, rows=1))
+    [costly] = plan.looser_limits
+    [offer] = [
+        o for o in load_catalog().offers
+        if (o.cloud, o.region, o.instance, o.price_kind.value)
+        == (costly.cloud, costly.region, costly.instance, costly.price_kind)
+    ]  # fmt: skip
+    assert offer.source in {source.id for source in plan.price_sources}
