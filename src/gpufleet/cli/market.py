@@ -13,6 +13,7 @@ from gpufleet.errors import UsageError
 if TYPE_CHECKING:
     from gpufleet.catalog.tables import Catalog
 
+AGE = "'30d' for thirty days"
 CatalogOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
@@ -66,7 +67,7 @@ class MarketFlags:
         """How old a price may be, where that was said."""
         from gpufleet.units import parse_duration
 
-        return None if self.max_age is None else parse_duration(self.max_age)
+        return None if self.max_age is None else parse_duration(self.max_age, AGE)
 
     def tables(self) -> Catalog:
         """The shipped tables, under one's own, with the prices of the day."""

@@ -40,7 +40,6 @@ REQUEST_FIELD = {
     "output": "output_tokens",
     "off_peak": "off_peak_rate",
 }
-AGE = "'30d' for thirty days"
 HINT = "A workload file may give it too: --workload."
 
 

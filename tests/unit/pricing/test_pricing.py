@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufleet.domain.offer import OwnPower
 from gpufleet.pricing.effective_price import effective_usd_per_hour, usd_per_month
 from gpufleet.pricing.owned import owned_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
@@ -28,7 +29,8 @@ def test_an_upfront_payment_is_spread_over_its_year() -> None:
 
 def test_what_else_a_year_costs_is_spread_over_its_hours() -> None:
     """8,760 USD a year for the rack are 1 USD an hour, beside 0.2413 for purchase and power."""
-    bare, racked = (owned_usd_per_hour(2400, 3, 500, 0.30, other_usd_per_year=usd) for usd in (0.0, 8760.0))
+    power = OwnPower(500.0, 1.0, 0.30)
+    bare, racked = (owned_usd_per_hour(power, 2400, 3, other_usd_per_year=usd) for usd in (0.0, 8760.0))
     assert racked - bare == pytest.approx(1.0)
 
 
