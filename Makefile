@@ -38,7 +38,7 @@ contracts: $(VENV)/developer.stamp
 	$(BIN)/lint-imports --no-logo
 
 pytest: $(VENV)/developer.stamp
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)
