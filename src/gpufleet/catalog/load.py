@@ -99,7 +99,8 @@ def load_catalog(
     now = as_of or today or date.today()
     if directory is None:
         return _load_tables(None, snapshots, as_of, now)
-    return _load_overlay(str(Path(directory).expanduser().resolve()), today or date.today(), snapshots, as_of, now)
+    own = overlay_directory(directory).resolve()
+    return _load_overlay(own, today or date.today(), snapshots, as_of, now)
 
 
 def refuse_later_day(as_of: date | None, today: date) -> None:
@@ -119,8 +120,7 @@ def load_shipped_and_refreshed() -> Catalog:
 
 
 @lru_cache(maxsize=4)
-def _load_overlay(overlay: str, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
-    directory = overlay_directory(overlay)
+def _load_overlay(directory: Path, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
     refuse_unknown_entries(directory)
     catalog = _load_tables(directory, snapshots, as_of, now)
     rows = overlay_rows(directory, now)
@@ -221,11 +221,13 @@ def on_own_terms(
     return tuple(within_quotas(offers, quotas, sold)) if quotas else offers
 
 
-def overlay_directory(overlay: str) -> Path:
+def overlay_directory(overlay: str | os.PathLike[str]) -> Path:
     """The user's directory, which must exist when it is named."""
-    path = Path(overlay)
+    path = Path(overlay).expanduser()
     if not path.is_dir():
-        raise UsageError("the folder of your own tables is not there", found=overlay, expected="an existing folder")
+        raise UsageError(
+            "the folder of your own tables is not there", found=str(overlay), expected="an existing folder"
+        )
     return path
 
 
