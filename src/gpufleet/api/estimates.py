@@ -11,7 +11,7 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.api.launches import estimate_launch
-from gpufleet.api.remarks import beyond_one_machine, remarks_on, widened_weights
+from gpufleet.api.remarks import beyond_one_machine, remarks_on_load, remarks_on_replica, widened_weights
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import curve_names, load_calibration
@@ -74,6 +74,7 @@ def estimate(
     max_step_tokens: int | None = None,
     instance: str | None = None,
     explain: bool = False,
+    launch: bool = False,
     catalog: Catalog | None = None,
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
@@ -82,7 +83,7 @@ def estimate(
     `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
     serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
     `max_step_tokens`, `poll_interval_steps` and `gather_steps` (for these two see `performance.serving.Client`).
-    `explain` adds the steps by operation, and what would be faster.
+    `explain` adds the steps by operation, and what would be faster; `launch` the command that starts the replica.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
@@ -102,10 +103,10 @@ def estimate(
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     version = newer_than_known(engine, engine_version)
-    notes = [*replica.notes, *([version] if version else []), *remarks_on(question, solution)]
+    notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
     reasons = explanation(question, solution, calibration_of(tables), curve_names()) if explain else None
-    started = estimate_launch(model, question, solution)
+    started = estimate_launch(model, question, solution) if launch else None
     return answer.model_copy(update={"launch": started, "explanation": reasons})
 
 
@@ -136,7 +137,7 @@ def configured(
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
     said = [gpu.note, widened_weights(engine, gpu.accelerator, weights), beyond_one_machine(layout, machine)]
-    return Configured(candidates, tuple(filter(None, said)))
+    return Configured(candidates, (*filter(None, said), *remarks_on_replica(arch, candidates)))
 
 
 @lru_cache(maxsize=64)

@@ -25,16 +25,22 @@ from gpufleet.units import GB, MILLISECOND
 IMAGE_PIXELS = 1024
 
 
-def remarks_on(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
-    """All that is to be said about the model and its load."""
-    arch, lengths = question.arch, question.lengths
+def remarks_on_load(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
+    """All that is to be said about the load."""
+    lengths = question.lengths
     return [
-        *beyond_context(arch, float(lengths.input_tokens + lengths.output_tokens)),
+        *beyond_context(question.arch, float(lengths.input_tokens + lengths.output_tokens)),
         *smaller_batch(question, solution),
+    ]
+
+
+def remarks_on_replica(arch: Architecture, candidates: Candidates) -> list[str]:
+    """All that is to be said about the model and what it runs on, whatever the load."""
+    return [
         *unmeasured_kernels(arch),
-        *read_for_each_query_head(arch, question.candidates),
+        *read_for_each_query_head(arch, candidates),
         *arch.notes,
-        *images_cost(arch, question.candidates),
+        *images_cost(arch, candidates),
     ]
 
 

@@ -64,14 +64,15 @@ def hub_id(name: str) -> str | None:
     return next(own, known[0] if known else None)
 
 
-def names_of_hub_id(hub: str) -> set[str]:
+@lru_cache(maxsize=256)
+def names_of_hub_id(hub: str) -> frozenset[str]:
     """What people call a model of the hub: with and without its owner and the hub's suffix, folded.
 
     >>> sorted(names_of_hub_id("meta-llama/Llama-2-7b-hf"))
     ['llama-2-7b', 'llama-2-7b-hf', 'meta-llama/llama-2-7b', 'meta-llama/llama-2-7b-hf']
     """
     whole = {folded_name(hub), folded_name(hub.rpartition("/")[2])}
-    return whole | {name.removesuffix(HUB_SUFFIX) for name in whole}
+    return frozenset(whole | {name.removesuffix(HUB_SUFFIX) for name in whole})
 
 
 def load_model_config(name: str) -> dict[str, object]:

@@ -58,10 +58,8 @@ class Snapshot:
 def snapshot_root() -> Path:
     """Where snapshots lie: GPUFLEET_PRICES, or gpufleet/prices in the user's data folder."""
     named = os.environ.get(ROOT_VARIABLE)
-    if named:
-        return Path(named).expanduser()
     data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(data).expanduser() / "gpufleet" / "prices"
+    return Path(os.path.expanduser(named or os.path.join(data, "gpufleet", "prices")))
 
 
 def snapshot_folders(root: Path, as_of: date | None = None) -> tuple[Path, ...]:

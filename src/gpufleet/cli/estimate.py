@@ -129,6 +129,7 @@ def estimate(
         engine=engine, engine_version=engine_version,
         instance=instance,
         explain=explain or roofline or picture is not None,
+        launch=True,
     )  # fmt: skip
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline), output, out_file)

@@ -126,8 +126,13 @@ def test_a_job_is_started_at_the_batch_that_does_most() -> None:
 
 
 def test_a_full_queue_is_capped_at_the_batch_that_serves_most() -> None:
-    e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, full_queue=True)
+    e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, full_queue=True, launch=True)
     assert said(of(e.launch), "vllm")["sequences"] == int(e.batch)
+
+
+def test_an_estimate_names_its_command_only_where_that_is_asked() -> None:
+    e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=8)
+    assert e.launch is None
 
 
 GOLDEN = {
@@ -147,7 +152,7 @@ GOLDEN = {
 def test_the_whole_command_of_each_engine(engine: str) -> None:
     e = estimate(
         "llama-3.3-70b-instruct", "H100:4", input_tokens=1000, output_tokens=200, concurrency=8, precision="fp8",
-        kv_precision="fp8", engine=engine,
+        kv_precision="fp8", engine=engine, launch=True,
     )  # fmt: skip
     launch = of(e.launch)
     figures = said(launch, engine)
@@ -161,7 +166,7 @@ def test_the_whole_command_of_each_engine(engine: str) -> None:
 
 
 def test_cards_without_bf16_are_told_to_run_in_fp16() -> None:
-    e = estimate("llama-3.1-8b", "T4:4", input_tokens=1000, output_tokens=200, concurrency=1)
+    e = estimate("llama-3.1-8b", "T4:4", input_tokens=1000, output_tokens=200, concurrency=1, launch=True)
     assert e.launch is not None
     assert e.launch.arguments[-2:] == ["--dtype", "float16"]
 
@@ -184,7 +189,7 @@ def test_the_folder_of_a_config_is_what_is_served_and_stays_one_word(tmp_path: P
     folder = tmp_path / "my $model; 'quoted' `x`"
     folder.mkdir()
     (folder / "config.json").write_text(json.dumps(load_model_config("llama-3.1-8b")), encoding="utf-8")
-    result = estimate(str(folder), "H100:1", input_tokens=1000, output_tokens=200, concurrency=8)
+    result = estimate(str(folder), "H100:1", input_tokens=1000, output_tokens=200, concurrency=8, launch=True)
     assert shlex.split(of(result.launch).command)[2] == str(folder)
     text, markdown, html = (
         page_as_text(estimate_page(result), 60), page_as_markdown(estimate_page(result)),
