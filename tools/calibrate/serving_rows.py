@@ -11,12 +11,13 @@ from types import MappingProxyType
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import StepLimits, conditions_of, queued_requests, step_limits
+from gpufleet.accuracy.benchmark_clients import conditions_of, launch_options, queued_requests
 from gpufleet.accuracy.conditions import engine_of_row, layout_of
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving_points import spread_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
+from gpufleet.catalog.benchmark_scripts import StepLimits
 from gpufleet.catalog.calibration import Loan, load_calibration
 from gpufleet.catalog.engine_eras import memory_era_of, remembering
 from gpufleet.catalog.engines import find_engine
@@ -88,7 +89,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
     scenario = SCENARIOS[row.text("scenario")]
     ratio = row.number("mean_length_ratio") or 1.0
     count = row.text("concurrency", "batch_or_concurrency")
-    sent = conditions_of(row, engine.name)
+    sent, launched = conditions_of(row, engine.name), launch_options(row, engine.name, layout.tp)
     precision = weight_precision_of(row)
     if not row.text("model_id") or not row.text("gpu_id"):
         raise ValueError("shape or GPU unknown")
@@ -102,7 +103,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
         version=engine.version,
         scenario=scenario,
         precision=precision,
-        kv_precision=kv_precision_of(row),
+        kv_precision=kv_precision_of(row) or launched.kv_precision,
         layout=Layout(layout.tp, layout.pp, layout.ep or 1, layout.attention_dp),
         concurrency=queued_requests(row) or np.inf if scenario == FULL_QUEUE else float(count),
         lengths=(
@@ -111,7 +112,7 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
         ),
         client=Client(float(sent.waves), spread_of(ratio), sent.poll_interval_steps, sent.gather_steps),
         measured=_measured(row),
-        limits=step_limits(row, layout.tp),
+        limits=launched.limits,
     )
 
 

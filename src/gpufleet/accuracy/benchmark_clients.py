@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from gpufleet.accuracy.precisions import precision_of
 from gpufleet.catalog.benchmark_scripts import (
     USUAL_WAVES,
     BenchmarkClient,
+    Launched,
+    LaunchOptions,
     Polling,
-    StepLimits,
     load_benchmark_scripts,
 )
 from gpufleet.catalog.engines import find_engine
@@ -60,12 +62,23 @@ def queued_requests(row: MeasurementRow) -> int | None:
     return row.whole("requests") or next(known, None)
 
 
-def step_limits(row: MeasurementRow, tp: int) -> StepLimits:
-    """What a row's engine was built for, where its source says so: for these lengths, else for all."""
-    model, source = row.text("model_id"), row.text("source")
-    builds = [b for b in load_benchmark_scripts().builds if b.published_in in source and (b.model, b.tp) == (model, tp)]
-    limits = {b.total_tokens: b.limits for b in builds}
-    return limits.get(sum(lengths_of(row))) or limits.get(None) or StepLimits()
+def launch_options(row: MeasurementRow, engine: str, tp: int) -> LaunchOptions:
+    """What a row's engine was started with, where its client or source is known: the row of most conditions counts."""
+    run = {
+        "engine": find_engine(engine).name,
+        "model_id": row.text("model_id"),
+        "gpu": row.text("gpu_id"),
+        "precision": precision_of(row.text("gemm_precision", "precision_weights", "precision")),
+        "tp": str(tp),
+        "total_tokens": f"{sum(lengths_of(row)):g}",
+    }
+    known = [k for k in load_benchmark_scripts().launches if is_of(row, k) and k.conditions.items() <= run.items()]
+    return max(known, key=lambda k: len(k.conditions)).options if known else LaunchOptions()
+
+
+def is_of(row: MeasurementRow, launched: Launched) -> bool:
+    """Whether a row is of that client, or was published in that document."""
+    return launched.published_in == row.text("client").casefold() or launched.published_in in row.text("source")
 
 
 def lengths_of(row: MeasurementRow) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from gpufleet.accuracy.benchmark_clients import queued_requests, step_limits
+from gpufleet.accuracy.benchmark_clients import launch_options, queued_requests
 from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, measured_or_none, stated
 from gpufleet.accuracy.models import ModelFinder
@@ -90,7 +90,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         raise UsageError("a scenario that is not scored", found=scenario, expected=expected)
     input_tokens, output_tokens = lengths_of(row)
     if scenario == FULL_QUEUE:
-        limits = step_limits(row, layout_of(row, engine.name).tp)
+        limits = launch_options(row, engine.name, layout_of(row, engine.name).tp).limits
         return Load(
             input_tokens=input_tokens,
             output_tokens=output_tokens,

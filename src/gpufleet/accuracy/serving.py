@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TypedDict
 
 from gpufleet import api
+from gpufleet.accuracy.benchmark_clients import launch_options
 from gpufleet.accuracy.conditions import EngineLabel, StatedLayout, engine_of_row, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, has_failed, kv_room_of, remark_on
 from gpufleet.accuracy.models import ModelFinder
@@ -77,7 +78,7 @@ def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
         ep=layout.ep,
         attention_dp=layout.attention_dp,
         precision=weight_precision_of(row),
-        kv_precision=kv_precision_of(row),
+        kv_precision=kv_precision_of(row) or launch_options(row, setup.engine.name, layout.tp).kv_precision,
         engine=setup.engine.name,
         engine_version=setup.engine.version,
         **load,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.accuracy.benchmark_clients import conditions_of
-from gpufleet.accuracy.conditions import EngineLabel, engine_of
+from gpufleet.accuracy.benchmark_clients import conditions_of, launch_options
+from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, RowLabels, RowScores, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, compare_with_estimate
@@ -44,6 +44,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
     stated_ratio = row.positive("mean_length_ratio")
     sent_ratio = stated_ratio or 1.0
     client = conditions_of(row, engine.name)
+    limits = launch_options(row, engine.name, layout_of(row, engine.name).tp).limits
     load = Load(
         input_tokens=isl * sent_ratio,
         output_tokens=osl * sent_ratio,
@@ -51,6 +52,8 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         waves=client.waves,
         poll_interval_steps=client.poll_interval_steps,
         gather_steps=client.gather_steps,
+        max_batch=limits.max_batch,
+        max_step_tokens=limits.max_step_tokens,
     )
     if stated_ratio is not None:
         load["length_spread"] = spread_of(stated_ratio)

@@ -12,7 +12,8 @@ from gpufleet.catalog.schema import Place, required_number, text, whole
 
 FOLDER = SHIPPED / "benchmarks"
 QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")
-LIMIT_COLUMNS = ("published_in", "model_id", "tp", "total_tokens", "max_batch", "max_step_tokens", "source_id")
+CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "total_tokens")
+OPTION_COLUMNS = ("published_in", *CONDITIONS, "max_batch", "max_step_tokens", "kv_precision", "source_id")
 USUAL_WAVES = 10
 """Prompts per client where nobody says: a benchmark of few waves would be mostly its start burst."""
 
@@ -54,14 +55,19 @@ class Queue(NamedTuple):
     source: str
 
 
-class Build(NamedTuple):
-    """What a benchmark built a model for on `tp` GPUs; where it makes a difference, for `total_tokens` of a request."""
+class LaunchOptions(NamedTuple):
+    """What a benchmark started or built an engine with; None: the engine's choice."""
+
+    limits: StepLimits = StepLimits()
+    kv_precision: str | None = None
+
+
+class Launched(NamedTuple):
+    """How a benchmark started an engine where `conditions` hold: those of the columns CONDITIONS that are stated."""
 
     published_in: str
-    model: str
-    tp: int
-    total_tokens: float | None
-    limits: StepLimits
+    conditions: Mapping[str, str]
+    options: LaunchOptions
     source: str
 
 
@@ -70,13 +76,13 @@ class BenchmarkScripts(NamedTuple):
 
     clients: Mapping[str, BenchmarkClient]
     queues: tuple[Queue, ...]
-    builds: tuple[Build, ...]
+    launches: tuple[Launched, ...]
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Ids in sources.toml of every row."""
         rows = [*(client.source for client in self.clients.values()), *(queue.source for queue in self.queues)]
-        rows += [build.source for build in self.builds]
+        rows += [launched.source for launched in self.launches]
         return tuple(dict.fromkeys(rows))
 
 
@@ -90,7 +96,7 @@ def load_benchmark_scripts() -> BenchmarkScripts:
     return BenchmarkScripts(
         clients={name: client_from(table) for name, table in tables_of(FOLDER / "clients.toml")},
         queues=tuple(table_in(FOLDER, "queued_requests.csv", QUEUE_COLUMNS, queue_from)),
-        builds=tuple(table_in(FOLDER, "step_limits.csv", LIMIT_COLUMNS, build_from)),
+        launches=tuple(table_in(FOLDER, "launch_options.csv", OPTION_COLUMNS, launched_from)),
     )
 
 
@@ -115,13 +121,12 @@ def queue_from(place: Place, row: Mapping[str, str]) -> Queue:
     )
 
 
-def build_from(place: Place, row: Mapping[str, str]) -> Build:
-    """A row of step_limits.csv."""
-    return Build(
+def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
+    """A row of launch_options.csv; an empty condition holds for every run."""
+    limits = StepLimits(*(whole(place, name, row[name]) for name in ("max_batch", "max_step_tokens")))
+    return Launched(
         published_in=text(place, "published_in", row["published_in"]),
-        model=text(place, "model_id", row["model_id"]),
-        tp=int(required_number(place, "tp", row["tp"])),
-        total_tokens=whole(place, "total_tokens", row["total_tokens"]),
-        limits=StepLimits(*(whole(place, name, row[name]) for name in ("max_batch", "max_step_tokens"))),
+        conditions={name: row[name] for name in CONDITIONS if row[name]},
+        options=LaunchOptions(limits, row["kv_precision"] or None),
         source=text(place, "source_id", row["source_id"]),
     )

@@ -7,8 +7,8 @@ import pytest
 from gpufleet.accuracy.benchmark_clients import (
     ClientConditions,
     conditions_of,
+    launch_options,
     queued_requests,
-    step_limits,
 )
 from gpufleet.accuracy.conditions import (
     EngineLabel,
@@ -17,7 +17,7 @@ from gpufleet.accuracy.conditions import (
     layout_of,
     memory_version_of,
 )
-from gpufleet.catalog.benchmark_scripts import StepLimits
+from gpufleet.catalog.benchmark_scripts import LaunchOptions, StepLimits
 from gpufleet.catalog.engine_eras import remembering, version_key, with_memory_era
 from gpufleet.catalog.engines import find_engine
 from gpufleet.errors import UsageError
@@ -145,9 +145,28 @@ def test_a_published_queue_is_as_long_as_its_source_says() -> None:
     assert queued_requests(bench_row(source="elsewhere")) is None
 
 
+def limits_of(row: MeasurementRow, tp: int) -> StepLimits:
+    return launch_options(row, "trtllm", tp).limits
+
+
 def test_an_engine_keeps_the_limits_that_its_benchmark_built_it_for() -> None:
     """tensorrt_llm/bench/build/benchmark_config.yml: two GPUs have a row of their own for 4,096 tokens."""
-    assert step_limits(bench_row(), 2) == StepLimits(256, 1024)
-    assert step_limits(bench_row(isl="2048", osl="2048"), 2) == StepLimits(2048, 1024)
-    assert step_limits(bench_row(), 8) == StepLimits(8192, 16384)
-    assert step_limits(bench_row(source="elsewhere"), 8) == StepLimits()
+    assert limits_of(bench_row(), 2) == StepLimits(256, 1024)
+    assert limits_of(bench_row(isl="2048", osl="2048"), 2) == StepLimits(2048, 1024)
+    assert limits_of(bench_row(), 8) == StepLimits(8192, 16384)
+    assert limits_of(bench_row(source="elsewhere"), 8) == StepLimits()
+
+
+def inferencex_row(**cells: str) -> MeasurementRow:
+    return MeasurementRow(1, {"client": "inferencex", "model_id": "deepseek-v3", "isl": "1024", "osl": "1024", **cells})
+
+
+def test_a_server_runs_as_the_script_of_its_benchmark_started_it() -> None:
+    """InferenceX, benchmarks/single_node/dsr1_fp8_b200.sh and dsr1_fp8_h200.sh: options differ by GPUs and lengths."""
+    b200, h200 = inferencex_row(gpu_id="B200", precision="fp8"), inferencex_row(gpu_id="H200-SXM", precision="fp8")
+    assert launch_options(b200, "sglang", 8) == LaunchOptions(StepLimits(None, 32768), "fp8")
+    assert launch_options(b200, "sglang", 4) == LaunchOptions(StepLimits(None, 8192), "fp8")
+    assert launch_options(h200, "sglang", 8) == LaunchOptions(StepLimits(512, 32768))
+    longer = inferencex_row(gpu_id="H200-SXM", precision="fp8", osl="8192")
+    assert launch_options(longer, "sglang", 8) == LaunchOptions(StepLimits(256, 32768))
+    assert launch_options(b200, "vllm", 8) == LaunchOptions()
