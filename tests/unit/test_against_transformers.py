@@ -7,9 +7,6 @@ import json
 from types import SimpleNamespace
 
 import pytest
-
-from gpufleet.architecture.parameters import num_parameters
-from gpufleet.catalog.models import load_model_config, model_names, shipped_architecture
 from tools.against_transformers import (
     BY_MODEL_TYPE,
     EXPERTS,
@@ -31,6 +28,9 @@ from tools.against_transformers import (
     summary_lines,
     with_untied_head,
 )
+
+from gpufleet.architecture.parameters import num_parameters
+from gpufleet.catalog.models import load_model_config, model_names, shipped_architecture
 
 TEXT = {VOCABULARY: 100, EXPERTS: 700, OTHER: 200}
 
