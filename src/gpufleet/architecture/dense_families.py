@@ -106,7 +106,7 @@ def gemma4_text(fields: ConfigFields, family: str) -> Architecture:
     _refuse_per_layer_inputs(fields)
     num_layers = fields.layers("num_hidden_layers")
     reaches = layer_reaches(fields, num_layers, sliding(fields, default=1024), lambda layer: (layer + 1) % 6 != 0)
-    mixers = [_gemma4_attention(fields, reach) for reach in reaches]
+    mixers = [_gemma4_attention(fields, reach, _own_sizes(fields, layer)) for layer, reach in enumerate(reaches)]
     has_experts = fields.flag("enable_moe_block", default=False)
     part = _gemma4_experts(fields) if has_experts else gated_mlp(fields)
     norms = (7 if has_experts else 4) * fields.count("hidden_size")
@@ -124,16 +124,30 @@ def _refuse_per_layer_inputs(fields: ConfigFields) -> None:
             )
 
 
-def _gemma4_attention(fields: ConfigFields, reach: Reach) -> Attention:
-    heads, hidden_size = fields.count("num_attention_heads"), fields.count("hidden_size")
-    kv_heads, width = fields.count("num_key_value_heads"), fields.count("head_dim", default=256)
-    biases = Biases(norms_per_head=2)
-    if reach != EVERYTHING:
-        return attention_of(heads, kv_heads, width, hidden_size, biases, reach)
-    kv_heads = fields.optional_count("num_global_key_value_heads") or kv_heads
-    width = fields.optional_count("global_head_dim") or width
-    mixer = attention_of(heads, kv_heads, width, hidden_size, biases, reach)
-    return replace(mixer, keys_are_values=fields.flag("attention_k_eq_v", default=False))
+def _own_sizes(fields: ConfigFields, layer: int) -> ConfigFields:
+    """What a config that transformers saved says of one layer alone: its number is written with leading zeros."""
+    layers = fields.values.get("per_layer_config")
+    by_number = {str(key).lstrip("0") or "0": own for key, own in layers.items()} if isinstance(layers, Mapping) else {}
+    own = by_number.get(str(layer))
+    return fields.part(own if isinstance(own, Mapping) else {})
+
+
+def _gemma4_attention(fields: ConfigFields, reach: Reach, own: ConfigFields) -> Attention:
+    """Local layers have heads of their own; global ones have KV heads of their own where keys serve as values."""
+    heads, kv_heads = fields.count("num_attention_heads"), fields.count("num_key_value_heads")
+    width, biased = fields.count("head_dim", default=256), fields.flag("attention_bias", default=False)
+    is_global = reach == EVERYTHING
+    shares = is_global and fields.flag("attention_k_eq_v", default=False)
+    if shares:
+        kv_heads = fields.optional_count("num_global_key_value_heads") or kv_heads
+    if is_global:
+        width = fields.optional_count("global_head_dim") or width
+    kv_heads = own.optional_count("num_key_value_heads") or kv_heads
+    width = own.optional_count("head_dim") or width
+    biases = Biases(query_key_value=biased, output=biased, norms_per_head=2)
+    mixer = attention_of(heads, kv_heads, width, fields.count("hidden_size"), biases, reach)
+    unbiased = kv_heads * width if shares and biased else 0
+    return replace(mixer, keys_are_values=shares, vector_params=mixer.vector_params - unbiased)
 
 
 def _gemma4_experts(fields: ConfigFields) -> MixtureOfExperts:

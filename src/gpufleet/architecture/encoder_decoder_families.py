@@ -67,7 +67,7 @@ def _t5_tower(fields: ConfigFields, hidden_size: int, heads: int, is_decoder: bo
 
 
 def whisper(fields: ConfigFields, family: str) -> EncoderModel:
-    """Whisper: two convolutions over a window of mel frames, fixed sinusoids, keys without bias, a tied head."""
+    """Whisper: two convolutions over a window of mel frames, fixed sinusoids, keys without bias, mostly a tied head."""
     hidden_size = fields.count("d_model", default=384)
     mels, frames = fields.count("num_mel_bins", default=80), fields.count("max_source_positions", default=1500)
     encoder = Tower(
@@ -86,12 +86,13 @@ def whisper(fields: ConfigFields, family: str) -> EncoderModel:
     )
     vocab_size = fields.count("vocab_size", default=51865)
     answer = fields.count("max_target_positions", default=448)
+    tied = fields.flag("tie_word_embeddings", default=True)
     decoder = Tower(
         "text decoder",
         Takes.TEXT,
         _whisper_stack(fields, hidden_size, "decoder"),
         answer,
-        projections=(Projection(hidden_size, vocab_size, once=False, is_tied=True),),
+        projections=(Projection(hidden_size, vocab_size, once=False, is_tied=tied),),
         embedding_params=(vocab_size + answer) * hidden_size,
         vector_params=2 * hidden_size,
     )

@@ -117,6 +117,7 @@ def vit(fields: ConfigFields, family: str) -> EncoderModel:
     """ViT: patches by a convolution with a bias, a class token, learned positions, a pooler."""
     stack = _usual_stack(fields)
     hidden_size = stack.hidden_size
+    pooled = fields.count("pooler_output_size", default=hidden_size)
     patches, convolution = _patches(fields, hidden_size, default_patch=16, biased=True)
     tower = Tower(
         "vision encoder",
@@ -124,9 +125,9 @@ def vit(fields: ConfigFields, family: str) -> EncoderModel:
         stack,
         patches + 1,
         (convolution,),
-        (Projection(hidden_size, hidden_size, once=True),),
+        (Projection(hidden_size, pooled, once=True),),
         embedding_params=(1 + patches + 1) * hidden_size,
-        vector_params=2 * hidden_size + hidden_size,
+        vector_params=2 * hidden_size + pooled,
         input_positions=patches,
         extra_tokens=1,
     )
@@ -198,6 +199,8 @@ def _clip_text(fields: ConfigFields, shared: int) -> Tower:
 
 def wav2vec2(fields: ConfigFields, family: str) -> EncoderModel:
     """wav2vec 2.0 and HuBERT: convolutions over samples, a projection, positions by a grouped convolution."""
+    if fields.flag("add_adapter", default=False):
+        raise UsageError(f"{fields.name}: an adapter behind the encoder is not planned yet", expected="no add_adapter")
     stack = _usual_stack(fields)
     hidden_size, samples = stack.hidden_size, _sample_convolutions(fields)
     features = samples[-1].out_channels
@@ -205,7 +208,8 @@ def wav2vec2(fields: ConfigFields, family: str) -> EncoderModel:
     project = Convolution(features, hidden_size, 1, vector_params=hidden_size + 2 * features * normed)
     kernel = fields.count("num_conv_pos_embeddings", default=128)
     groups = fields.count("num_conv_pos_embedding_groups", default=16)
-    positions = Convolution(hidden_size, hidden_size, kernel, groups=groups, vector_params=kernel + hidden_size)
+    scales = 2 * hidden_size if fields.flag("conv_pos_batch_norm", default=False) else kernel
+    positions = Convolution(hidden_size, hidden_size, kernel, groups=groups, vector_params=scales + hidden_size)
     tower = Tower(
         "speech encoder",
         Takes.AUDIO,

@@ -79,8 +79,11 @@ def _mixer_of_kind(fields: ConfigFields, by_kind: dict[str, Mixer], kind: object
 
 def _gated_attention(fields: ConfigFields) -> Attention:
     plain = attention(fields, qwen3_biases(fields), default_head_dim=256)
-    gated = fields.flag("attn_output_gate", default=True)
-    return replace(plain, gate_width=plain.num_heads * plain.head_dim if gated else 0)
+    if not fields.flag("attn_output_gate", default=True):
+        return plain
+    gate_width = plain.num_heads * plain.head_dim
+    biases = gate_width if fields.flag("attention_bias", default=False) else 0
+    return replace(plain, gate_width=gate_width, vector_params=plain.vector_params + biases)
 
 
 def _gated_delta_net(fields: ConfigFields) -> GatedDeltaNet:
@@ -179,7 +182,7 @@ def _nemotron_kinds(fields: ConfigFields) -> list[str]:
     """Kinds of all layers, from a list of words or a text of letters."""
     pattern = fields.values.get("hybrid_override_pattern")
     listed: Sequence[object] = fields.items("layers_block_type") or (pattern if isinstance(pattern, str) else ())
-    kinds = [NEMOTRON_LETTERS.get(str(kind), str(kind)) for kind in listed]
+    kinds = [NEMOTRON_SPELLINGS.get(str(kind), str(kind)) for kind in listed]
     num_layers = fields.layers("num_hidden_layers", default=len(kinds) or None)
     if len(kinds) != num_layers or not set(kinds) <= set(NEMOTRON_PARTS):
         expected = f"{num_layers} layers of {', '.join(NEMOTRON_PARTS)}"
@@ -227,7 +230,9 @@ def _mamba2_mixer(fields: ConfigFields, heads: int, head_dim: int, state_size: i
         state_bytes_per_element=_state_bytes(fields, default="bfloat16"),
     )
     taps = bare.conv_width + fields.flag("use_conv_bias", default=True)
-    return replace(bare, vector_params=taps * bare.convolved_width + 3 * heads + bare.inner_width)
+    projected = bare.inner_width + bare.convolved_width + heads + fields.count("hidden_size")
+    biases = projected if fields.flag("use_bias", default=False) else 0
+    return replace(bare, vector_params=taps * bare.convolved_width + 3 * heads + bare.inner_width + biases)
 
 
 def mamba2(fields: ConfigFields, family: str) -> Architecture:
@@ -250,19 +255,24 @@ def mamba(fields: ConfigFields, family: str) -> Architecture:
         time_step_rank=-(-hidden_size // 16) if rank in (None, "auto") else fields.count("time_step_rank"),
     )
     taps = bare.conv_width + fields.flag("use_conv_bias", default=True)
-    return _state_space_decoder(fields, family, replace(bare, vector_params=(taps + bare.state_size + 2) * inner))
+    biases = 2 * inner + hidden_size if fields.flag("use_bias", default=False) else 0
+    vectors = (taps + bare.state_size + 2) * inner + biases
+    return _state_space_decoder(fields, family, replace(bare, vector_params=vectors))
 
 
 def _state_space_decoder(fields: ConfigFields, family: str, mixer: StateSpace) -> Architecture:
-    """Projection biases come with `use_bias`."""
-    hidden_size = fields.count("hidden_size")
-    if fields.flag("use_bias", default=False):
-        mixer = replace(mixer, vector_params=mixer.vector_params + 2 * mixer.inner_width + hidden_size)
-    layers: Sequence[Layer] = [Layer(mixer, NoFeedForward(), hidden_size)] * fields.layers("num_hidden_layers")
+    layers = [Layer(mixer, NoFeedForward(), fields.count("hidden_size"))] * fields.layers("num_hidden_layers")
     return decoder(fields, family, layers, tied=True, default_vocab=50280)
 
 
-NEMOTRON_LETTERS = {"M": "mamba", "*": "attention", "-": "mlp", "E": "moe"}
+NEMOTRON_SPELLINGS = {
+    "M": "mamba",
+    "*": "attention",
+    "-": "mlp",
+    "E": "moe",
+    "linear_attention": "mamba",
+    "full_attention": "attention",
+}
 NEMOTRON_PARTS: Mapping[str, Callable[[ConfigFields], Layer]] = {
     "mamba": _nemotron_mamba,
     "attention": _nemotron_attention,

@@ -49,7 +49,10 @@ def _vision_tower(config: Mapping[str, object], text: Mapping[str, object], name
 
 
 def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, object], tuple[str, ...]]:
-    """The language model inside a multimodal config, with the fields that are kept outside it."""
+    """The language model inside a multimodal config, with the fields that are kept outside it.
+
+    A head that the whole model unties stays untied: transformers saves the text model's default beside it.
+    """
     family = family_of(config)
     text = config.get("text_config")
     if family not in TEXT_MODEL_OF:
@@ -61,4 +64,5 @@ def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, o
         raise UsageError(f"{name}: a {family} config without text_config", expected=expected, hint=hint)
     inherited = {key: config[key] for key in _HELD_OUTSIDE if config.get(key) is not None}
     inner = {"model_type": TEXT_MODEL_OF[family], **inherited, **{k: v for k, v in text.items() if v is not None}}
-    return inner, (TEXT_PART_ONLY,)
+    unties = {"tie_word_embeddings": False} if config.get("tie_word_embeddings") is False else {}
+    return {**inner, **unties}, (TEXT_PART_ONLY,)
