@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from gpufleet.api.market import USUAL_KINDS
@@ -27,12 +29,16 @@ NAMELESS = ""
 
 @dataclass(frozen=True)
 class HadMachines:
-    """Machines of one type that run today; `instance.cloud` is empty where only their GPUs are known."""
+    """Machines of one type that run today; `instance.cloud` is empty where only their GPUs are known.
+
+    `most` can be had at all, where a quota or one's own rack bounds them.
+    """
 
     asked: str
     count: int
     instance: Instance
     price: PricePaid
+    most: float
     notes: tuple[str, ...]
 
 
@@ -63,7 +69,14 @@ def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest,
     if instance.gpu_count < 1:
         raise UsageError("today's machines hold whole GPUs", found=typed.asked, expected="a machine of 1 GPU or more")
     price, notes = price_of(typed, fleet, instance, request, tables)
-    return HadMachines(typed.asked, typed.count, instance, price, (*setup.notes, *notes))
+    most = most_to_be_had(list_offers(instance, tables))
+    return HadMachines(typed.asked, typed.count, instance, price, most, (*setup.notes, *notes))
+
+
+def most_to_be_had(offers: Sequence[Offer]) -> float:
+    """Machines that the largest of these offers allows; any number where one is unbounded, or none is known."""
+    bounds = [math.inf if o.max_instances is None else o.max_instances for o in offers]
+    return max(bounds, default=math.inf)
 
 
 def nameless_machine(setup: Setup, typed: TypedMachines, tables: Catalog) -> Instance:
@@ -146,15 +159,16 @@ def list_price(instance: Instance, request: ServeRequest, tables: Catalog) -> Pr
 
 
 def paid_to(offer: Offer, highest: float) -> PricePaid:
-    """The price of an offer."""
+    """The price of an offer; of one's own machine, what running it costs."""
+    price = effective_price(offer)
     return PricePaid(
         origin=LIST,
-        usd_per_hour=effective_price(offer),
+        usd_per_hour=price if offer.own_power is None else running_usd_per_hour(offer.own_power),
         region=offer.region,
         price_kind=offer.price_kind.value,
         source=offer.source,
         as_of=offer.as_of,
         first_seen=offer.first_seen,
         highest_usd_per_hour=highest,
-        running_usd_per_hour=None if offer.own_power is None else running_usd_per_hour(offer.own_power),
+        owned_usd_per_hour=None if offer.own_power is None else price,
     )

@@ -20,6 +20,7 @@ from gpufleet.optimize.size import PricedPlacement, place
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.results.plan import PriceSource
 from gpufleet.results.price_sources import price_sources
+from gpufleet.results.service_figures import running_usd
 from gpufleet.results.today_figures import PlanEnds, SolvedMachines, today_of
 
 LOW_END = 1 - HIGH_END
@@ -69,7 +70,7 @@ def solved_machines(
     own, rejections = on_machine(question, had.instance, confidence), EveryRejection()
     solution = rate_replicas(own, calibration, rejections)
     placement = place(had.instance, solution.candidates, solution.found, own.demand)
-    return SolvedMachines(had.asked, had.count, had.instance, had.price, own, solution, rejections, placement)
+    return SolvedMachines(had.asked, had.count, had.instance, had.price, had.most, own, solution, rejections, placement)
 
 
 def on_machine(question: ServeQuestion, instance: Instance, confidence: float) -> ServeQuestion:
@@ -87,7 +88,13 @@ def plan_ends(
     chosen = solution.ranked[0]
     fast, slow = (usd_at(chosen, question, calibration, c) for c in (LOW_END, HIGH_END))
     alike = all(runs_alike(chosen.placement.instance, m.instance) for m in fleet.machines)
-    return PlanEnds(chosen.usd_per_hour, fast, slow, alike)
+    return PlanEnds(avoidable_usd_per_hour(chosen, chosen.placement.instance_count), fast, slow, alike)
+
+
+def avoidable_usd_per_hour(chosen: PricedPlacement, machines: int) -> float:
+    """What so many machines cost where they run: of one's own, what is not spent already."""
+    running = running_usd(chosen.offer, machines)
+    return chosen.machines_usd_per_hour(machines) if running is None else running
 
 
 def usd_at(chosen: PricedPlacement, question: ServeQuestion, calibration: Calibration, confidence: float) -> float:
@@ -96,7 +103,7 @@ def usd_at(chosen: PricedPlacement, question: ServeQuestion, calibration: Calibr
     own = on_machine(question, instance, confidence)
     solution = rate_replicas(own, calibration, EveryRejection())
     placement = place(instance, solution.candidates, solution.found, own.demand)
-    return math.inf if placement is None else chosen.machines_usd_per_hour(placement.instance_count)
+    return math.inf if placement is None else avoidable_usd_per_hour(chosen, placement.instance_count)
 
 
 def runs_alike(one: Instance, other: Instance) -> bool:

@@ -58,7 +58,7 @@ def parse_fleet(text: str) -> TypedFleet:
     bills = [part for part in parts if BILL.fullmatch(part)]
     machines = tuple(parse_machines(part) for part in parts if part not in bills)
     refuse_strange(text, machines, bills)
-    return TypedFleet(machines, parse_usd_per_hour(bills[0]) if bills else None)
+    return TypedFleet(machines, parse_bill(bills[0]) if bills else None)
 
 
 def without_commas(match: re.Match[str]) -> str:
@@ -90,6 +90,15 @@ def parse_machines(text: str) -> TypedMachines:
         )
     price = None if match["price"] is None else parse_price(match["price"].strip(), text)
     return TypedMachines(text, count, match["name"].strip(), price)
+
+
+def parse_bill(text: str) -> float:
+    """'52,000/mo' of all machines   [USD/h]."""
+    try:
+        return parse_usd_per_hour(text)
+    except UsageError:
+        expected = "USD per time above 0, such as '52,000/mo'"
+        raise UsageError("cannot read the bill of today's fleet", found=text, expected=expected) from None
 
 
 def parse_price(typed: str, whole: str) -> StatedPrice:

@@ -32,12 +32,16 @@ class Step(str, Enum):
 
 @dataclass(frozen=True)
 class Held:
-    """Machines of one type: how many run, what one carries and costs (None: unknown), and its replicas."""
+    """Machines of one type: how many run, what one carries and costs (None: unknown), and its replicas.
+
+    `most` can be had at all, where a quota or one's own rack bounds them.
+    """
 
     count: int
     requests_per_s: float
     replicas: int
     usd_per_hour: float | None
+    most: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -153,13 +157,14 @@ def machines_to_fill(held: Held, requests_per_s: FloatArray, replicas: FloatArra
 
 
 def grown(held: Sequence[Held], demand: Demand) -> Counts | None:
-    """What runs and carries anything, and as many more of the type that is cheapest to add; None where none carries."""
+    """What runs and carries anything, and as many more of the type that is cheapest to add; None where none can be."""
     kept = [h.count if h.requests_per_s else 0 for h in held]
     rate, copies = np.array([carried(held)]), np.array([float(num_replicas(held))])
-    prices, able = weights(held), [i for i, h in enumerate(held) if h.requests_per_s]
+    prices, carrying = weights(held), [i for i, h in enumerate(held) if h.requests_per_s]
+    more = {i: int(machines_to_fill(held[i], rate, copies, demand)[0]) for i in carrying}
+    able = [i for i in carrying if kept[i] + more[i] <= max(held[i].most, kept[i])]
     if not able:
         return None
-    more = {i: int(machines_to_fill(held[i], rate, copies, demand)[0]) for i in able}
     chosen = min(able, key=lambda i: (more[i] * prices[i], i))
     return tuple(n + more[i] if i == chosen else n for i, n in enumerate(kept))
 

@@ -414,7 +414,7 @@ def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -
         data=("kv_precision", "layout", "usd_per_million_output_tokens"),
         replicas=[f"{d.replicas}x {d.layout}" for d in deployments],
         unit_cost=[usd(d.usd_per_million_output_tokens) for d in deployments],
-        saves=[] if today is None else [today.saved_by(d.usd_per_month) for d in deployments],
+        saves=[] if today is None else [today.saved_by(d.avoidable_usd_per_hour) for d in deployments],
     )
 
 

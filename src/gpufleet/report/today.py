@@ -202,8 +202,9 @@ def price_words(price: PricePaid) -> str:
     paid = usd_per_hour(price.usd_per_hour)
     if price.origin != "list":
         return f"{paid}, {'its share of the bill' if price.origin == 'bill' else 'as stated'}"
-    if price.running_usd_per_hour is not None:
-        return f"{paid}, your own: {usd_per_hour(price.running_usd_per_hour)} of it is spent only where it runs"
+    if price.owned_usd_per_hour is not None:
+        whole = usd_per_hour(price.owned_usd_per_hour)
+        return f"{paid} to run your own; with what is spent whether it runs or not {whole}"
     dear = price.highest_usd_per_hour
     elsewhere = f"; up to {usd_per_hour(dear)} elsewhere" if dear is not None and dear > price.usd_per_hour else ""
     return f"{paid}, list price on demand in {price.region} ({price.source}, {price.day}){elsewhere}"

@@ -65,6 +65,11 @@ class RentedService(RentedMachines):
     slack_ratio: dict[str, float] = {}
 
     @property
+    def avoidable_usd_per_hour(self) -> float:
+        """What is not spent where the machines do not run: of one's own, what running them costs."""
+        return self.usd_per_hour if self.running_usd_per_hour is None else self.running_usd_per_hour
+
+    @property
     def mean_instance_count(self) -> float:
         """Machines that are paid for, over all hours."""
         quiet = self.instance_count if self.quiet_instance_count is None else self.quiet_instance_count

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import date
 
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Figure, Result
 from gpufleet.results.refused import Refused
@@ -13,7 +14,8 @@ from gpufleet.results.refused import Refused
 class PricePaid(Result):
     """What an hour of one machine costs, None where nobody knows; `origin`: stated, bill, list or unknown.
 
-    A list price is that of the cheapest region; `highest_usd_per_hour` is that of the dearest.
+    A list price is that of the cheapest region; `highest_usd_per_hour` is that of the dearest. Of one's own machines it
+    is what running one costs; `owned_usd_per_hour` is that and what is spent already.
     """
 
     origin: str
@@ -24,7 +26,7 @@ class PricePaid(Result):
     as_of: date | None = None
     first_seen: date | None = None
     highest_usd_per_hour: float | None = None
-    running_usd_per_hour: float | None = None
+    owned_usd_per_hour: float | None = None
 
     @property
     def day(self) -> str:
@@ -100,9 +102,9 @@ class Today(Result):
     plan_saving_usd_per_month: Figure | None
     notes: list[str] = []
 
-    def saved_by(self, usd_per_month: float) -> float | None:
+    def saved_by(self, usd_per_hour: float) -> float | None:
         """What anything else saves, or costs more (below zero); None where today's bill is unknown   [USD/month]."""
-        return None if self.usd_per_month is None else self.usd_per_month - usd_per_month
+        return None if self.usd_per_hour is None else float(usd_per_month(self.usd_per_hour - usd_per_hour))
 
     @property
     def instance_count(self) -> int:

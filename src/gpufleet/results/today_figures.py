@@ -41,6 +41,7 @@ class SolvedMachines:
     count: int
     instance: Instance
     price: PricePaid
+    most: float
     question: ServeQuestion
     solution: ServeSolution
     rejections: EveryRejection
@@ -55,7 +56,7 @@ class SolvedMachines:
     def held(self) -> Held:
         """What decides about them."""
         rate = 0.0 if self.placement is None else float(self.solution.found.requests_per_s[self.placement.row])
-        return Held(self.count, self.replicas_each * rate, self.replicas_each, self.price.usd_per_hour)
+        return Held(self.count, self.replicas_each * rate, self.replicas_each, self.price.usd_per_hour, self.most)
 
 
 @dataclass(frozen=True)
@@ -105,7 +106,7 @@ def today_of(
         step=found.step.value,
         is_close=found.is_close,
         saving_usd_per_month=saving,
-        saving_ratio=None if saving is None or bill is None else saving.value / float(usd_per_month(bill)),
+        saving_ratio=None if saving is None or not bill else saving.value / float(usd_per_month(bill)),
         own_saving_usd_per_month=saved(bill, own),
         plan_usd_per_month=paid,
         plan_saving_usd_per_month=saved(bill, paid),
