@@ -50,7 +50,7 @@ def with_today(
     ends = plan_ends(plan, question, solution, calibration, fleet)
     notes = [*fleet.notes, *([OTHER_LINES] if tables.bill_lines else [])]
     today = today_of(request.fleet_today or "", asked, fleet.bill_usd_per_hour, needs, ends, notes)
-    said = {"price_sources": with_list_prices(plan, fleet, tables), "notes": [*notes, *plan.notes]}
+    said = {"price_sources": with_list_prices(plan, fleet, tables), "notes": list(dict.fromkeys([*notes, *plan.notes]))}
     return plan.model_copy(update={"today": today, **said})
 
 
@@ -84,7 +84,7 @@ def plan_ends(
 ) -> PlanEnds | None:
     """What the plan's answer costs at both ends of the range; of two offers together the ends are not known."""
     if not plan.deployments:
-        return None if plan.mix is None else PlanEnds(plan.mix.usd_per_hour, 0.0, math.inf, False)
+        return None if plan.mix is None else PlanEnds(plan.mix.usd_per_hour)
     chosen = solution.ranked[0]
     fast, slow = (usd_at(chosen, question, calibration, c) for c in (LOW_END, HIGH_END))
     alike = all(runs_alike(chosen.placement.instance, m.instance) for m in fleet.machines)

@@ -25,6 +25,7 @@ from gpufleet.units import PERCENT
 
 UNKNOWN_PRICE = "unknown, so no saving is said: '@98.32/h' after the machines states what one costs"
 NOTHING_ELSE = "Nothing on offer serves this as asked."
+NONE_ENOUGH = "; at the slow end of the range no number of machines is enough"
 CLOSE = "Too close to call: "
 
 
@@ -45,15 +46,22 @@ def keep(plan: ServePlan, today: Today) -> str:
             f"{CLOSE}{choice_of(plan)} would save {usd_per_month(saving.value)}{share_words(today, saving)} as "
             f"expected, but {at_worst(saving)}. Keep what runs ({bill}) until it is measured."
         )
-    if saving is None or not plan.is_feasible:
-        return f"Keep what runs ({bill}): all of it is needed."
-    dearer = f"{choice_of(plan)} costs {less_or_more(saving.value)}"
-    return f"Keep what runs ({bill}): all of it is needed, and {dearer}."
+    dearer = "" if saving is None else f", and {choice_of(plan)} costs {less_or_more(saving.value)}"
+    return f"Keep what runs ({bill}): all of it is needed{dearer}.{slow_end(today)}"
+
+
+def slow_end(today: Today) -> str:
+    """That more would be needed where steps are slow."""
+    most = None if today.needed_machines is None else today.needed_machines.high
+    if most is None or most <= today.instance_count:
+        return ""
+    takes = "no number of them is enough" if math.isinf(most) else f"it takes {machines_words(most)}"
+    return f" At the slow end of the range {takes}."
 
 
 def shrink(plan: ServePlan, today: Today) -> str:
     """Some of it is idle."""
-    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}"
+    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
     if not today.is_close:
         return f"Shrink to {enough}: {saves(today)}.{beside(plan, today)}"
     slow = math.inf if today.needed_machines is None else today.needed_machines.high or 0.0
@@ -67,9 +75,9 @@ def shrink(plan: ServePlan, today: Today) -> str:
 
 def grow(plan: ServePlan, today: Today) -> str:
     """It does not serve, and more of it is the cheapest that surely does."""
-    more = f"{needed_words(today)} machines of today's ({today.instance_count} run): {saves(today)}"
+    more = f"{needed_words(today)} machines of today's{types_words(today)}, {today.instance_count} run: {saves(today)}"
     if not today.is_close:
-        return f"Grow to {more}.{beside(plan, today)}"
+        return f"Grow to {more}.{carries_the_rate(plan, today)}{beside(plan, today)}"
     return f"{CLOSE}as expected it takes {more}; at the fast end of the range what runs is enough.{beside(plan, today)}"
 
 
@@ -77,6 +85,25 @@ def move(plan: ServePlan, today: Today) -> str:
     """The plan's answer is surely cheaper than what today's machines can become."""
     why = "" if today.serves else " What runs today does not serve this."
     return f"Replace by {choice_of(plan)}: {saves(today)}.{why}"
+
+
+def types_words(today: Today) -> str:
+    """How many of each, where there are several types."""
+    kept = [f"{m.needed_count}x {name_of(m)}" for m in today.machines if m.needed_count]
+    return f" ({' + '.join(kept)})" if len(today.machines) > 1 else ""
+
+
+def name_of(m: TodaysMachines) -> str:
+    """The machine type, or its GPUs where no more is known."""
+    return f"{m.cloud} {m.instance}" if m.cloud else f"{amount(m.gpus_per_instance)}x {m.gpu}"
+
+
+def carries_the_rate(plan: ServePlan, today: Today) -> str:
+    """That only headroom is missing."""
+    if today.headroom_ratio is None or today.headroom_ratio < 0:
+        return ""
+    had, wanted = percent(today.headroom_ratio), percent(plan.headroom_wanted_ratio)
+    return f" What runs carries the rate, with {had} headroom of {wanted} wanted."
 
 
 def beside(plan: ServePlan, today: Today) -> str:
@@ -102,7 +129,7 @@ def saves(today: Today) -> str:
     """What the step saves, or costs more."""
     saving = today.saving_usd_per_month
     if saving is None:
-        return "what it saves is unknown, as a price is"
+        return f"what it {'costs' if today.step == 'grow' else 'saves'} is unknown, as a price is"
     if saving.value >= 0:
         return f"saves {saving_words(today, saving)}"
     return f"{less_or_more(saving.value)}{cost_range(saving)}"
@@ -120,7 +147,9 @@ def share_words(today: Today, saving: Figure) -> str:
 
 def at_worst(saving: Figure) -> str:
     """A saving at the slow end of the range, where it is least."""
-    if saving.low is None or math.isinf(saving.low):
+    if saving.low is None:
+        return "the range of its machines is not known"
+    if math.isinf(saving.low):
         return "at the slow end of its range no number of its machines is enough"
     if saving.low < 0:
         return f"at the slow end of its range it costs {less_or_more(saving.low)}"
@@ -131,6 +160,8 @@ def range_words(saving: Figure) -> str:
     """Both ends, where they differ."""
     if saving.low is None or saving.high is None or saving.low == saving.high:
         return ""
+    if math.isinf(saving.low):
+        return NONE_ENOUGH
     return f", from {usd_per_month(saving.low)} to {usd_per_month(saving.high)} over the range of speeds"
 
 
@@ -138,6 +169,8 @@ def cost_range(saving: Figure) -> str:
     """Both ends of what a step costs more, where they differ: the fast end, then the slow one."""
     if saving.low is None or saving.high is None or saving.low == saving.high:
         return ""
+    if math.isinf(saving.low):
+        return NONE_ENOUGH
     low, high = (usd_per_month(-end) for end in (saving.high, saving.low))
     return f", from {low} to {high} over the range of speeds"
 
@@ -186,9 +219,9 @@ def refused_table(machines: TodaysMachines) -> Table:
 def machine_rows(m: TodaysMachines) -> list[tuple[str, str]]:
     """Machines of one type."""
     gpus = f"{amount(m.instance_count * m.gpus_per_instance)}x {m.gpu}"
-    own = f"{machines_words(m.instance_count)} of {amount(m.gpus_per_instance)}x {m.gpu}"
+    own = f"{machines_words(m.instance_count)} of {name_of(m)}"
     return [
-        ("machines", f"{m.instance_count}x {m.cloud} {m.instance} ({gpus})" if m.cloud else own),
+        ("machines", f"{m.instance_count}x {name_of(m)} ({gpus})" if m.cloud else own),
         ("price of one", price_words(m.price)),
         *(service_rows(m.service) if m.service else [("lacks", nearest_refusal(m.refused))]),
         ("needed", needed_row(m)),
@@ -277,5 +310,6 @@ def bill_range(bill: Figure) -> str:
 
 
 def ends(figure: Figure, shown: Sequence[str]) -> str:
-    """A value with both ends, where they differ."""
-    return shown[0] if figure.low == figure.high else f"{shown[0]} ({shown[1]} to {shown[2]})"
+    """A value with both ends, where they are known and differ."""
+    is_point = figure.low == figure.high or None in (figure.low, figure.high)
+    return shown[0] if is_point else f"{shown[0]} ({shown[1]} to {shown[2]})"

@@ -61,17 +61,18 @@ class SolvedMachines:
 
 @dataclass(frozen=True)
 class PlanEnds:
-    """What the machines of the plan's answer cost, as asked and where they turn out fast or slow."""
+    """What the machines of the plan's answer cost, as asked and where they turn out fast or slow (None: not known)."""
 
     usd_per_hour: float
-    fast_usd_per_hour: float
-    slow_usd_per_hour: float
-    runs_alike: bool
+    fast_usd_per_hour: float | None = None
+    slow_usd_per_hour: float | None = None
+    runs_alike: bool = False
 
     @property
     def cost(self) -> PlanCost:
         """What decides."""
-        return PlanCost(self.usd_per_hour, self.slow_usd_per_hour, self.runs_alike)
+        slow = math.inf if self.slow_usd_per_hour is None else self.slow_usd_per_hour
+        return PlanCost(self.usd_per_hour, slow, self.runs_alike)
 
     @property
     def month(self) -> Figure:
@@ -128,10 +129,7 @@ def own_figure(held: Sequence[Held], needs: Needs, bill_usd_per_hour: float | No
     if needs.asked is None:
         return None
     usd = [own_usd_per_hour(held, counts, bill_usd_per_hour) for counts in (needs.asked, needs.fast, needs.slow)]
-    known = [price for price in usd if price is not None]
-    if len(known) == len(usd):
-        return month_figure(*known)
-    return None if usd[0] is None else month_figure(usd[0], usd[0], usd[0])
+    return None if usd[0] is None else month_figure(usd[0], usd[1], usd[2])
 
 
 def own_usd_per_hour(held: Sequence[Held], counts: Counts | None, bill_usd_per_hour: float | None) -> float | None:
@@ -139,11 +137,11 @@ def own_usd_per_hour(held: Sequence[Held], counts: Counts | None, bill_usd_per_h
     return bill_usd_per_hour if counts == running(held) else cost_usd_per_hour(held, counts)
 
 
-def month_figure(usd_per_hour: float, fast: float, slow: float) -> Figure:
-    """A bill of a month with the range that speeds give it."""
-    low, high = min(fast, usd_per_hour), max(slow, usd_per_hour)
-    months = [float(usd_per_month(usd)) for usd in (usd_per_hour, low, high)]
-    return Figure(value=months[0], unit="USD/month", low=months[1], high=months[2])
+def month_figure(usd_per_hour: float, fast: float | None, slow: float | None) -> Figure:
+    """A bill of a month with the range that speeds give it, where that is known."""
+    low = None if fast is None else float(usd_per_month(min(fast, usd_per_hour)))
+    high = None if slow is None else float(usd_per_month(max(slow, usd_per_hour)))
+    return Figure(value=float(usd_per_month(usd_per_hour)), unit="USD/month", low=low, high=high)
 
 
 def needed_figure(needs: Needs) -> Figure | None:

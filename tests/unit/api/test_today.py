@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import timedelta
 from functools import lru_cache
 from itertools import pairwise
 from pathlib import Path
@@ -14,7 +15,7 @@ from gpufleet.api import ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.offer import PriceKind
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.report.formats import as_json
 from gpufleet.report.plan import plan_page, plan_rows_page
@@ -25,6 +26,7 @@ from gpufleet.results.plan import Deployment
 from gpufleet.results.plan_changes import PlanChanges
 from gpufleet.results.today import Today
 
+EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HOURS_PER_MONTH = 730
 CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms")
 
@@ -136,6 +138,20 @@ def test_without_a_price_the_list_price_of_the_cheapest_region_counts_and_is_dat
     assert f"list price on demand in {price.region} ({price.source}, {price.as_of})" in said(plan)
 
 
+def test_a_list_price_that_is_too_old_ends_the_question() -> None:
+    """The plan's own price is newer: it is that of today's machines which is refused."""
+    tables = load_catalog()
+    old = [
+        o.as_of
+        for o in tables.offers
+        if (o.cloud, o.instance, o.price_kind.value) == ("aws", "p5.48xlarge", "on_demand")
+    ]
+    asked = replace(CHAT, clouds=["gcp"], max_price_age_s=10 * 86_400.0, today=max(old) + timedelta(days=20))
+    assert plan_serve(asked).deployments
+    with pytest.raises(DataMissing, match="older than"):
+        plan_serve(replace(asked, fleet_today="3 aws:p5.48xlarge"))
+
+
 def test_an_unknown_price_is_never_nothing() -> None:
     """Machines of an unknown provider: the need is told, a saving is not."""
     plan, today = planned("9 H100:8"), judged("9 H100:8")
@@ -216,6 +232,31 @@ def test_machines_alone_are_judged_where_nothing_is_on_offer() -> None:
     assert neither.today is not None
     assert neither.today.step == "nothing fits"
     assert "Nothing fits: neither" in said(neither)
+
+
+def test_two_offers_together_as_the_answer_have_a_bill_and_no_known_range() -> None:
+    """Quotas leave no offer enough machines alone; the pair has a bill, and nobody says how sure that is."""
+    tables = load_catalog(EXAMPLES / "tables" / "quotas-of-two")
+    asked = ServeRequest("llama-3.3-70b", 40.0, 1000, 300, "ttft.p95<1s,tpot.p95<50ms", clouds=["azure"],
+                         gpus=["MI300X", "H100-NVL"], fleet_today="9 aws:p5.48xlarge@98.32/h")  # fmt: skip
+    plan = plan_serve(asked, tables)
+    assert plan.today is not None
+    assert plan.mix is not None
+    assert plan.today.plan_usd_per_month is not None
+    assert plan.today.plan_usd_per_month.value == pytest.approx(plan.mix.usd_per_month)
+    assert (plan.today.plan_usd_per_month.low, plan.today.plan_usd_per_month.high) == (None, None)
+    assert plan.today.step == "shrink"
+    assert "two offers together" in said(plan)
+
+
+def test_headroom_alone_may_be_missing() -> None:
+    """More than the rate and less than what was wanted beyond it: the fleet grows, and says so."""
+    slack = judged("4 aws:p5.48xlarge@20/machine/h").headroom_ratio or 0.0
+    rate = CHAT.rate * (1 + slack) / 1.1
+    today, plan = (ask("4 aws:p5.48xlarge@20/machine/h", rate=rate) for ask in (judged, planned))
+    assert (today.step, today.serves) == ("grow", False)
+    assert today.headroom_ratio == pytest.approx(0.1)
+    assert today.is_close or "with 10% headroom of 20% wanted" in said(plan)
 
 
 def test_a_verdict_is_written_and_read_again_and_explained(tmp_path: Path) -> None:
@@ -306,7 +347,7 @@ def test_the_price_of_all_machines_is_warned_of() -> None:
 
 def test_machines_of_ones_own_save_their_electricity_alone_and_end_with_the_rack() -> None:
     """1 kW at $0.30/kWh and a PUE of 1.2 is $0.36 an hour; what was paid for the machine is spent already."""
-    tables = load_catalog(Path(__file__).resolve().parents[3] / "examples" / "own-tables")
+    tables = load_catalog(EXAMPLES / "own-tables")
     small = ServeRequest("llama-3.1-8b", 0.5, 1000, 200, fleet_today="2 own:workstation")
     plan = plan_serve(small, tables)
     assert plan.today is not None
