@@ -45,7 +45,7 @@ def test_what_a_workload_file_says_can_be_typed(run_gpufleet: RunGpufleet) -> No
 
 TYPED = {
     "prefix_cache": "30%", "spare_machines": "1", "zones": "2", "off_peak": "1/s", "peak_hours": "10h",
-    "headroom": "30%", "budget": "500/h",
+    "headroom": "30%", "budget": "500/h", "today": "2 L4:1@0.7/h",
 }  # fmt: skip
 
 

@@ -51,6 +51,8 @@ def plan_fleet(
         raise UsageError("the number of models is out of range", found=len(requests), expected=expected)
     if budget_usd_per_hour is not None and not budget_usd_per_hour > 0:
         raise UsageError("the budget is out of range", found=budget_usd_per_hour, expected="USD per hour above 0")
+    if any(request.fleet_today is not None for request in requests):
+        raise UsageError("today's fleet beside several models", hint="Ask about one model and its machines at a time.")
     tables = load_catalog() if catalog is None else catalog
     every = [solved(request, tables) for request in requests]
     pairs = [(question, solution) for question, solution, _ in every]

@@ -135,6 +135,8 @@ def changes(
         price_changes=price_changes(basis.prices, today.prices, decisive_prices(market, basis, today)),
         digest_changes=digest_changes(basis.digests, today.digests, basis.prices, machines_today(basis.prices, tables)),
         num_prices=len(basis.prices),
+        was_today=old.today,
+        now_today=new.today,
     )
 
 

@@ -78,6 +78,7 @@ class ServeRequest:
     `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
     Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
+    `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
     """
 
     model: str | PathLike[str] | Architecture
@@ -113,6 +114,7 @@ class ServeRequest:
     notes: Sequence[str] = ()
     price_change: float | None = None
     confidence: float | None = None
+    fleet_today: str | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:
@@ -126,7 +128,12 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     """
     tables = sold_tables(request, load_catalog() if catalog is None else catalog)
     question, solution, notes = solved(request, tables)
-    return answered(request, question, solution, notes, tables)
+    plan = answered(request, question, solution, notes, tables)
+    if request.fleet_today is None:
+        return plan
+    from gpufleet.api.today import with_today
+
+    return with_today(plan, request, question, solution, tables)
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
@@ -313,6 +320,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
         *further_inputs(r, demand),
+        *([("today", "fleet_today", r.fleet_today, True)] if r.fleet_today is not None else []),
     ]
     return inputs_of(request, rows)
 

@@ -26,7 +26,7 @@ from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, HOURS_PER_YEAR, parse_cou
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 OF_SERVICES = (
     "rate", "slo", "min_replicas", "prefix_kv", "spare_machines", "zones", "off_peak", "peak_hours", "max_spot",
-    "confidence", "classes", "models",
+    "confidence", "today", "classes", "models",
 )  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.workload import ENCODER_FIELDS, WorkloadFile
 from gpufleet.units import parse_count, parse_duration
 
-OF_DECODERS = ("trace", "prefix_cache", "prefix_kv", "classes")
+OF_DECODERS = ("trace", "prefix_cache", "prefix_kv", "today", "classes")
 NAMES = {"prefix_kv": "prefix_kv", "classes": "classes"}
 OF_AUDIO = "They are of speech and encoder-decoder models: Whisper, wav2vec, T5."
 LATENCY = "latency"

@@ -23,7 +23,7 @@ HEADINGS = {
     "Engine and precision": ("--engine", "--precision", "--allow-lower-precision", "--kv-precision"),
     "Tables and prices": ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
     "Asked beside": (
-        "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
+        "--today", "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
     ),
     "How it is written": ("--rows", "--output", "--out-file", "--help"),
 }  # fmt: skip

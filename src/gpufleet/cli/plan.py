@@ -199,6 +199,12 @@ GridOption = Annotated[
     Optional[float],  # noqa: UP045
     typer.Option("--grid", metavar="G", min=0, max=2000, help="Emissions of your grid in g CO2 per kWh."),
 ]
+TodayOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--today", metavar="FLEET", help="What runs now, and what to do with it: '3 aws:p5.48xlarge', '2 H100:8@25/h'."
+    ),
+]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
     typer.Option("--show", help="All reasons for rejections."),
@@ -230,6 +236,7 @@ def serve(
     off_peak: OffPeakOption = None, peak_hours: PeakHoursOption = None,
     budget: BudgetOption = None, max_spot: MaxSpotOption = None,
     audio: AudioOption = None, beams: BeamsOption = None,
+    today: TodayOption = None,
     rows: RowsOption = 10,
     seed_config: SeedConfigOption = None,
     fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
@@ -252,7 +259,7 @@ def serve(
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot, confidence, audio=audio, beams=beams)  # fmt: skip
+        off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams)  # fmt: skip
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
     further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)

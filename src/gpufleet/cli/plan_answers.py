@@ -39,6 +39,7 @@ REQUEST_FIELD = {
     "input": "input_tokens",
     "output": "output_tokens",
     "off_peak": "off_peak_rate",
+    "today": "fleet_today",
 }
 HINT = "A workload file may give it too: --workload."
 
@@ -125,6 +126,7 @@ def compared(
     from gpufleet.api.comparisons import compare
 
     written = WorkloadFile() if workload is None else read_workload(workload)
+    refuse_said(written, ("today",), "compare")
     flags = ServeFlags(None, False, 1, market=market)
     return compare(serve_request(typed, written, likings(preferred, written), flags), *sides, market.tables())
 
@@ -196,6 +198,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         max_spot=ratio(asked.max_spot),
         notes=notes,
         confidence=ratio(asked.confidence),
+        fleet_today=asked.today,
         fractions=flags.market.fractions,
         price_change=flags.market.price_change,
         max_price_age_s=flags.market.max_price_age_s,

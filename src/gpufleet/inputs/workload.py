@@ -71,6 +71,7 @@ class WorkloadFile:
     budget: str | None = None
     max_spot: str | None = None
     confidence: str | None = None
+    today: str | None = None
     requests: str | None = None
     deadline: str | None = None
     startup: str | None = None
@@ -89,7 +90,7 @@ def keys_of(entry: type, *left_out: str) -> dict[str, str]:
 FIELD_OF_KEY = keys_of(WorkloadFile)
 JOB_FIELDS = ("requests", "deadline", "startup", "every")
 ENCODER_FIELDS = ("audio", "beams")
-FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", *JOB_FIELDS, *ENCODER_FIELDS)
+FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", "today", *JOB_FIELDS, *ENCODER_FIELDS)
 FIELD_OF_CLASS_KEY = keys_of(ClassEntry, "name")
 LIST_KEYS = frozenset({"precision", "clouds", "regions", "gpus", "pricing"})
 TOKEN_KEYS = frozenset({"in", "out"})
@@ -147,6 +148,8 @@ def field_value(key: str, value: Value) -> object:
         return words(key, value)
     if key == "slo" and isinstance(value, list):
         return ",".join(words(key, value))
+    if key == "today" and isinstance(value, list):
+        return ", ".join(words(key, value))
     if key in TOKEN_KEYS and isinstance(value, dict):
         return ",".join(f"{name}={scalar(f'{key}: {name}', tokens)}" for name, tokens in some(key, value).items())
     return scalar(key, value)

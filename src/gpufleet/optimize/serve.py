@@ -82,6 +82,11 @@ class ServeSolution:
         return int(self.found.curves.requests_per_s.size)
 
 
+def all_had(candidates: Candidates) -> BoolArray:
+    """Every candidate: machines that somebody has need no price."""
+    return np.ones(len(candidates), dtype=np.bool_)
+
+
 def solve_serve(
     question: ServeQuestion, calibration: Calibration, rejections: Rejections | None = None
 ) -> ServeSolution:
@@ -90,6 +95,23 @@ def solve_serve(
     `rejections` takes what is dropped, where the caller wants more of it kept than counts.
     """
     rejections = Rejections() if rejections is None else rejections
+    rated = rate_replicas(question, calibration, rejections, partial(is_sold, question))
+    counted = sum(rejections.counts.values())
+    placements = place_all(question, rated.candidates, rated.found)
+    priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
+    count_unpriced(placements, priced, question.offers, rejections)
+    ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
+    unsold = sum(rejections.counts.values()) - counted
+    return replace(rated, ranked=ranked, num_layouts=rated.num_layouts + unsold)
+
+
+def rate_replicas(
+    question: ServeQuestion,
+    calibration: Calibration,
+    rejections: Rejections,
+    is_had: Callable[[Candidates], BoolArray] = all_had,
+) -> ServeSolution:
+    """Candidates that run and what each sustains, before any offer; `is_had`: which have machines to run on."""
     every = replicas(question.arch, question.choices, rejections)
     space, kept = keep_runnable(question, every, calibration, rejections)
     candidates = every.take(kept)
@@ -98,15 +120,10 @@ def solve_serve(
     model = StepModel.build(question.arch, candidates, calibration)
     caution = Caution.at(question.demand.confidence, model, curves.batch, question.demand.lengths)
     found = capacity(curves, candidates, question.demand, caution)
-    name, sold = partial(describe, candidates), partial(is_sold, question, candidates)
-    count_infeasible(name, sold, found, question.demand, rejections)
-    placements = place_all(question, candidates, found)
-    priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
-    count_unpriced(placements, priced, question.offers, rejections)
-    ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
+    count_infeasible(partial(describe, candidates), partial(is_had, candidates), found, question.demand, rejections)
     num_layouts = len(every) + sum(rejections.counts.values())
     limited = space.limited_by_engine[kept]
-    return ServeSolution(candidates, model, limited, curves, found, ranked, rejections, num_layouts)
+    return ServeSolution(candidates, model, limited, curves, found, [], rejections, num_layouts)
 
 
 def keep_runnable(

@@ -34,6 +34,7 @@ from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
 from gpufleet.results.rented import RentedMachines
+from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
@@ -66,12 +67,30 @@ def plan_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
-    tables = served_tables(plan, width)
+    tables = [*today_tables(plan), *served_tables(plan, width)]
     tables += further_tables(plan, all_flips, width)
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
         tables += explained_tables(plan)
-    return Page(headline(plan), tables, notes(plan, today))
+    return Page(headline(plan), tables, notes(plan, today), verdict_on_today(plan))
+
+
+def verdict_on_today(plan: ServePlan) -> list[str]:
+    """What to do with what runs today, where that was said."""
+    if plan.today is None:
+        return []
+    from gpufleet.report.today import verdict_line
+
+    return [verdict_line(plan, plan.today)]
+
+
+def today_tables(plan: ServePlan) -> list[Table]:
+    """What runs today; what writes it is loaded then."""
+    if plan.today is None:
+        return []
+    from gpufleet.report.today import tables_of_today
+
+    return tables_of_today(plan, plan.today)
 
 
 def reasons(plan: ServePlan) -> str:
@@ -83,7 +102,7 @@ def reasons(plan: ServePlan) -> str:
 def plan_rows_page(plan: ServePlan) -> Page:
     """The ranking alone: what a CSV holds; of two offers together, the two."""
     if plan.mix is None or plan.deployments:
-        return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments))])
+        return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments, plan.today))])
     deployments = [part.deployment for part in plan.mix.parts]
     parts = plan.model_copy(update={"deployments": deployments})
     shares = [part.share_ratio for part in plan.mix.parts]
@@ -102,7 +121,7 @@ def served_tables(plan: ServePlan, width: int) -> list[Table]:
 
 def answer_tables(plan: ServePlan, width: int) -> list[Table]:
     """Reasons, objectives and ranking of a plan that has an answer."""
-    own, lengths = own_columns(plan.deployments), lengths_text(plan)
+    own, lengths = own_columns(plan.deployments, plan.today), lengths_text(plan)
     ranking, started = ranking_table(plan, own, width), launch_tables(plan.answer.launch, plan.answer.replicas)
     return [why_table(plan), objective_table(plan, lengths), ranking, *bill_tables(plan), *started]
 
@@ -377,20 +396,25 @@ def objective_row(plan: ServicePlan, name: str) -> Row:
 
 @dataclass(frozen=True)
 class OwnColumns:
-    """What a kind of service shows beside what all have: data columns, and two cells of every row."""
+    """What a kind of service shows beside what all have: data columns, and cells of every row.
+
+    `saves`: what each row saves a month beside what runs today, where that is known.
+    """
 
     data: tuple[str, ...]
     replicas: Sequence[str]
     unit_cost: Sequence[str]
     unit_header: str = "$/1M out"
+    saves: Sequence[float | None] = ()
 
 
-def own_columns(deployments: Sequence[Deployment]) -> OwnColumns:
-    """Layouts, and what output tokens cost."""
+def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -> OwnColumns:
+    """Layouts, what output tokens cost, and what a row saves beside what runs today."""
     return OwnColumns(
         data=("kv_precision", "layout", "usd_per_million_output_tokens"),
         replicas=[f"{d.replicas}x {d.layout}" for d in deployments],
         unit_cost=[usd(d.usd_per_million_output_tokens) for d in deployments],
+        saves=[] if today is None else [today.saved_by(d.avoidable_usd_per_hour) for d in deployments],
     )
 
 
@@ -424,6 +448,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         *([Column("verdict", "range")] if plan.objectives else []),
         Column("grade", "grade", priority=4),
         Column("usd_per_month", "$/mo", usd, "right", 5),
+        *([Column("saved_usd_per_month", "saves/mo", usd, "right", 5)] if own.saves else []),
         Column("unit_cost", own.unit_header, align="right", priority=6, where="text"),
         Column("machine_price", "$/machine/h", align="right", priority=9, where="text"),
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
@@ -498,6 +523,7 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
+        **({"saved_usd_per_month": own.saves[rank - 1]} if own.saves else {}),
     }
     for name, figure in d.latency.items():
         cells[f"{name}_text"] = duration(figure.value)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.report.numbers import count, percent, significant, usd_per_hour
+from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_further import machines_of
 from gpufleet.results.plan import Deployment
 from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, is_same
+from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
 NOTHING = "nothing that serves"
@@ -27,7 +28,7 @@ def changes_page(result: PlanChanges) -> Page:
     tables += [prices_table(result)] if result.price_changes else []
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
-    return Page(headline(result), tables, [hashes], paragraphs=[why(result)])
+    return Page(headline(result), tables, [hashes], paragraphs=[why(result), *verdicts(result)])
 
 
 def fleet_changes_page(result: FleetChanges) -> Page:
@@ -57,6 +58,27 @@ def headline(result: PlanChanges) -> str:
     if is_same(result.was, result.now):
         return f"The answer for {result.model} stands: {bought(result.now)}."
     return f"The answer for {result.model} changed: from {bought(result.was)} to {bought(result.now)}."
+
+
+def verdicts(result: PlanChanges) -> list[str]:
+    """The verdict on what ran when the plan was made, then and now."""
+    was, now = result.was_today, result.now_today
+    if was is None or now is None:
+        return []
+    still = (
+        f"still {step_words(now)}" if result.verdict_stands else f"{step_words(was)} in the plan, {step_words(now)} now"
+    )
+    return [f"On {was.asked}: {still}; it saves {saved(was)} in the plan, {saved(now)} now."]
+
+
+def step_words(today: Today) -> str:
+    """What to do, and whether that is close."""
+    return f"{today.step}, too close to call" if today.is_close else today.step
+
+
+def saved(today: Today) -> str:
+    """What the step saves."""
+    return usd_per_month(None if today.saving_usd_per_month is None else today.saving_usd_per_month.value)
 
 
 def bought(d: Deployment | None) -> str:

@@ -8,7 +8,8 @@ from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_h
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.results.base import Input
 from gpufleet.results.flips import Flip, FlipWinner
-from gpufleet.results.plan import BreakEven, Deployment, Refused, ServePlan, WhyNot
+from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
+from gpufleet.results.refused import Refused
 from gpufleet.units import MILLISECOND, PERCENT
 
 SHOWN_DIGITS, MANY_TIMES = 4, 10
@@ -153,9 +154,14 @@ def best_refusal(asked: WhyNot) -> str:
         return f"no machine in the tables has {asked.gpu}"
     if asked.gpus_per_replica and asked.gpus_per_replica > asked.largest_machine_gpus:
         return f"the largest machine with {asked.gpu} has {amount(asked.largest_machine_gpus)} of them"
-    if not asked.refused:
+    return nearest_refusal(asked.refused)
+
+
+def nearest_refusal(refused: Sequence[Refused]) -> str:
+    """Of all that was rejected, what came nearest."""
+    if not refused:
         return "no layout of this many GPUs is possible"
-    nearest = min(asked.refused, key=lambda r: (STAGES.get(stage_of(r), 0), r.shortfall))
+    nearest = min(refused, key=lambda r: (STAGES.get(stage_of(r), 0), r.shortfall))
     return f"{nearest.candidate}, {nearest.reason}" + (f", {nearest.detail}" if nearest.detail else "")
 
 

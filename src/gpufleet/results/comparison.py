@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from gpufleet.optimize.crossover import FIRST, NEITHER, SECOND, Stretch
 from gpufleet.results.base import SCHEMA_VERSION, Result
-from gpufleet.results.plan import Deployment, Refused
+from gpufleet.results.plan import Deployment
+from gpufleet.results.refused import Refused
 
 
 class Side(Result):

@@ -9,7 +9,9 @@ from typing import Any
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
+from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
+from gpufleet.results.today import Today
 
 
 class Energy(Result):
@@ -61,6 +63,11 @@ class RentedService(RentedMachines):
     usd_per_month: float
     usd_per_request: float
     slack_ratio: dict[str, float] = {}
+
+    @property
+    def avoidable_usd_per_hour(self) -> float:
+        """What is not spent where the machines do not run: of one's own, what running them costs."""
+        return self.usd_per_hour if self.running_usd_per_hour is None else self.running_usd_per_hour
 
     @property
     def mean_instance_count(self) -> float:
@@ -168,20 +175,6 @@ class Front(Result):
 
     figure: str
     points: list[Deployment]
-
-
-class Refused(Result):
-    """One candidate that was asked about and rejected: `candidate` is a replica, or what else the reason is about.
-
-    `shortfall`: bytes that are missing per GPU, or how many times over its limit an objective is; 0 where the reason
-    has no size. `count`: layouts that it stands for.
-    """
-
-    candidate: str
-    reason: str
-    detail: str
-    shortfall: float
-    count: int
 
 
 class WhyNot(Result):
@@ -303,7 +296,7 @@ class ServePlan(ServicePlan):
     """The plan of a model that writes.
 
     `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
-    cheaper than every deployment where there are.
+    cheaper than every deployment where there are. `today`: what runs now, where it was said.
     """
 
     num_active_parameters: int
@@ -319,6 +312,7 @@ class ServePlan(ServicePlan):
     front: Front | None = None
     asked_about: list[WhyNot] = []
     break_even: BreakEven | None = None
+    today: Today | None = None
 
     @property
     def is_feasible(self) -> bool:

@@ -7,6 +7,7 @@ from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Result
 from gpufleet.results.plan import ConsideredPrice, Deployment
+from gpufleet.results.today import Today
 
 TypeKey = tuple[str, str, str]
 
@@ -42,6 +43,7 @@ class PlanChanges(Result):
 
     `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices of the file; `now`:
     today's answer. From `was` to `at_old_prices` the model changed the answer, from there to `now` prices did.
+    `was_today`, `now_today`: the verdicts on what ran when the plan was made.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -54,16 +56,24 @@ class PlanChanges(Result):
     price_changes: list[PriceChange]
     digest_changes: list[DigestChange]
     num_prices: int
+    was_today: Today | None = None
+    now_today: Today | None = None
 
     @property
     def is_reproduced(self) -> bool:
         """Whether question and prices are what they were, and the answer is too."""
-        return self.was_hash == self.now_hash and is_same(self.was, self.now)
+        return self.was_hash == self.now_hash and self.stands
 
     @property
     def stands(self) -> bool:
-        """Whether the answer is what it was, whatever changed around it."""
-        return is_same(self.was, self.now)
+        """Whether the answer is what it was, and the verdict on what ran then, whatever changed around it."""
+        return is_same(self.was, self.now) and self.verdict_stands
+
+    @property
+    def verdict_stands(self) -> bool:
+        """Whether the verdict on what ran when the plan was made is what it was."""
+        was, now = (None if t is None else (t.step, t.is_close) for t in (self.was_today, self.now_today))
+        return was == now
 
     @property
     def model_changed_it(self) -> bool:

@@ -1,0 +1,174 @@
+"""The fleet that runs today: names resolved, and what each machine costs."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufleet.api.market import USUAL_KINDS
+from gpufleet.api.plans import ServeRequest, refuse_too_old
+from gpufleet.api.setups import Setup, parse_setup
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, is_usual, per_gpu_by_cloud, times_in_words
+from gpufleet.domain.fabric import Fabric
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import UsageError
+from gpufleet.inputs.fleet_today import TypedFleet, TypedMachines, parse_fleet
+from gpufleet.optimize.links import usual_link, usual_machine
+from gpufleet.optimize.size import effective_price
+from gpufleet.pricing.owned import running_usd_per_hour
+from gpufleet.results.today import PricePaid
+
+STATED, BILL, LIST, UNKNOWN = "stated", "bill", "list", "unknown"
+NAMELESS = ""
+
+
+@dataclass(frozen=True)
+class HadMachines:
+    """Machines of one type that run today; `instance.cloud` is empty where only their GPUs are known.
+
+    `most` can be had at all, where a quota or one's own rack bounds them.
+    """
+
+    asked: str
+    count: int
+    instance: Instance
+    price: PricePaid
+    most: float
+    notes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class FleetToday:
+    """All machines that run today, and the bill where it was stated."""
+
+    machines: tuple[HadMachines, ...]
+    bill_usd_per_hour: float | None
+
+    @property
+    def notes(self) -> list[str]:
+        """How names and prices were read."""
+        return list(dict.fromkeys(note for m in self.machines for note in m.notes))
+
+
+def fleet_of(request: ServeRequest, tables: Catalog) -> FleetToday:
+    """The fleet of a request."""
+    typed = parse_fleet(request.fleet_today or "")
+    machines = tuple(had_machines(m, typed, request, tables) for m in typed.machines)
+    return FleetToday(machines, typed.bill_usd_per_hour)
+
+
+def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest, tables: Catalog) -> HadMachines:
+    """Machines of one type with what one costs."""
+    setup = parse_setup(typed.name, tables)
+    instance = setup.instance or nameless_machine(setup, typed, tables)
+    if instance.gpu_count < 1:
+        raise UsageError("today's machines hold whole GPUs", found=typed.asked, expected="a machine of 1 GPU or more")
+    price, notes = price_of(typed, fleet, instance, request, tables)
+    most = most_to_be_had(list_offers(instance, tables))
+    return HadMachines(typed.asked, typed.count, instance, price, most, (*setup.notes, *notes))
+
+
+def most_to_be_had(offers: Sequence[Offer]) -> float:
+    """Machines that the largest of these offers allows; any number where one is unbounded, or none is known."""
+    bounds = [math.inf if o.max_instances is None else o.max_instances for o in offers]
+    return max(bounds, default=math.inf)
+
+
+def nameless_machine(setup: Setup, typed: TypedMachines, tables: Catalog) -> Instance:
+    """A machine of which the GPUs are known, on the link that such GPUs usually have."""
+    gpu, number = tables.accelerators[setup.gpu], setup.gpus_per_replica
+    if number is None:
+        expected = f"'{typed.count} {setup.asked}:8' for machines of 8 GPUs"
+        raise UsageError("how many GPUs a machine holds is missing", found=typed.asked, expected=expected)
+    if number > usual_machine(gpu):
+        hint = f"Several machines are '4 {setup.asked.partition(':')[0]}:{usual_machine(gpu)}'."
+        expected = f"at most {usual_machine(gpu)} GPUs in a machine"
+        raise UsageError("today's machines are too large", found=typed.asked, expected=expected, hint=hint)
+    is_pcie, link = usual_link(gpu, number)
+    fabric = Fabric("pcie" if is_pcie else "nvlink", link if number > 1 else None)
+    return Instance(
+        NAMELESS, f"{gpu.name}:{number}", gpu.name, number, None, None, fabric, None, None, "stated by its user"
+    )
+
+
+def price_of(
+    typed: TypedMachines, fleet: TypedFleet, instance: Instance, request: ServeRequest, tables: Catalog
+) -> tuple[PricePaid, list[str]]:
+    """What one machine costs: as stated, its part of a bill of one type, or the list price."""
+    if fleet.bill_usd_per_hour is not None:
+        alone = fleet.bill_usd_per_hour / typed.count if len(fleet.machines) == 1 else None
+        return PricePaid(origin=BILL, usd_per_hour=alone), []
+    if typed.price is not None:
+        usd = typed.price.usd_per_hour * (instance.gpu_count if typed.price.is_of_gpu else 1)
+        usual = usual_of_gpu(instance, tables)
+        if usual is None:
+            return PricePaid(origin=STATED, usd_per_hour=usd), []
+        if not typed.price.is_sure:
+            refuse_price_of_gpu(typed, usd, instance, usual)
+        return PricePaid(origin=STATED, usd_per_hour=usd), dear_notes(typed, usd / instance.gpu_count, usual)
+    return list_price(instance, request, tables), []
+
+
+def usual_of_gpu(instance: Instance, tables: Catalog) -> float | None:
+    """What one GPU of a machine costs on demand: by the list price of its type, else the median over clouds."""
+    listed = list_offers(instance, tables)
+    if listed:
+        return statistics.median(map(effective_price, listed)) / instance.gpu_count
+    by_cloud = per_gpu_by_cloud(tables).get((instance.accelerator, PriceKind.ON_DEMAND), {})
+    medians = [statistics.median(usd for _, usd in rows) for rows in by_cloud.values()]
+    return statistics.median(medians) if medians else None
+
+
+def list_offers(instance: Instance, tables: Catalog) -> list[Offer]:
+    """List prices of a machine type, on demand or of one's own; none where only its GPUs are known."""
+    wanted = OfferFilter(clouds=[instance.cloud], instances=[instance.name], price_kinds=USUAL_KINDS)
+    return matching_offers(tables, wanted) if instance.cloud != NAMELESS else []
+
+
+def refuse_price_of_gpu(typed: TypedMachines, usd_per_hour: float, instance: Instance, usual: float) -> None:
+    """A machine of several GPUs that would cost what one of them does is likely a slip of eight times the bill."""
+    number = instance.gpu_count
+    if number > 1 and usd_per_hour / number < usual / OUTLIER_FACTOR and is_usual(usd_per_hour, usual):
+        found = f"{typed.asked}, and one {instance.accelerator} is usually ${usual:.2f}/h"
+        of_gpu, of_machine = (f"'@{usd_per_hour:g}/{unit}/h'" for unit in ("gpu", "machine"))
+        hint = f"{of_gpu} is ${usd_per_hour * number:,.2f}/h of a machine; {of_machine} is taken as it is."
+        raise UsageError(f"is that the price of one GPU, or of the machine of {number:g}?", found=found, hint=hint)
+
+
+def dear_notes(typed: TypedMachines, usd_per_gpu: float, usual: float) -> list[str]:
+    """A price that may be that of all machines together."""
+    if usd_per_gpu <= OUTLIER_FACTOR * usual:
+        return []
+    times = times_in_words([usd_per_gpu / usual])
+    return [f"Warning: {typed.asked} is {times} the usual price of such a machine; it is taken as that of one of them"]
+
+
+def list_price(instance: Instance, request: ServeRequest, tables: Catalog) -> PricePaid:
+    """The list price of the cheapest region, so that no saving is overstated; unknown where no table has one."""
+    offers = list_offers(instance, tables)
+    if not offers:
+        return PricePaid(origin=UNKNOWN, usd_per_hour=None)
+    cheapest = min(offers, key=lambda o: (effective_price(o), o.region))
+    refuse_too_old(request, [cheapest])
+    return paid_to(cheapest, max(map(effective_price, offers)))
+
+
+def paid_to(offer: Offer, highest: float) -> PricePaid:
+    """The price of an offer; of one's own machine, what running it costs."""
+    price = effective_price(offer)
+    return PricePaid(
+        origin=LIST,
+        usd_per_hour=price if offer.own_power is None else running_usd_per_hour(offer.own_power),
+        region=offer.region,
+        price_kind=offer.price_kind.value,
+        source=offer.source,
+        as_of=offer.as_of,
+        first_seen=offer.first_seen,
+        highest_usd_per_hour=highest,
+        owned_usd_per_hour=None if offer.own_power is None else price,
+    )

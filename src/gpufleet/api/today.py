@@ -1,0 +1,119 @@
+"""What runs today beside a plan: whether it serves, how loaded it is, and what to do with it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.estimates import calibration_of
+from gpufleet.api.fleet_today import FleetToday, HadMachines, fleet_of
+from gpufleet.api.plans import ServeRequest
+from gpufleet.catalog.load import Catalog
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.instance import Instance
+from gpufleet.errors import UsageError
+from gpufleet.optimize.caution import HIGH_END
+from gpufleet.optimize.replicas import EveryRejection
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, rate_replicas
+from gpufleet.optimize.size import PricedPlacement, place
+from gpufleet.optimize.today import Needs, needed
+from gpufleet.results.plan import PriceSource
+from gpufleet.results.price_sources import price_sources
+from gpufleet.results.service_figures import running_usd
+from gpufleet.results.today_figures import PlanEnds, SolvedMachines, today_of
+
+LOW_END = 1 - HIGH_END
+UNANSWERED = {
+    "off_peak_rate": "quiet hours",
+    "peak_hours": "quiet hours",
+    "spare_machines": "spare machines",
+    "zones": "zones",
+    "budget_usd_per_hour": "a budget",
+    "max_spot": "a spot share",
+    "price_change": "changed prices",
+}
+OTHER_LINES = "Lines of bill_lines.csv are in neither bill of today's verdict"
+
+
+def with_today(
+    plan: ServeAnswer, request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
+) -> ServeAnswer:
+    """The plan with what runs today, and what to do with it."""
+    refuse_unanswered(request)
+    fleet, calibration = fleet_of(request, tables), calibration_of(tables)
+    asked, fast, slow = (
+        [solved_machines(m, question, calibration, c) for m in fleet.machines]
+        for c in (question.demand.confidence, LOW_END, HIGH_END)
+    )
+    needs = Needs(*(needed([s.held for s in solved], question.demand) for solved in (asked, fast, slow)))
+    ends = plan_ends(plan, question, solution, calibration, fleet)
+    notes = [*fleet.notes, *([OTHER_LINES] if tables.bill_lines else [])]
+    today = today_of(request.fleet_today or "", asked, fleet.bill_usd_per_hour, needs, ends, notes)
+    said = {"price_sources": with_list_prices(plan, fleet, tables), "notes": list(dict.fromkeys([*notes, *plan.notes]))}
+    return plan.model_copy(update={"today": today, **said})
+
+
+def refuse_unanswered(request: ServeRequest) -> None:
+    """Refuse what today's fleet cannot be judged with yet."""
+    is_plain = {"zones": request.zones in (None, 1), "max_spot": request.max_spot is None}
+    said = [words for name, words in UNANSWERED.items() if not is_plain.get(name, not getattr(request, name))]
+    if said:
+        found = " and ".join(dict.fromkeys(said))
+        raise UsageError("today's fleet is not judged with these yet", found=found, expected="them or --today left out")
+
+
+def solved_machines(
+    had: HadMachines, question: ServeQuestion, calibration: Calibration, confidence: float
+) -> SolvedMachines:
+    """What machines of one type can run where times are so late."""
+    own, rejections = on_machine(question, had.instance, confidence), EveryRejection()
+    solution = rate_replicas(own, calibration, rejections)
+    placement = place(had.instance, solution.candidates, solution.found, own.demand)
+    return SolvedMachines(had.asked, had.count, had.instance, had.price, had.most, own, solution, rejections, placement)
+
+
+def on_machine(question: ServeQuestion, instance: Instance, confidence: float) -> ServeQuestion:
+    """The same question of one machine type, with limits that hold as surely."""
+    choices = replace(question.choices, instances=(instance,))
+    return replace(question, choices=choices, offers=(), demand=replace(question.demand, confidence=confidence))
+
+
+def plan_ends(
+    plan: ServeAnswer, question: ServeQuestion, solution: ServeSolution, calibration: Calibration, fleet: FleetToday
+) -> PlanEnds | None:
+    """What the plan's answer costs at both ends of the range; of two offers together the ends are not known."""
+    if not plan.deployments:
+        return None if plan.mix is None else PlanEnds(plan.mix.usd_per_hour)
+    chosen = solution.ranked[0]
+    fast, slow = (usd_at(chosen, question, calibration, c) for c in (LOW_END, HIGH_END))
+    alike = all(runs_alike(chosen.placement.instance, m.instance) for m in fleet.machines)
+    return PlanEnds(avoidable_usd_per_hour(chosen, chosen.placement.instance_count), fast, slow, alike)
+
+
+def avoidable_usd_per_hour(chosen: PricedPlacement, machines: int) -> float:
+    """What so many machines cost where they run: of one's own, what is not spent already."""
+    running = running_usd(chosen.offer, machines)
+    return chosen.machines_usd_per_hour(machines) if running is None else running
+
+
+def usd_at(chosen: PricedPlacement, question: ServeQuestion, calibration: Calibration, confidence: float) -> float:
+    """What as many machines of the answer cost as the demand takes then; infinite where no number of them serves."""
+    instance = chosen.placement.instance
+    own = on_machine(question, instance, confidence)
+    solution = rate_replicas(own, calibration, EveryRejection())
+    placement = place(instance, solution.candidates, solution.found, own.demand)
+    return math.inf if placement is None else avoidable_usd_per_hour(chosen, placement.instance_count)
+
+
+def runs_alike(one: Instance, other: Instance) -> bool:
+    """Whether two machine types hold the same GPUs on the same link."""
+    links = [(i.accelerator, i.gpu_count, i.fabric.is_switched, i.fabric.bytes_per_s) for i in (one, other)]
+    return links[0] == links[1]
+
+
+def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> list[PriceSource]:
+    """The sources of the plan's prices and of today's list prices."""
+    used = [(s.id, s.as_of) for s in plan.price_sources]
+    listed = [(p.source, p.as_of) for p in (m.price for m in fleet.machines) if p.source and p.as_of]
+    return price_sources([*used, *listed], tables.sources)

@@ -1,0 +1,315 @@
+"""What runs today beside a plan: the verdict in one line, and the figures that it follows from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from gpufleet.report.numbers import (
+    amount,
+    count,
+    percent,
+    ranged,
+    ranged_duration,
+    significant,
+    spare,
+    usd_per_hour,
+    usd_per_month,
+)
+from gpufleet.report.page import Column, Table
+from gpufleet.report.plan_further import machines_of, nearest_refusal, refused_columns, refused_row
+from gpufleet.results.base import Figure
+from gpufleet.results.plan import ServePlan
+from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService
+from gpufleet.units import PERCENT
+
+UNKNOWN_PRICE = "unknown, so no saving is said: '@98.32/h' after the machines states what one costs"
+NOTHING_ELSE = "Nothing on offer serves this as asked."
+NONE_ENOUGH = "; at the slow end of the range no number of machines is enough"
+CLOSE = "Too close to call: "
+
+
+def verdict_line(plan: ServePlan, today: Today) -> str:
+    """What to do, with its number."""
+    say = {"keep": keep, "shrink": shrink, "grow": grow, "replace": move}
+    if today.step not in say:
+        return "Nothing fits: neither what runs today nor anything on offer serves this."
+    alone = f" {NOTHING_ELSE}" if not plan.is_feasible else ""
+    return say[today.step](plan, today) + alone
+
+
+def keep(plan: ServePlan, today: Today) -> str:
+    """What runs is needed, and nothing is surely cheaper."""
+    bill, saving = bill_words(today), today.plan_saving_usd_per_month
+    if today.is_close and saving is not None:
+        return (
+            f"{CLOSE}{choice_of(plan)} would save {usd_per_month(saving.value)}{share_words(today, saving)} as "
+            f"expected, but {at_worst(saving)}. Keep what runs ({bill}) until it is measured."
+        )
+    dearer = "" if saving is None else f", and {choice_of(plan)} costs {less_or_more(saving.value)}"
+    return f"Keep what runs ({bill}): all of it is needed{dearer}.{slow_end(today)}"
+
+
+def slow_end(today: Today) -> str:
+    """That more would be needed where steps are slow."""
+    most = None if today.needed_machines is None else today.needed_machines.high
+    if most is None or most <= today.instance_count:
+        return ""
+    takes = "no number of them is enough" if math.isinf(most) else f"it takes {machines_words(most)}"
+    return f" At the slow end of the range {takes}."
+
+
+def shrink(plan: ServePlan, today: Today) -> str:
+    """Some of it is idle."""
+    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
+    if not today.is_close:
+        return f"Shrink to {enough}: {saves(today)}.{beside(plan, today)}"
+    slow = math.inf if today.needed_machines is None else today.needed_machines.high or 0.0
+    all_needed = "no number of them is" if math.isinf(slow) else f"{machines_words(slow)} are needed"
+    verb = "is" if needed_words(today) == "1" else "are"
+    return (
+        f"{CLOSE}{enough} {verb} enough as expected ({saves(today)}), but at the slow end of the range {all_needed}"
+        f"{' enough' if math.isinf(slow) else ''}. Measure before any is given back.{beside(plan, today)}"
+    )
+
+
+def grow(plan: ServePlan, today: Today) -> str:
+    """It does not serve, and more of it is the cheapest that surely does."""
+    more = f"{needed_words(today)} machines of today's{types_words(today)}, {today.instance_count} run: {saves(today)}"
+    if not today.is_close:
+        return f"Grow to {more}.{carries_the_rate(plan, today)}{beside(plan, today)}"
+    return f"{CLOSE}as expected it takes {more}; at the fast end of the range what runs is enough.{beside(plan, today)}"
+
+
+def move(plan: ServePlan, today: Today) -> str:
+    """The plan's answer is surely cheaper than what today's machines can become."""
+    why = "" if today.serves else " What runs today does not serve this."
+    return f"Replace by {choice_of(plan)}: {saves(today)}.{why}"
+
+
+def types_words(today: Today) -> str:
+    """How many of each, where there are several types."""
+    kept = [f"{m.needed_count}x {name_of(m)}" for m in today.machines if m.needed_count]
+    return f" ({' + '.join(kept)})" if len(today.machines) > 1 else ""
+
+
+def name_of(m: TodaysMachines) -> str:
+    """The machine type, or its GPUs where no more is known."""
+    return f"{m.cloud} {m.instance}" if m.cloud else f"{amount(m.gpus_per_instance)}x {m.gpu}"
+
+
+def carries_the_rate(plan: ServePlan, today: Today) -> str:
+    """That only headroom is missing."""
+    if today.headroom_ratio is None or today.headroom_ratio < 0:
+        return ""
+    had, wanted = percent(today.headroom_ratio), percent(plan.headroom_wanted_ratio)
+    return f" What runs carries the rate, with {had} headroom of {wanted} wanted."
+
+
+def beside(plan: ServePlan, today: Today) -> str:
+    """What the plan's answer would save, where it is no verdict."""
+    own, other = today.own_saving_usd_per_month, today.plan_saving_usd_per_month
+    if other is None or other.value <= (0.0 if own is None else own.value):
+        return ""
+    if own is None:
+        return f" {choice_of(plan)} would save {saving_words(today, other)}."
+    would = f"would save {usd_per_month(other.value)}{share_words(today, other)}"
+    would = would if other.value >= 0 else f"would cost {less_or_more(other.value)}"
+    return f" {choice_of(plan)} {would} as expected, but {at_worst(other)}: too close to call between the two."
+
+
+def choice_of(plan: ServePlan) -> str:
+    """The answer of the plan in a few words."""
+    if plan.deployments:
+        return machines_of(plan.answer)
+    return f"two offers together ({usd_per_hour(plan.mix.usd_per_hour)})" if plan.mix else "nothing"
+
+
+def saves(today: Today) -> str:
+    """What the step saves, or costs more."""
+    saving = today.saving_usd_per_month
+    if saving is None:
+        return f"what it {'costs' if today.step == 'grow' else 'saves'} is unknown, as a price is"
+    if saving.value >= 0:
+        return f"saves {saving_words(today, saving)}"
+    return f"{less_or_more(saving.value)}{cost_range(saving)}"
+
+
+def saving_words(today: Today, saving: Figure) -> str:
+    """A saving with its share of the bill and its range."""
+    return f"{usd_per_month(saving.value)}{share_words(today, saving)}{range_words(saving)}"
+
+
+def share_words(today: Today, saving: Figure) -> str:
+    """A saving as a share of the bill."""
+    return "" if not today.usd_per_month else f" ({significant(PERCENT * saving.value / today.usd_per_month, 2)}%)"
+
+
+def at_worst(saving: Figure) -> str:
+    """A saving at the slow end of the range, where it is least."""
+    if saving.low is None:
+        return "the range of its machines is not known"
+    if math.isinf(saving.low):
+        return "at the slow end of its range no number of its machines is enough"
+    if saving.low < 0:
+        return f"at the slow end of its range it costs {less_or_more(saving.low)}"
+    return f"{usd_per_month(saving.low)} at the slow end of its range"
+
+
+def range_words(saving: Figure) -> str:
+    """Both ends, where they differ."""
+    if saving.low is None or saving.high is None or saving.low == saving.high:
+        return ""
+    if math.isinf(saving.low):
+        return NONE_ENOUGH
+    return f", from {usd_per_month(saving.low)} to {usd_per_month(saving.high)} over the range of speeds"
+
+
+def cost_range(saving: Figure) -> str:
+    """Both ends of what a step costs more, where they differ: the fast end, then the slow one."""
+    if saving.low is None or saving.high is None or saving.low == saving.high:
+        return ""
+    if math.isinf(saving.low):
+        return NONE_ENOUGH
+    low, high = (usd_per_month(-end) for end in (saving.high, saving.low))
+    return f", from {low} to {high} over the range of speeds"
+
+
+def less_or_more(saving_usd: float) -> str:
+    """A saving below zero is a cost."""
+    return f"{usd_per_month(abs(saving_usd))} {'less' if saving_usd > 0 else 'more'} than today"
+
+
+def bill_words(today: Today) -> str:
+    """The bill of today."""
+    if today.usd_per_hour is None or today.usd_per_month is None:
+        return "its price is unknown"
+    return f"{usd_per_hour(today.usd_per_hour)}, {usd_per_month(today.usd_per_month)}"
+
+
+def needed_words(today: Today) -> str:
+    """How many machines are needed."""
+    return count(sum(m.needed_count or 0 for m in today.machines))
+
+
+def machines_words(number: float) -> str:
+    """So many machines."""
+    return "1 machine" if number == 1 else f"{count(number)} machines"
+
+
+def tables_of_today(plan: ServePlan, today: Today) -> list[Table]:
+    """What runs today, in figures; and why machines of it cannot serve."""
+    cells = [row for m in today.machines for row in machine_rows(m)] + fleet_rows(plan, today)
+    rows = [{"name": name, "value": value} for name, value in cells if value]
+    columns = [Column("name", "figure"), Column("value", "", wraps=True)]
+    notes = ["A saving is today's bill less that of machines then, 730 hours a month, other lines of a bill aside.",
+             "It begins when machines can be given back: a term is paid to its end."]  # fmt: skip
+    refused = [refused_table(m) for m in today.machines if m.service is None and m.refused]
+    return [Table(columns, rows, "What runs today", notes), *refused]
+
+
+def refused_table(machines: TodaysMachines) -> Table:
+    """Why machines cannot serve."""
+    nearest = {r.reason: r for r in reversed(machines.refused)}
+    rows = [refused_row(r) for r in machines.refused if nearest[r.reason] == r]
+    title = f"Why {machines.asked} cannot serve: the nearest miss of each reason"
+    return Table(refused_columns(), rows, title)
+
+
+def machine_rows(m: TodaysMachines) -> list[tuple[str, str]]:
+    """Machines of one type."""
+    gpus = f"{amount(m.instance_count * m.gpus_per_instance)}x {m.gpu}"
+    own = f"{machines_words(m.instance_count)} of {name_of(m)}"
+    return [
+        ("machines", f"{m.instance_count}x {name_of(m)} ({gpus})" if m.cloud else own),
+        ("price of one", price_words(m.price)),
+        *(service_rows(m.service) if m.service else [("lacks", nearest_refusal(m.refused))]),
+        ("needed", needed_row(m)),
+    ]
+
+
+def price_words(price: PricePaid) -> str:
+    """What one machine costs, and who says so."""
+    if price.usd_per_hour is None:
+        return "part of the bill below" if price.origin == "bill" else UNKNOWN_PRICE
+    paid = usd_per_hour(price.usd_per_hour)
+    if price.origin != "list":
+        return f"{paid}, {'its share of the bill' if price.origin == 'bill' else 'as stated'}"
+    if price.owned_usd_per_hour is not None:
+        whole = usd_per_hour(price.owned_usd_per_hour)
+        return f"{paid} to run your own; with what is spent whether it runs or not {whole}"
+    dear = price.highest_usd_per_hour
+    elsewhere = f"; up to {usd_per_hour(dear)} elsewhere" if dear is not None and dear > price.usd_per_hour else ""
+    return f"{paid}, list price on demand in {price.region} ({price.source}, {price.day}){elsewhere}"
+
+
+def service_rows(s: TodaysService) -> list[tuple[str, str]]:
+    """What machines do at their share of the requests."""
+    c = s.requests_per_s_capacity
+    carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
+    latency = "; ".join(f"{name} {ranged_duration(f.value, f.low, f.high)}" for name, f in s.latency.items())
+    size = f"{amount(s.gpus_per_replica)} GPU{'' if s.gpus_per_replica == 1 else 's'} each"
+    return [
+        ("best as", f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}"),
+        ("carries", f"{carried}; {amount(s.requests_per_s)} asked of it"),
+        ("load", f"{significant(s.load_ratio, 2)} of what its replicas sustain; grade {s.grade}"),
+        ("latency", latency or "queues grow without end at this rate"),
+    ]
+
+
+def needed_row(m: TodaysMachines) -> str:
+    """How many are needed, and how many could be shut down."""
+    if m.needed_count is None:
+        return "no number of them serves this"
+    idle = f"; {count(m.idle_count)} idle: could be shut down" if m.idle_count else ""
+    return f"{count(m.needed_count)} of {count(m.instance_count)}{idle}"
+
+
+def fleet_rows(plan: ServePlan, today: Today) -> list[tuple[str, str]]:
+    """The fleet as a whole, beside the plan."""
+    spared = "none" if today.headroom_ratio is None else spare(today.headroom_ratio)
+    wanted = f"{spared}, {percent(plan.headroom_wanted_ratio)} wanted"
+    stated = {"bill": ", as stated"}.get(today.bill_origin, "")
+    then = today.plan_usd_per_month
+    return [
+        ("headroom", wanted if today.headroom_ratio is None or today.headroom_ratio >= 0 else short(plan, today)),
+        ("needed in all", needed_range(today.needed_machines)),
+        ("bill", f"{bill_words(today)}{stated}"),
+        ("fewer of it", fewer_words(today)),
+        ("the plan", "" if then is None else f"{choice_of(plan)}: {bill_range(then)}"),
+    ]
+
+
+def fewer_words(today: Today) -> str:
+    """What giving back the idle machines alone saves, where the verdict is to move."""
+    saving = today.own_saving_usd_per_month
+    if today.step != "replace" or saving is None or not today.idle_count:
+        return ""
+    return f"{needed_words(today)} of {machines_words(today.instance_count)}: saves {saving_words(today, saving)}"
+
+
+def short(plan: ServePlan, today: Today) -> str:
+    """Below the rate."""
+    carried = f"{significant(PERCENT * (1 + (today.headroom_ratio or 0.0)))}%"
+    return f"none: it carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
+
+
+def needed_range(needed: Figure | None) -> str:
+    """Machines of today's types with their range."""
+    if needed is None:
+        return "no number of them serves this"
+    if needed.low == needed.high:
+        return machines_words(needed.value)
+    low, high = (count(end) for end in (needed.low, needed.high))
+    return f"{machines_words(needed.value)} ({low} to {high} over the range of speeds)"
+
+
+def bill_range(bill: Figure) -> str:
+    """A bill of a month with its range."""
+    return ends(bill, [usd_per_month(v) for v in (bill.value, bill.low, bill.high)])
+
+
+def ends(figure: Figure, shown: Sequence[str]) -> str:
+    """A value with both ends, where they are known and differ."""
+    is_point = figure.low == figure.high or None in (figure.low, figure.high)
+    return shown[0] if is_point else f"{shown[0]} ({shown[1]} to {shown[2]})"

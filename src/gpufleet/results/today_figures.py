@@ -1,0 +1,211 @@
+"""The fleet of today as users get it: figures of each type, bills, and the saving of each step with its range."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufleet.domain.instance import Instance
+from gpufleet.optimize.replicas import EveryRejection
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import Demand, Operation, Placement, operate, operate_beyond
+from gpufleet.optimize.today import (
+    Counts,
+    Held,
+    Needs,
+    PlanCost,
+    Step,
+    carried,
+    cost_usd_per_hour,
+    running,
+    serves,
+    verdict,
+)
+from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.provenance import Grade
+from gpufleet.results.base import Figure
+from gpufleet.results.serve_plan import Context, floor_s, layout_of
+from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures, slowness
+from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService, origin_of
+from gpufleet.results.why_not import refusals
+
+NAMELESS = ""
+
+
+@dataclass(frozen=True)
+class SolvedMachines:
+    """Machines of one type, what they can run, and the layout that needs the fewest of them."""
+
+    asked: str
+    count: int
+    instance: Instance
+    price: PricePaid
+    most: float
+    question: ServeQuestion
+    solution: ServeSolution
+    rejections: EveryRejection
+    placement: Placement | None
+
+    @property
+    def replicas_each(self) -> int:
+        """Replicas on one machine."""
+        return 0 if self.placement is None else self.placement.replicas // self.placement.instance_count
+
+    @property
+    def held(self) -> Held:
+        """What decides about them."""
+        rate = 0.0 if self.placement is None else float(self.solution.found.requests_per_s[self.placement.row])
+        return Held(self.count, self.replicas_each * rate, self.replicas_each, self.price.usd_per_hour, self.most)
+
+
+@dataclass(frozen=True)
+class PlanEnds:
+    """What the machines of the plan's answer cost, as asked and where they turn out fast or slow (None: not known)."""
+
+    usd_per_hour: float
+    fast_usd_per_hour: float | None = None
+    slow_usd_per_hour: float | None = None
+    runs_alike: bool = False
+
+    @property
+    def cost(self) -> PlanCost:
+        """What decides."""
+        slow = math.inf if self.slow_usd_per_hour is None else self.slow_usd_per_hour
+        return PlanCost(self.usd_per_hour, slow, self.runs_alike)
+
+    @property
+    def month(self) -> Figure:
+        """The bill of a month."""
+        return month_figure(self.usd_per_hour, self.fast_usd_per_hour, self.slow_usd_per_hour)
+
+
+def today_of(
+    asked: str,
+    solved: Sequence[SolvedMachines],
+    bill_usd_per_hour: float | None,
+    needs: Needs,
+    plan: PlanEnds | None,
+    notes: list[str],
+) -> Today:
+    """What runs today, and what to do with it."""
+    held, demand = [s.held for s in solved], solved[0].question.demand
+    bill = cost_usd_per_hour(held, running(held)) if bill_usd_per_hour is None else bill_usd_per_hour
+    own, paid = own_figure(held, needs, bill), None if plan is None else plan.month
+    own_usd = None if own is None else own_usd_per_hour(held, needs.asked, bill)
+    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost)
+    saving = saved(bill, paid if found.step is Step.REPLACE else own)
+    return Today(
+        asked=asked,
+        machines=[machines_today(s, held, i, needs.asked) for i, s in enumerate(solved)],
+        usd_per_hour=bill,
+        usd_per_month=None if bill is None else float(usd_per_month(bill)),
+        bill_origin="bill" if bill_usd_per_hour is not None else origin_of([s.price for s in solved]),
+        headroom_ratio=carried(held) / demand.workload.rate_requests_per_s - 1 if carried(held) else None,
+        serves=serves(held, demand),
+        needed_machines=needed_figure(needs),
+        step=found.step.value,
+        is_close=found.is_close,
+        saving_usd_per_month=saving,
+        saving_ratio=None if saving is None or not bill else saving.value / float(usd_per_month(bill)),
+        own_saving_usd_per_month=saved(bill, own),
+        plan_usd_per_month=paid,
+        plan_saving_usd_per_month=saved(bill, paid),
+        notes=notes,
+    )
+
+
+def saved(bill_usd_per_hour: float | None, then: Figure | None) -> Figure | None:
+    """Today's bill less what is paid then, with the range of what is paid then."""
+    if bill_usd_per_hour is None or then is None:
+        return None
+    now = float(usd_per_month(bill_usd_per_hour))
+    low, high = (None if end is None else now - end for end in (then.high, then.low))
+    return Figure(value=now - then.value, unit=then.unit, low=low, high=high, grade=then.grade)
+
+
+def own_figure(held: Sequence[Held], needs: Needs, bill_usd_per_hour: float | None) -> Figure | None:
+    """What today's types cost a month in the number that is needed; None where a price is unknown or none serves."""
+    if needs.asked is None:
+        return None
+    usd = [own_usd_per_hour(held, counts, bill_usd_per_hour) for counts in (needs.asked, needs.fast, needs.slow)]
+    return None if usd[0] is None else month_figure(usd[0], usd[1], usd[2])
+
+
+def own_usd_per_hour(held: Sequence[Held], counts: Counts | None, bill_usd_per_hour: float | None) -> float | None:
+    """What so many of today's machines cost; all of them what the bill says, whatever it is made of."""
+    return bill_usd_per_hour if counts == running(held) else cost_usd_per_hour(held, counts)
+
+
+def month_figure(usd_per_hour: float, fast: float | None, slow: float | None) -> Figure:
+    """A bill of a month with the range that speeds give it, where that is known."""
+    low = None if fast is None else float(usd_per_month(min(fast, usd_per_hour)))
+    high = None if slow is None else float(usd_per_month(max(slow, usd_per_hour)))
+    return Figure(value=float(usd_per_month(usd_per_hour)), unit="USD/month", low=low, high=high)
+
+
+def needed_figure(needs: Needs) -> Figure | None:
+    """Machines of today's types that the demand takes."""
+    if needs.asked is None:
+        return None
+    ends = (needs.asked, needs.fast, needs.slow)
+    asked, fast, slow = (math.inf if counts is None else float(sum(counts)) for counts in ends)
+    return Figure(value=asked, unit="machines", low=min(fast, asked), high=max(slow, asked))
+
+
+def machines_today(s: SolvedMachines, held: Sequence[Held], place: int, asked: Counts | None) -> TodaysMachines:
+    """Machines of one type with what they do, or why they cannot."""
+    nameless = s.instance.cloud == NAMELESS
+    share = s.held.count * s.held.requests_per_s / carried(held) if s.placement is not None else 0.0
+    return TodaysMachines(
+        asked=s.asked,
+        cloud=None if nameless else s.instance.cloud,
+        instance=None if nameless else s.instance.name,
+        gpu=s.instance.accelerator,
+        gpus_per_instance=s.instance.gpu_count,
+        instance_count=s.count,
+        price=s.price,
+        needed_count=None if asked is None else asked[place],
+        service=None if s.placement is None else service_today(s, s.placement, share),
+        refused=refusals(s.rejections) if s.placement is None else [],
+    )
+
+
+def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysService:
+    """What the machines do at their share of the requests, in the layout that carries most."""
+    context, found, demand = Context.of(s.question, s.solution), s.solution.found, s.question.demand
+    rate, replicas, label = share * demand.workload.rate_requests_per_s, s.count * s.replicas_each, grade_of(s, p)
+    capacity = replicas * float(found.requests_per_s[p.row])
+    running = running_at(s, p, rate / replicas, demand, capacity)
+    bounds = {"ttft": context.ttft, "tpot": context.tpot, "latency": context.tpot}
+    floors = {"tpot": floor_s(context, p.row)}
+    latency = {} if running is None else latency_figures(found, p.row, running, bounds, label, floors)
+    c = s.solution.candidates
+    return TodaysService(
+        layout=layout_of(context, p.row).label,
+        gpus_per_replica=p.gpus_per_replica,
+        replicas=replicas,
+        engine=c.palette.engines[c.engine[p.row]].name,
+        weight_format=c.palette.weight_formats[c.weight_format[p.row]].name,
+        kv_precision=c.palette.kv_precisions[c.kv_precision[p.row]].name,
+        requests_per_s=rate,
+        requests_per_s_capacity=capacity_figure(context.tpot, p.row, capacity * slowness(found, p.row), label),
+        load_ratio=rate / replicas / float(found.sustained_requests_per_s[p.row]),
+        latency=latency,
+        is_tight=running is None or is_tight(latency, demand.workload.slo.limits),
+        grade=label,
+    )
+
+
+def grade_of(s: SolvedMachines, p: Placement) -> str:
+    """How the figures of a layout were obtained."""
+    return Grade(Context.of(s.question, s.solution).grades[p.row]).label
+
+
+def running_at(
+    s: SolvedMachines, p: Placement, requests_per_s: float, demand: Demand, capacity: float
+) -> Operation | None:
+    """A replica at its rate; beyond what its limits allow too, None where queues grow without end."""
+    if requests_per_s * s.count * s.replicas_each <= capacity:
+        return operate(s.solution.found, p.row, requests_per_s)
+    return operate_beyond(s.solution.found, p.row, requests_per_s)
