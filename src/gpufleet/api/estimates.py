@@ -105,9 +105,10 @@ def estimate(
     version = newer_than_known(engine, engine_version)
     notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
     answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
-    reasons = explanation(question, solution, calibration_of(tables), curve_names()) if explain else None
-    started = estimate_launch(model, question, solution) if launch else None
-    return answer.model_copy(update={"launch": started, "explanation": reasons})
+    if explain:
+        reasons = explanation(question, solution, calibration_of(tables), curve_names())
+        answer = answer.model_copy(update={"explanation": reasons})
+    return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if launch else answer
 
 
 @dataclass(frozen=True, eq=False)

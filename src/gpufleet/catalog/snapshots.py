@@ -64,7 +64,9 @@ def snapshot_root() -> Path:
 
 def snapshot_folders(root: Path, as_of: date | None = None) -> tuple[Path, ...]:
     """The newest whole snapshot of every feed, up to a day; what was not finished has another name."""
-    feeds = sorted(entry for entry in root.iterdir() if entry.is_dir()) if root.is_dir() else []
+    if not os.path.isdir(root):
+        return ()
+    feeds = sorted(entry for entry in root.iterdir() if entry.is_dir())
     newest = (max(folders_of(feed, as_of), default=None) for feed in feeds)
     return tuple(folder for folder in newest if folder is not None)
 
