@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
 from datetime import date
 
+from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import everywhere_note
 from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions
@@ -17,6 +18,7 @@ MOST_NAMED = 8
 HOW_TO_ADD = (
     "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
 )
+HOW_TO_RENEW = "A row of a later as_of renews it; --as-of an earlier day asks with it."
 HOW_TO_OWN = "Add your machines to owned.toml of your own tables (--catalog); docs/prices.md says how"
 
 
@@ -29,7 +31,7 @@ def missing_notes(
     late = {key: day for key, day in later(tables, wanted).items() if wanted.clouds and key not in sold}
     late_kinds = {kind for _, kind in late}
     kinds = [kind for kind in asked if kind not in {offer.price_kind for offer in offers} | late_kinds]
-    return [*kind_notes(tables, wanted, kinds), *later_notes(tables, late)]
+    return [*ended_notes(tables, wanted), *kind_notes(tables, wanted, kinds), *later_notes(tables, late)]
 
 
 def kind_notes(tables: Catalog, wanted: OfferFilter, kinds: Collection[PriceKind]) -> Iterator[str]:
@@ -80,6 +82,9 @@ def later_notes(tables: Catalog, found: Mapping[tuple[str, PriceKind], date]) ->
 
 def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     """What is missing, and what is known instead: an earlier day, a price kind, or the place itself."""
+    ended = ended_notes(tables, wanted)
+    if ended:
+        return DataMissing(ended[0], hint=" ".join(f"{note}." for note in ended[1:MOST_NAMED]) or HOW_TO_RENEW)
     late = later_notes(tables, later(tables, wanted))
     if late:
         return DataMissing(late[0], hint=" ".join(f"{note}." for note in late[1:MOST_NAMED]) or None)
