@@ -10,7 +10,7 @@ from io import StringIO
 from pathlib import Path
 
 import pytest
-from tests.conftest import RunGpufleet
+from tests.conftest import REPOSITORY, RunGpufleet
 
 from gpufleet.domain.currency import Currency
 from gpufleet.report.money import in_words, page_in_shown_currency
@@ -35,6 +35,9 @@ EVERY = {
     "compare": COMPARE,
     "catalog": CATALOG,
     "gpus": ("catalog", "gpus", "--gpu", "H100"),
+    "instances": ("catalog", "instances", "--gpu", "H100"),
+    "regions": ("catalog", "regions", "--gpu", "H100"),
+    "several models": ("plan", "serve", "--workload", str(REPOSITORY / "examples" / "three-models.yaml")),
 }
 EURO = ("--currency", "EUR@0.92")
 
@@ -126,7 +129,21 @@ def test_flag_before_file_before_preference(run_gpufleet: RunGpufleet, tmp_path:
 
 
 @pytest.mark.parametrize(
-    "said", ["EUR", "EUR@", "EUR@0", "EUR@-1", "EUR@nan", "EUR@inf", "EURO@1", "@1", "USD@2", "EUR@0,92", "EUR@1@2"]
+    "said",
+    [
+        "EUR",
+        "EUR@",
+        "EUR@0",
+        "EUR@-1",
+        "EUR@nan",
+        "EUR@inf",
+        "EURO@1",
+        "@1",
+        "USD@2",
+        "EUR@0,92",
+        "EUR@1@2",
+        "EUR@1e300",
+    ],
 )
 def test_what_is_no_currency_or_no_rate_is_refused_with_an_example(said: str, run_gpufleet: RunGpufleet) -> None:
     for words in (SERVE, BATCH, COMPARE, CATALOG):

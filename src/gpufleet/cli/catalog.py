@@ -199,10 +199,12 @@ def regions(
     output: OutputOption = None,
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
 ) -> None:
     """Regions of a cloud or an area; with --gpu, --instance or a region by name, what is sold where."""
     from gpufleet.cli.catalog_answers import region_answer
 
+    write_money_in(currency)
     emit(
         *region_answer(
             gpu=gpu,

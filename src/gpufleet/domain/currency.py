@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
 CODE = re.compile(r"[A-Z]{3}")
 DOLLAR = "USD"
 CURRENCY_KEY = "currency"
+LEAST_PER_USD, MOST_PER_USD = 1e-6, 1e7
 
 
 @dataclass(frozen=True)
@@ -25,8 +25,8 @@ class Currency:
     def __post_init__(self) -> None:
         if not CODE.fullmatch(self.code) or self.code == DOLLAR:
             raise ValueError(f"a currency other than the dollar has three letters, found {self.code!r}")
-        if not (math.isfinite(self.per_usd) and self.per_usd > 0):
-            raise ValueError(f"one dollar is a positive amount of {self.code}, found {self.per_usd!r}")
+        if not LEAST_PER_USD <= self.per_usd <= MOST_PER_USD:
+            raise ValueError(f"one dollar is no such amount of {self.code}: {self.per_usd!r}")
 
     def amount(self, usd: float) -> float:
         """What an amount of dollars is in this currency."""
