@@ -131,8 +131,9 @@ def test_settings_name_every_key_and_where_it_was_set(run_gpufleet: Run, tmp_pat
 def test_the_stated_defaults_are_those_of_a_plan(run_gpufleet: Run) -> None:
     plan = inputs_of(run_gpufleet(*PLAN, "-o", "json"))
     names = {"pricing": "price kinds", "slo": "objectives"}
-    stated = {key: plan[names.get(key, key)][0].split(" (")[0] for key in KEYS if key != "catalog"}
-    assert stated == {key: about.default for key, about in KEYS.items() if key != "catalog"}
+    asked = [key for key in KEYS if key not in ("catalog", "currency")]
+    stated = {key: plan[names.get(key, key)][0].split(" (")[0] for key in asked}
+    assert stated == {key: KEYS[key].default for key in asked}
 
 
 def test_a_flag_goes_before_a_workload_file_and_that_before_preferences(run_gpufleet: Run, tmp_path: Path) -> None:
@@ -196,6 +197,9 @@ def test_tables_of_the_user_are_found_by_preference(run_gpufleet: Run, tmp_path:
         (["fit", "m", "--gpus", "H10"], "H100-SXM"),
         (["plan", "serve", "--clouds", "aws,gc"], "aws,gcp"),
         (["plan", "serve", "--regions", "us-eas"], "us-east-1"),
+        (["plan", "serve", "--regions", "us"], "us"),
+        (["plan", "serve", "--regions", "us-east-1,germ"], "us-east-1,germany"),
+        (["catalog", "prices", "--region", ""], "eu"),
         (["estimate", "m", "--engine", "sg"], "sglang"),
         (["plan", "serve", "--pricing", "sp"], "spot"),
     ],

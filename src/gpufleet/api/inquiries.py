@@ -39,11 +39,11 @@ def asked_further(
     why_not: Sequence[str] = (),
     flips: bool = False,
     front: bool = False,
-    token_price: str | None = None,
+    token_price: str | TokenPrice | None = None,
     grid_g_co2_per_kwh: float | None = None,
 ) -> ServeAnswer:
     """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
-    paid = None if token_price is None else parse_token_price(token_price)
+    paid = parse_token_price(token_price) if isinstance(token_price, str) else token_price
     found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
     if plan.deployments:
         found |= {"flips": plan.what_flips()} if flips else {}

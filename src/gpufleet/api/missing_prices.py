@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
 
+from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import everywhere_note
 from gpufleet.catalog.offer_index import EVERYWHERE
+from gpufleet.catalog.own_terms import OWN_SOURCE
 from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions
+from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing
+from gpufleet.units import PERCENT
 
 MOST_NAMED = 8
 HOW_TO_ADD = (
     "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
 )
+HOW_TO_RENEW = "A row of a later as_of renews it; --as-of an earlier day asks with it."
 HOW_TO_OWN = "Add your machines to owned.toml of your own tables (--catalog); docs/prices.md says how"
 
 
@@ -29,7 +34,7 @@ def missing_notes(
     late = {key: day for key, day in later(tables, wanted).items() if wanted.clouds and key not in sold}
     late_kinds = {kind for _, kind in late}
     kinds = [kind for kind in asked if kind not in {offer.price_kind for offer in offers} | late_kinds]
-    return [*kind_notes(tables, wanted, kinds), *later_notes(tables, late)]
+    return [*ended_notes(tables, wanted), *kind_notes(tables, wanted, kinds), *later_notes(tables, late)]
 
 
 def kind_notes(tables: Catalog, wanted: OfferFilter, kinds: Collection[PriceKind]) -> Iterator[str]:
@@ -80,6 +85,9 @@ def later_notes(tables: Catalog, found: Mapping[tuple[str, PriceKind], date]) ->
 
 def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     """What is missing, and what is known instead: an earlier day, a price kind, or the place itself."""
+    ended = ended_notes(tables, wanted)
+    if ended:
+        return DataMissing(ended[0], hint=" ".join(f"{note}." for note in ended[1:MOST_NAMED]) or HOW_TO_RENEW)
     late = later_notes(tables, later(tables, wanted))
     if late:
         return DataMissing(late[0], hint=" ".join(f"{note}." for note in late[1:MOST_NAMED]) or None)
@@ -103,5 +111,36 @@ def no_price_of_kinds(tables: Catalog, wanted: OfferFilter, there: Iterable[Offe
     held_elsewhere = matching_offers(tables, OfferFilter(price_kinds=kinds, include_restricted=True))
     where = " under these clouds, regions and GPUs" if held_elsewhere else ""
     known = sorted({offer.price_kind.value for offer in there})
-    how = HOW_TO_OWN if kinds == [PriceKind.OWNED] else HOW_TO_ADD
-    return DataMissing(f"no price is held of {named(kinds)}{where}", hint=f"Held there: {', '.join(known)}. {how}.")
+    how = f"{HOW_TO_OWN}." if kinds == [PriceKind.OWNED] else how_to_add(tables, kinds[0], list(there))
+    return DataMissing(f"no price is held of {named(kinds)}{where}", hint=f"Held there: {', '.join(known)}. {how}")
+
+
+def how_to_add(tables: Catalog, kind: PriceKind, there: Sequence[Offer]) -> str:
+    """What to do about a price kind without a price: a row of one's own to copy, a rule of thumb, a refresh."""
+    whole = [o for o in there if o.price_kind is PriceKind.ON_DEMAND and tables.instance_of(o).gpu_count >= 1]
+    if not whole:
+        return f"{HOW_TO_ADD}."
+    like = sorted(whole, key=lambda o: o.price_per_instance_usd_per_hour)[len(whole) // 2]
+    return " ".join([quote_command(like, kind, tables.now), *thumb(tables, kind)])
+
+
+def quote_command(like: Offer, kind: PriceKind, day: date | None) -> str:
+    """A command that writes a table with the row of a quote, to be run with its price in place of PRICE."""
+    cells = (like.cloud, like.region, like.instance, kind.value, "0", "PRICE", "observed", OWN_SOURCE, str(day), "")
+    rows = f"{','.join(OFFER_COLUMNS)} {','.join(cells)}"
+    return (
+        f"A quote of yours for a whole machine counts with '--catalog mine' after: "
+        f"mkdir -p mine/offers; printf '%s\\n' {rows} > mine/offers/quotes.csv (docs/prices.md)."
+    )
+
+
+def thumb(tables: Catalog, kind: PriceKind) -> list[str]:
+    """What the rule of thumb for a price kind would come to, and how to ask what if."""
+    rules = [r for r in tables.typical_discounts if r.price_kind is kind]
+    if not rules:
+        return []
+    low, high = min(r.saving_low_ratio for r in rules), max(r.saving_high_ratio for r in rules)
+    return [
+        f"Until then --pricing on_demand --prices -{low:.0%} asks what a rule of thumb comes to "
+        f"({low * PERCENT:.0f}-{high:.0%} less, no price: 'gpufleet catalog discounts')."
+    ]

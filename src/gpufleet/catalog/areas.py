@@ -50,6 +50,13 @@ def area_words(catalog: Catalog) -> Mapping[str, frozenset[str]]:
     return {word: frozenset(codes) for word, codes in sorted(words.items())}
 
 
+def located_area_words(catalog: Catalog) -> list[str]:
+    """The words of areas and countries in which a region lies that is open to everybody."""
+    open_regions = (r for r in catalog.located_regions.values() if catalog.is_open(r.cloud, r.region))
+    countries = {region.country for region in open_regions}
+    return [word for word, codes in area_words(catalog).items() if codes & countries]
+
+
 def is_area(catalog: Catalog, name: str, clouds: Collection[str] | None) -> bool:
     """Whether a name is an area and no region."""
     return name.casefold() not in spelled(catalog, clouds) and name.casefold() in area_words(catalog)

@@ -64,6 +64,7 @@ def price_row(catalog: Catalog, offer: Offer) -> PriceRow:
         as_of=offer.as_of,
         first_seen=offer.first_seen,
         currency=offer.currency,
+        until=offer.until,
     )
 
 

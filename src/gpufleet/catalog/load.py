@@ -10,7 +10,7 @@ from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
 from gpufleet.catalog.own_machines import OwnMachine, own_machine
@@ -22,7 +22,9 @@ from gpufleet.catalog.own_terms import (
     OWN_TITLE,
     QUOTA_COLUMNS,
     RATE_COLUMNS,
+    EndedPrice,
     ForeignOffer,
+    Match,
     Sold,
     bill_line_from,
     contract_from,
@@ -78,8 +80,21 @@ OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
 SOURCES, ALIASES, OWNED, REGIONS = "sources.toml", "gpu_aliases.toml", "owned.toml", "regions.csv"
 MAX_FILE_BYTES = 50 * MIB
 
+LIST_PRICE, NO_PRICE = "the listed price counts", "left out"
+
 OfferKey = tuple[str, str, str, PriceKind]
 Item = TypeVar("Item")
+
+
+class Days(NamedTuple):
+    """The day up to which prices count, where one was asked, and the day on which they must hold."""
+
+    as_of: date | None
+    now: date
+
+    def has_begun(self, day: date) -> bool:
+        """Whether what is of that day counts."""
+        return self.as_of is None or day <= self.as_of
 
 
 def load_catalog(
@@ -138,7 +153,7 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
     availability, sources = merged(directories, availability_in), sources_of(directories, taken)
     sold = [*availability, *((cloud, "", name) for cloud, name in described)]
-    listed = first_seen_by(sources, priced(overlay, taken, instances, as_of, sold))
+    listed = first_seen_by(sources, priced(overlay, taken, instances, Days(as_of, now), sold))
     return Catalog(
         accelerators=accelerators,
         instances=instances,
@@ -150,10 +165,12 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         restricted_regions=merged(directories, restricted_regions_in),
         located_regions=merged(directories, located_regions_in),
         countries=countries(),
-        foreign_offers=tuple(offer for directory in directories for offer in foreign_offers_in(directory)),
+        foreign_offers=tuple(f for directory in directories for f in foreign_offers_in(directory, now)),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
         as_of=as_of,
+        now=now,
+        ended=ended_prices(overlay, Days(as_of, now), listed) if overlay else (),
         later_prices=later_prices(directories, as_of, listed.values()),
     )
 
@@ -182,11 +199,11 @@ def priced(
     overlay: Path | None,
     taken: Sequence[Snapshot],
     instances: Mapping[InstanceKey, Instance],
-    as_of: date | None,
+    days: Days,
     sold: Sequence[Sold],
 ) -> dict[OfferKey, Offer]:
     """Shipped prices, and those of snapshots in place of what they cover; in dollars what the user has a rate for."""
-    shipped = offers_in(SHIPPED, as_of)
+    shipped = offers_in(SHIPPED, days)
     offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
     for snapshot in taken:
         fresh = placed_rows(snapshot.folder, OFFER_COLUMNS, offer_from)
@@ -194,13 +211,32 @@ def priced(
     if overlay is None:
         return offers
     known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
-    rates = {rate.currency: rate for rate in known_rates if as_of is None or rate.as_of <= as_of}
-    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory)]
+    rates = {rate.currency: rate for rate in known_rates if days.has_begun(rate.as_of)}
+    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory, days.now)]
     offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
     signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
-    contracts = [contract for contract in signed if as_of is None or contract.as_of <= as_of]
+    contracts = [c for c in signed if days.has_begun(c.as_of) and c.is_in_force(days.now)]
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
-    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, as_of)
+    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, days)
+
+
+def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) -> tuple[EndedPrice, ...]:
+    """Prices and discounts of the user that have ended with nothing of theirs in their place, and what counts now."""
+    current = offers_in(overlay, days)
+    last = {offer_key(o): o for _, o in offer_rows(overlay) if days.has_begun(o.as_of) and not o.holds_on(days.now)}
+    prices = [
+        EndedPrice(Match(*key[:3], key[3].value), offer.until, LIST_PRICE if key in listed else NO_PRICE)
+        for key, offer in last.items()
+        if key not in current and offer.until is not None
+    ]
+    signed = list(table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from))
+    running = {contract.match for contract in signed if contract.is_in_force(days.now)}
+    discounts = [
+        EndedPrice(contract.match, contract.until, LIST_PRICE)
+        for contract in signed
+        if contract.until is not None and not contract.is_in_force(days.now) and contract.match not in running
+    ]
+    return (*prices, *discounts)
 
 
 def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer]) -> dict[OfferKey, Offer]:
@@ -251,7 +287,7 @@ def overlay_rows(directory: Path, today: date) -> OverlayRows:
 def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
     """Every row of a user's tables that names a region: how a finding names it, cloud and region."""
     sold = [row for _, row in availability_rows(directory)]
-    foreign = foreign_offers_in(directory)
+    foreign = foreign_offers_in(directory, date.min)
     return [
         *((label(offer), offer.cloud, offer.region) for offer in offers),
         *((f"{row.cloud} {row.region} {row.instance}", row.cloud, row.region) for row in sold),
@@ -298,9 +334,10 @@ def by_full_name(
     return machine if found is None else machine._replace(instance=replace(machine.instance, accelerator=found))
 
 
-def foreign_offers_in(directory: Path) -> list[ForeignOffer]:
-    """Rows of foreign_offers/*.csv."""
-    return [row for _, row in placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)]
+def foreign_offers_in(directory: Path, now: date) -> list[ForeignOffer]:
+    """Rows of foreign_offers/*.csv that have not ended."""
+    rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
+    return [row for _, row in rows if row.until is None or now <= row.until]
 
 
 def table_in(
@@ -338,13 +375,13 @@ def offer_rows(directory: Path) -> Iterator[tuple[Place, Offer]]:
     return placed_rows(directory / "offers", OFFER_COLUMNS, offer_from)
 
 
-def offers_in(directory: Path, as_of: date | None = None) -> dict[OfferKey, Offer]:
-    """Offers by place and kind; of several dates the newest counts, up to `as_of` where one is given."""
+def offers_in(directory: Path, days: Days) -> dict[OfferKey, Offer]:
+    """Offers by place and kind that hold; of several dates the newest counts, up to `as_of` where one is given."""
     newest: dict[OfferKey, Offer] = {}
     for _, offer in offer_rows(directory):
         key = offer_key(offer)
-        is_later = as_of is not None and offer.as_of > as_of
-        if not is_later and (key not in newest or newest[key].as_of <= offer.as_of):
+        holds = days.has_begun(offer.as_of) and offer.holds_on(days.now)
+        if holds and (key not in newest or newest[key].as_of <= offer.as_of):
             newest[key] = offer
     return newest
 

@@ -1,7 +1,8 @@
 """What a user has agreed on or is held to: negotiated discounts, quotas, exchange rates, lines of the bill.
 
 `contracts.csv` takes a share off list prices, `quotas.csv` bounds how many machines can be had, `exchange_rates.csv`
-turns prices of another currency into dollars. 'all' stands for every region, type or price kind.
+turns prices of another currency into dollars. 'all' stands for every region, type or price kind. What has an
+`until` holds up to that day, and is then named as ended.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from gpufleet.catalog.schema import (
     Row,
     choice,
     day,
+    last_day,
     number,
     required_number,
     text,
@@ -73,6 +75,24 @@ class Contract:
     discount_ratio: float
     source: str
     as_of: date
+    until: date | None = None
+
+    def is_in_force(self, now: date) -> bool:
+        """Whether it has not ended by that day."""
+        return self.until is None or now <= self.until
+
+
+class EndedPrice(NamedTuple):
+    """A price or a discount of the user that has ended; `follows` says what counts in its place."""
+
+    match: Match
+    until: date
+    follows: str
+
+    @property
+    def in_words(self) -> str:
+        """Which it is, since when, and what counts now."""
+        return f"{' '.join(self.match)} held until {self.until}: {self.follows}"
 
 
 @dataclass(frozen=True)
@@ -107,6 +127,7 @@ class ForeignOffer(NamedTuple):
     source: str
     as_of: date
     interruption: str | None
+    until: date | None = None
 
 
 def match_from(place: Place, row: Row) -> Match:
@@ -123,7 +144,8 @@ def contract_from(place: Place, row: Row) -> Contract:
         expected = "a share between 0 and 1, such as 0.35; -0.2 for prices 20 % higher"
         raise unreadable(place, "discount_ratio", row["discount_ratio"], expected)
     source = row["source_id"] or OWN_SOURCE
-    return Contract(place, match_from(place, row), ratio, source, day(place, "as_of", row["as_of"]))
+    begins, ends = day(place, "as_of", row["as_of"]), last_day(place, row)
+    return Contract(place, match_from(place, row), ratio, source, begins, ends)
 
 
 def discount(cell: str) -> float | None:
@@ -182,6 +204,7 @@ def foreign_offer_from(place: Place, row: Row) -> ForeignOffer:
         source=row["source_id"] or OWN_SOURCE,
         as_of=day(place, "as_of", row["as_of"]),
         interruption=row["interruption"] or None,
+        until=last_day(place, row),
     )
 
 
@@ -205,13 +228,14 @@ def contract_of(offer: Offer, contracts: Sequence[Contract]) -> Contract | None:
 
 
 def at_contract_price(offer: Offer, contract: Contract | None) -> Offer:
-    """The offer less its discount; its price is as old as the list, and no younger than the contract."""
+    """The offer less its discount; its price is as old as the list, no younger than the contract, and ends with it."""
     if contract is None:
         return offer
     return replace(
         offer.at_price_ratio(1 - contract.discount_ratio),
         source=contract.source,
         as_of=min(offer.as_of, contract.as_of),
+        until=min((day for day in (offer.until, contract.until) if day is not None), default=None),
         basis=offer.basis if offer.basis is PriceBasis.ESTIMATED else PriceBasis.OBSERVED,
     )
 
@@ -272,6 +296,7 @@ def in_dollars(foreign: ForeignOffer, rate: ExchangeRate) -> Offer:
         upfront_usd=foreign.upfront * rate.usd_per_unit,
         interruption=foreign.interruption,
         currency=foreign.currency,
+        until=foreign.until,
     )
 
 

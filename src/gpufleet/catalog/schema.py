@@ -6,6 +6,7 @@ The columns here are the schema of `data/` and of user overlays. An empty cell m
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
@@ -37,6 +38,7 @@ INSTANCE_COLUMNS = (
     "source_id",
     "evidence",
 )
+UNTIL, ENDING = "until", re.compile(r"until|untill|expir|^end|_end|valid")
 OFFER_COLUMNS = (
     "cloud",
     "region",
@@ -340,7 +342,21 @@ def offer_cells(place: Place, row: Row) -> dict[str, Any]:
         "upfront_usd": number(place, "upfront_usd", row["upfront_usd"]) or 0.0,
         "interruption": row["interruption"] or None,
         "max_instances": whole(place, "max_instances", row.get("max_instances")),
+        "until": last_day(place, row),
     }
+
+
+def last_day(place: Place, row: Row) -> date | None:
+    """The day up to which a row holds, that day too; None where it has no end."""
+    strange = next((column for column in row if column != UNTIL and ENDING.search(column)), None)
+    if strange is not None:
+        raise UsageError(f"{place}: no such column", found=strange, expected=f"{UNTIL}, the last day of a price")
+    if not row.get(UNTIL):
+        return None
+    found, begins = day(place, UNTIL, row[UNTIL]), day(place, "as_of", row["as_of"])
+    if found < begins:
+        raise unreadable(place, UNTIL, row[UNTIL], f"a day from as_of on, {begins}")
+    return found
 
 
 def availability_from(place: Place, row: Row) -> Availability:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from contextlib import redirect_stdout
+from contextvars import copy_context
 from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING
@@ -29,10 +30,10 @@ VERSION_FLAGS = ("-V", "--version", "version")
 
 
 def run(arguments: list[str]) -> int:
-    """Answer one command line; every outcome is an exit code, never a traceback."""
+    """Answer one command line in a context of its own; every outcome is an exit code, never a traceback."""
     tolerate_narrow_encodings()
     try:
-        return dispatch(arguments)
+        return copy_context().run(dispatch, arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:

@@ -17,6 +17,7 @@ from gpufleet.cli.encoder_answers import (
     written_tokens,
 )
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
+from gpufleet.cli.money import usd_of, write_money_in
 from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, request_tokens, seen_in, whole
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
@@ -57,6 +58,7 @@ def batch_answer(
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, OF_SERVICES, "plan batch")
     said, liked = laid_over(typed, written), preferred or WorkloadFile()
+    write_money_in(said.currency, liked.currency)
     model = needed(said.model, "MODEL", "a name or a config.json, as in 'gpufleet plan batch llama-3.1-8b'")
     is_encoder = asks_encoder(model)
     liked = without_serving(liked) if is_encoder else liked
@@ -109,7 +111,7 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             headroom=ratio(said.headroom),
             startup_s=None if said.startup is None else parse_duration(said.startup),
             most_machines=whole(flags.max_machines, "the number of machines"),
-            budget_usd=None if said.budget is None else parse_usd(said.budget),
+            budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
             rows=flags.rows,
             from_file=asked.from_file,
@@ -147,7 +149,7 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             prefix_cache=ratio(said.prefix_cache),
             startup_s=None if said.startup is None else parse_duration(said.startup),
             most_machines=whole(flags.max_machines, "the number of machines"),
-            budget_usd=None if said.budget is None else parse_usd(said.budget),
+            budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
             rows=flags.rows,
             from_file=asked.from_file,

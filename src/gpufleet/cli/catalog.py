@@ -8,6 +8,7 @@ import typer
 
 from gpufleet.cli.emit import emit, is_page
 from gpufleet.cli.market import CatalogOption
+from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb_group
 from gpufleet.errors import DataMissing
 
@@ -94,10 +95,12 @@ def gpus(
     output: OutputOption = None,
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
 ) -> None:
     """Accelerators: memory, dense rates, links, and the cheapest on-demand price held here."""
     from gpufleet.cli.catalog_answers import gpu_answer
 
+    write_money_in(currency)
     emit(
         *gpu_answer(
             gpu=gpu,
@@ -125,10 +128,12 @@ def instances(
     output: OutputOption = None,
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
 ) -> None:
     """Instance types: GPUs, links, host, and the cheapest on-demand price held here."""
     from gpufleet.cli.catalog_answers import instance_answer
 
+    write_money_in(currency)
     emit(
         *instance_answer(
             gpu=gpu,
@@ -158,10 +163,12 @@ def prices(
     output: OutputOption = None,
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
 ) -> None:
     """Prices per instance and per GPU, cheapest per GPU first, each with its date."""
     from gpufleet.cli.catalog_answers import price_answer
 
+    write_money_in(currency)
     emit(
         *price_answer(
             gpu=gpu,
@@ -192,10 +199,12 @@ def regions(
     output: OutputOption = None,
     out_file: OutFileOption = None,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
 ) -> None:
     """Regions of a cloud or an area; with --gpu, --instance or a region by name, what is sold where."""
     from gpufleet.cli.catalog_answers import region_answer
 
+    write_money_in(currency)
     emit(
         *region_answer(
             gpu=gpu,

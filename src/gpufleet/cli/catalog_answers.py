@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
@@ -157,6 +158,7 @@ def price_answer(
     kinds = {price_kind(name) for name in words(kind)} if kind else None
     wanted = replace(wanted, price_kinds=kinds)
     notes += [f"{note}." for note in region_notes(catalog, wanted, areas)]
+    notes += [f"{note}." for note in ended_notes(catalog, wanted)]
     listing = arranged(list_prices(catalog, wanted, notes), sort, PRICE_ORDERS, limit)
     page = price_page(listing, limit or (ROWS_ON_A_PAGE if is_page else None), unpriced)
     return listing.model_copy(update={"unpriced": listing.unpriced[:limit]}), page

@@ -9,6 +9,7 @@ import typer
 from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption, PricesOption
+from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.cli.plan import (
     CloudsOption,
@@ -65,6 +66,7 @@ def compare(
     as_of: AsOfOption = None,
     prices: PricesOption = None,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -74,12 +76,14 @@ def compare(
     from gpufleet.inputs.workload import WorkloadFile
 
     if is_plan(first) and is_plan(second):
+        write_money_in(currency)
         return finish(compared_plans(first, second, catalog_dir), output, out_file)
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
     given = WorkloadFile(
         model=model, rate=rate, input=input_tokens, output=output_tokens, slo=slo, engine=engine, headroom=headroom,
         clouds=listed(clouds), regions=listed(regions), pricing=listed(pricing), precision=listed(precision),
+        currency=currency,
     )  # fmt: skip
     typed, preferred = without(given, names_preferred(context))
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)

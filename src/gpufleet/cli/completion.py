@@ -97,10 +97,13 @@ def cloud_names() -> list[str]:
 
 
 def region_names() -> list[str]:
-    """Regions of all clouds."""
+    """Areas and countries with a region of any cloud, and regions of all clouds."""
+    from gpufleet.catalog.areas import located_area_words
     from gpufleet.catalog.load import load_catalog
 
-    return sorted({region for regions in load_catalog().regions.values() for region in regions})
+    catalog = load_catalog()
+    regions = {region for regions in catalog.regions.values() for region in regions}
+    return list(dict.fromkeys([*located_area_words(catalog), *sorted(regions)]))
 
 
 def engine_names() -> list[str]:

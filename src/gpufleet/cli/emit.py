@@ -12,9 +12,12 @@ from pathlib import Path
 
 from gpufleet.cli.options import OutputFormat
 from gpufleet.cli.output_stream import remark, say
+from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
+from gpufleet.report.money import page_in_shown_currency
 from gpufleet.report.page import Page
+from gpufleet.report.shown_currency import shown_currency
 from gpufleet.report.text import page_as_text
 
 PIPE_WIDTH = 80
@@ -30,7 +33,7 @@ SUFFIXES = {
 
 def emit(result: object, page: Page, output: OutputFormat | None = None, out_file: str | None = None) -> None:
     """Write the answer: JSON from the result itself, everything else from its page."""
-    text = rendered(result, page, output or format_of(out_file))
+    text = rendered(result, page_in_shown_currency(page), output or format_of(out_file))
     if out_file is None or out_file == "-":
         say(text)
     else:
@@ -67,7 +70,7 @@ def refuse_unwritable(name: str, target: Path) -> None:
 def rendered(result: object, page: Page, output: OutputFormat) -> str:
     """The answer in one format."""
     if output is OutputFormat.JSON:
-        return as_json(result)
+        return as_json(with_currency(result))
     if output is OutputFormat.CSV:
         return page_as_csv(page)
     if output is OutputFormat.MD:
@@ -75,6 +78,14 @@ def rendered(result: object, page: Page, output: OutputFormat) -> str:
     if output is OutputFormat.HTML:
         return html_of(page)
     return page_as_text(page, page_width())
+
+
+def with_currency(result: object) -> object:
+    """A result in dollars, as its fields say, with the currency in which its reader asked for it and the rate."""
+    currency = shown_currency()
+    if currency is None or not hasattr(result, "model_dump"):
+        return result
+    return {**result.model_dump(mode="json"), CURRENCY_KEY: {"code": currency.code, "per_usd": currency.per_usd}}
 
 
 def html_of(page: Page) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.cli.encoder_answers import audio_seconds, num_beams, one_length, refuse_of_decoders, written_tokens
+from gpufleet.cli.money import usd_of
 from gpufleet.cli.plan_answers import (
     FurtherFlags,
     ServeFlags,
@@ -46,7 +47,7 @@ def encoder_service(
         zones=whole(asked.zones, "the number of zones"),
         off_peak_rate=None if asked.off_peak is None else parse_rate(asked.off_peak),
         peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
-        budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
+        budget_usd_per_hour=usd_of(asked.budget, asked.currency, parse_usd_per_hour),
         max_spot=ratio(asked.max_spot),
         max_price_age_s=market.max_price_age_s,
         today=market.today,

@@ -8,6 +8,7 @@ import typer
 
 from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
+from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
 from gpufleet.errors import PolicyViolation
 
@@ -22,6 +23,7 @@ def explain(
     plan: PlanArgument,
     check: CheckOption = False,
     catalog_dir: CatalogOption = None,
+    currency: CurrencyOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -31,6 +33,7 @@ def explain(
     from gpufleet.report.plan_changes import changes_page, fleet_changes_page
     from gpufleet.results.plan_changes import FleetChanges
 
+    write_money_in(currency)
     result = explain_plan(plan, load_catalog(catalog_dir))
     page = fleet_changes_page(result) if isinstance(result, FleetChanges) else changes_page(result)
     emit(result, page, output, out_file)

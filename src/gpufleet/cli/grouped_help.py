@@ -25,7 +25,7 @@ HEADINGS = {
     "Asked beside": (
         "--today", "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
     ),
-    "How it is written": ("--rows", "--output", "--out-file", "--help"),
+    "How it is written": ("--rows", "--currency", "--output", "--out-file", "--help"),
 }  # fmt: skip
 HEADING_OF = {flag: heading for heading, flags in HEADINGS.items() for flag in flags}
 

@@ -10,6 +10,7 @@ import typer
 from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption, PricesOption
+from gpufleet.cli.money import CurrencyOption
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
@@ -108,7 +109,7 @@ TraceOption = Annotated[
 ]
 BudgetOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--budget", metavar="USD/TIME", help="Spend no more: 20/h, 15000/mo."),
+    typer.Option("--budget", metavar="USD/TIME", help="Spend no more: 20/h, 15000/mo; '20 EUR/h' with --currency."),
 ]
 MaxSpotOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -164,7 +165,7 @@ MachinesOption = Annotated[
 ]
 JobBudgetOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--budget", metavar="USD", help="Spend at most so much on the whole job."),
+    typer.Option("--budget", metavar="USD", help="Spend at most so much on the whole job; '500 EUR' with --currency."),
 ]
 AudioOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -246,6 +247,7 @@ def serve(
     flips: FlipsOption = False,
     pareto: ParetoOption = False, picture: PictureOption = None,
     token_price: TokenPriceOption = None, grid: GridOption = None,
+    currency: CurrencyOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None, out_file: OutFileOption = None,
 ) -> int:  # fmt: skip
@@ -259,7 +261,8 @@ def serve(
     given = WorkloadFile(
         model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams)  # fmt: skip
+        off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams,
+        currency=currency)  # fmt: skip
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
     further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
@@ -344,6 +347,7 @@ def batch(
     rows: RowsOption = 10,
     fractions: FractionsOption = False, catalog_dir: CatalogOption = None,
     max_age: MaxAgeOption = None, as_of: AsOfOption = None, prices: PricesOption = None,
+    currency: CurrencyOption = None,
     show: ShowOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
@@ -360,7 +364,7 @@ def batch(
     given = WorkloadFile(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
-        deadline=deadline, startup=startup, every=every, audio=audio, beams=beams,
+        deadline=deadline, startup=startup, every=every, audio=audio, beams=beams, currency=currency,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)

@@ -12,6 +12,7 @@ from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
+from gpufleet.cli.money import usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
@@ -20,6 +21,7 @@ from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
+from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.results.comparison import Comparison
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import (
@@ -84,6 +86,8 @@ def serve_answer(
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, JOB_FIELDS, "plan serve")
     liked = likings(preferred, written)
+    currency = typed.currency or written.currency or liked.currency
+    write_money_in(currency)
     if written.models is not None:
         if replace(further, front=False) != NOTHING_FURTHER:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
@@ -103,7 +107,7 @@ def serve_answer(
         why_not=further.why_not,
         flips=further.flips,
         front=further.front,
-        token_price=further.token_price,
+        token_price=None if further.token_price is None else token_price(further.token_price, currency),
         grid_g_co2_per_kwh=further.grid_g_co2_per_kwh,
     )
 
@@ -127,6 +131,7 @@ def compared(
 
     written = WorkloadFile() if workload is None else read_workload(workload)
     refuse_said(written, ("today",), "compare")
+    write_money_in(typed.currency, written.currency, preferred.currency)
     flags = ServeFlags(None, False, 1, market=market)
     return compare(serve_request(typed, written, likings(preferred, written), flags), *sides, market.tables())
 
@@ -142,9 +147,19 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
     """Several models: what each says over what stands beside them, and flags over both; one budget."""
     from gpufleet.api.fleets import plan_fleet
 
-    budget = typed.budget or written.budget
-    requests = fleet_requests(typed, written, liked, flags)
-    return plan_fleet(requests, None if budget is None else parse_usd_per_hour(budget), flags.market.tables())
+    currency = typed.currency or written.currency or liked.currency
+    budget = usd_of(typed.budget or written.budget, currency, parse_usd_per_hour)
+    return plan_fleet(fleet_requests(typed, written, liked, flags), budget, flags.market.tables())
+
+
+def token_price(text: str, currency: str | None) -> TokenPrice:
+    """The price of an API by the token, in dollars."""
+    from gpufleet.api.inquiries import parse_token_price
+    from gpufleet.inputs.currency import code_and_rest
+
+    _, bare = code_and_rest(text)
+    price, in_usd = parse_token_price(bare), usd_of(text, currency, lambda _: 1.0) or 1.0
+    return TokenPrice(price.usd_per_million_input_tokens * in_usd, price.usd_per_million_output_tokens * in_usd)
 
 
 def fleet_requests(
@@ -194,7 +209,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         zones=whole(asked.zones, "the number of zones"),
         off_peak_rate=None if asked.off_peak is None else parse_rate(asked.off_peak),
         peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
-        budget_usd_per_hour=None if asked.budget is None else parse_usd_per_hour(asked.budget),
+        budget_usd_per_hour=usd_of(asked.budget, asked.currency, parse_usd_per_hour),
         max_spot=ratio(asked.max_spot),
         notes=notes,
         confidence=ratio(asked.confidence),

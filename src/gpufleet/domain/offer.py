@@ -49,7 +49,8 @@ class Offer:
 
     `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `first_seen` marks
     a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
-    agreed on, before it was turned into dollars. `own_power`: of one's own machines alone.
+    agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
+    machines alone.
     """
 
     cloud: str
@@ -65,12 +66,17 @@ class Offer:
     max_instances: int | None = None
     first_seen: date | None = None
     currency: str = "USD"
+    until: date | None = None
     own_power: OwnPower | None = None
 
     @property
     def day(self) -> str:
         """Of which day the price is, as far as is known."""
         return day_in_words(self.as_of, self.first_seen)
+
+    def holds_on(self, day: date) -> bool:
+        """Whether the price has not ended by that day."""
+        return self.until is None or day <= self.until
 
     def at_price_ratio(self, ratio: float) -> Offer:
         """The same for so many times the price, of the hour and of what is paid up front."""

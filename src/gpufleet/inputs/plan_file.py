@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.results.base import SCHEMA_VERSION
@@ -31,6 +32,7 @@ def read_plan(path: str | Path) -> ServePlan | FleetPlan:
         found = content["schema_version"]
         raise UsageError(f"{str(path)!r} is {WHAT} of another form", found=found, expected=SCHEMA_VERSION)
     try:
+        content.pop(CURRENCY_KEY, None)
         return (FleetPlan if "plans" in content else ServePlan).model_validate(content)
     except ValidationError as error:
         first = error.errors()[0]

@@ -43,6 +43,7 @@ KEYS: Mapping[str, Key] = {
     "engine": Key("serving engine", "vllm"),
     "slo": Key("objectives of a plan", "none"),
     "headroom": Key("capacity of a plan beyond its rate", "20%"),
+    "currency": Key("currency of an answer, and your rate", "USD"),
     "catalog": Key("folder of your own tables over the shipped ones", "none", is_folder=True),
 }
 SINGULAR = {"cloud": "clouds", "region": "regions"}

@@ -35,6 +35,7 @@ from gpufleet.units import HOUR, MINUTE
 FULL_QUANTILE = 0.95
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
 NOT_IN_TIME = "not done by the deadline, whatever the number of machines"
+CAPPED = "not done by the deadline with the cap of"
 BINDS_LONGER = "bought for a term and paid round the clock: a job that runs once buys none (--every, if it comes again)"
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 
@@ -161,6 +162,40 @@ class JobPlacement:
 
 
 @dataclass(frozen=True)
+class Late:
+    """A job that the machines to be had do not get done in time: infinitely late where none can be had.
+
+    `enough_machines` would do it, could they be had; None: no number does.
+    """
+
+    soonest_s: float
+    enough_machines: int | None
+
+    def said(self, most: int | None) -> str:
+        """When the soonest is done, how many can be had, and how many would do."""
+        had = [] if most is None else [f"{most:,} to be had"]
+        soonest = ", ".join([f"{said_time(self.soonest_s)} with the headroom", *had])
+        enough = [] if self.enough_machines is None else [f"{said_machines(self.enough_machines)} would do it"]
+        return "; ".join(["none to be had" if math.isinf(self.soonest_s) else soonest, *enough])
+
+
+@dataclass(frozen=True)
+class Tried:
+    """What candidates do with numbers of machines: `machines` [choice], `per_machine` replicas [row], the rest by both.
+
+    `done_s` is the time to the end with the headroom, `paid_s` what each machine is expected to be paid for.
+    """
+
+    machines: FloatArray
+    per_machine: FloatArray
+    requests: FloatArray
+    work_s: FloatArray
+    wave_s: FloatArray
+    done_s: FloatArray
+    paid_s: FloatArray
+
+
+@dataclass(frozen=True)
 class BatchSolution:
     """Candidates that fit, what they get done, and the job on each machine type, cheapest first."""
 
@@ -235,7 +270,7 @@ def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkR
 
 def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
     """The job on the cheapest region of each machine type and price kind, cheapest first."""
-    found: dict[Terms, JobPlacement | float] = {}
+    found: dict[Terms, JobPlacement | Late] = {}
     placed = []
     for offer in buyable(market, hosts, rejections):
         key = (offer.cloud, offer.instance)
@@ -244,7 +279,7 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
             if terms not in found:
                 found[terms] = place_job(market, offer, hosts, rates)
             placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
-    count_late(found, rejections)
+    count_late(found, market.job, rejections)
     count_unsold(hosts, market.offers, rejections)
     return cheapest_of_each_type(placed, market.job)
 
@@ -260,36 +295,58 @@ def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Off
     return [offer for offer in market.offers if offer.price_kind not in TERM_KINDS]
 
 
-def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | float:
+def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> JobPlacement | Late:
     """The candidate and number of machines that cost least and are done in time: of equals the fewest, the fastest.
 
-    Where none is, the seconds after which the soonest is done; infinite where no machine can be had.
+    Where none is, when the soonest is done and how many machines would do.
     """
+    tried = try_machines(market, offer, hosts, rates, machine_choices(had_machines(market.job, offer)))
+    cost = np.where(tried.done_s <= market.job.deadline_s, tried.machines * tried.paid_s, np.inf)
+    if not np.isfinite(cost).any():
+        enough = enough_machines(market, offer, hosts, rates)
+        return Late(float(np.min(tried.done_s, initial=np.inf)), enough)
+    machines = np.broadcast_to(tried.machines, cost.shape)
+    best = np.lexsort((tried.done_s.ravel(), machines.ravel(), cost.ravel()))[0]
+    i, j = np.unravel_index(int(best), cost.shape)
+    key, count = (offer.cloud, offer.instance), int(tried.machines[j])
+    row, (rate, wait) = int(hosts.rows[key][i]), interruptions_of(market, offer)
+    return JobPlacement(
+        hosts.instances[key], offer, row, count, count * int(tried.per_machine[i]), float(tried.requests[i, j]),
+        float(tried.work_s[i, j]), float(tried.wave_s[i]), rate, wait, market.job.held_s,
+    )  # fmt: skip
+
+
+def try_machines(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates, machines: FloatArray) -> Tried:
+    """What each candidate does with each number of machines of an offer."""
     job, key = market.job, (offer.cloud, offer.instance)
-    instance, rows = hosts.instances[key], hosts.rows[key]
-    per_machine = np.floor(instance.gpu_count / hosts.num_devices[rows])[:, None]
-    choices = machine_choices(had_machines(job, offer))
-    if not len(choices):
-        return math.inf
-    requests = np.ceil(job.requests / (choices[None, :] * per_machine))
+    rows = hosts.rows[key]
+    per_machine = np.floor(hosts.instances[key].gpu_count / hosts.num_devices[rows])
+    requests = np.ceil(job.requests / (machines[None, :] * per_machine[:, None]))
     seconds = work_s(rates, rows, requests, job.longest_ratio)
     rate, wait = interruptions_of(market, offer)
-    wave_s = rates.wave_s(rows)[:, None]
+    per_s, wave_s = rate.expected / HOUR, rates.wave_s(rows)
     planned = seconds * (1 + job.headroom_ratio)
-    done = np.asarray(elapsed_work_s(planned, rate.expected / HOUR, job.startup_s, wave_s / 2, wait.expected))
-    used = paid_work_s(seconds, rate.expected / HOUR, job.startup_s, wave_s / 2)
-    paid = choices * billed_s(offer.price_kind, used, job.held_s)
-    cost = np.where(done <= job.deadline_s, paid, np.inf)
-    if not np.isfinite(cost).any():
-        return float(done.min())
-    machines = np.broadcast_to(choices, cost.shape)
-    best = np.lexsort((done.ravel(), machines.ravel(), cost.ravel()))[0]
-    i, j = np.unravel_index(int(best), cost.shape)
-    count = int(choices[j])
-    return JobPlacement(
-        instance, offer, int(rows[i]), count, count * int(per_machine[i, 0]), float(requests[i, j]),
-        float(seconds[i, j]), float(wave_s[i, 0]), rate, wait, job.held_s,
-    )  # fmt: skip
+    done = elapsed_work_s(planned, per_s, job.startup_s, wave_s[:, None] / 2, wait.expected)
+    used = paid_work_s(seconds, per_s, job.startup_s, wave_s[:, None] / 2)
+    paid = np.asarray(billed_s(offer.price_kind, used, job.held_s))
+    return Tried(machines, per_machine, requests, seconds, wave_s, np.asarray(done), paid)
+
+
+def enough_machines(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -> int | None:
+    """The fewest machines with which the job is done in time, could so many be had; None: no number does."""
+    choices = machine_choices(MOST_MACHINES)
+    first = first_in_time(market, try_machines(market, offer, hosts, rates, choices))
+    if first is None:
+        return None
+    before = choices[choices < first]
+    between = np.arange((before[-1] if len(before) else 0) + 1, first + 1)
+    return first_in_time(market, try_machines(market, offer, hosts, rates, between))
+
+
+def first_in_time(market: JobMarket, tried: Tried) -> int | None:
+    """The fewest of the numbers of machines with which a candidate is done in time."""
+    in_time = (tried.done_s <= market.job.deadline_s).any(axis=0)
+    return int(tried.machines[np.argmax(in_time)]) if in_time.any() else None
 
 
 def had_machines(job: Job, offer: Offer) -> int:
@@ -326,15 +383,36 @@ def within_usd(placed: Sequence[JobPlacement], job: Job, rejections: Rejections)
     return [p for p in placed if expected_usd(p, job) <= job.most_usd]
 
 
-def count_late(found: Mapping[Terms, JobPlacement | float], rejections: Rejections) -> None:
-    """Count the machine types that are not done in time, however many can be had, with when they would be."""
+def count_late(found: Mapping[Terms, JobPlacement | Late], job: Job, rejections: Rejections) -> None:
+    """Count the machine types that are not done in time, with when they would be and how many machines would do."""
     in_time = {terms[:3] for terms, p in found.items() if isinstance(p, JobPlacement)}
     for (cloud, name, kind, _, most), p in found.items():
-        if not isinstance(p, JobPlacement) and (cloud, name, kind) not in in_time:
-            had = "" if most is None else f", {most:,} to be had"
-            late = "none to be had" if math.isinf(p) else f"{p / MINUTE:,.1f} min with the headroom{had}"
-            reason = NOT_IN_TIME if most is None else BEYOND_QUOTA
-            rejections.add(reason, f"{cloud} {name}, {kind.replace('_', ' ')}: {late}", p)
+        if isinstance(p, Late) and (cloud, name, kind) not in in_time:
+            what = f"{cloud} {name}, {kind.replace('_', ' ')}: {p.said(most)}"
+            rejections.add(late_reason(p, job, most), what, p.soonest_s)
+
+
+def late_reason(late: Late, job: Job, most: int | None) -> str:
+    """What keeps a job from being done in time: a quota, the cap of the question, or time that no machine saves."""
+    if late.enough_machines is None:
+        return NOT_IN_TIME
+    if most is not None and most <= job.most_machines:
+        return BEYOND_QUOTA
+    return f"{CAPPED} {said_machines(job.most_machines)}"
+
+
+def said_machines(number: int) -> str:
+    """A number of machines in words."""
+    return f"{number:,} machine" if number == 1 else f"{number:,} machines"
+
+
+def said_time(seconds: float) -> str:
+    """Hours from two on, minutes below.
+
+    >>> said_time(5400.0), said_time(155_958.0)
+    ('90.0 min', '43.3 h')
+    """
+    return f"{seconds / HOUR:,.1f} h" if seconds >= 2 * HOUR else f"{seconds / MINUTE:,.1f} min"
 
 
 def count_unsold(hosts: Hosts, offers: Iterable[Offer], rejections: Rejections) -> None:

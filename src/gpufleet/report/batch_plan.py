@@ -22,7 +22,7 @@ from gpufleet.report.job_plan import (
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, usd
 from gpufleet.report.page import Page, Table
-from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
+from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table, until_line
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.base import Figure
 from gpufleet.results.batch import BatchPlan
@@ -91,6 +91,7 @@ def why_table(plan: BatchPlan) -> Table:
         f"All together {ranged_figure(d.output_tokens_per_s, 'output tokens/s')}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
+        *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),
     ]

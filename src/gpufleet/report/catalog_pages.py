@@ -146,7 +146,9 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
     """Offers, cheapest first, and on request what is sold at an unknown price."""
     rows = [price_cells(row) for row in listing.rows]
     kept = rows if limit is None else rows[:limit]
-    tables = [Table(price_columns(), kept, empty="No price is known for this.")]
+    tables = [
+        Table(price_columns(has_end=any(row["until"] for row in kept)), kept, empty="No price is known for this.")
+    ]
     notes = [*cut_note(len(rows), len(kept)), *price_legend(kept)]
     if show_unpriced:
         unknown = [{**row.model_dump(), "price": row.foreign_price} for row in listing.unpriced]
@@ -191,8 +193,8 @@ def any_cell(rows: Sequence[Row], key: str, value: str) -> bool:
     return any(row[key] == value for row in rows)
 
 
-def price_columns() -> list[Column]:
-    """Columns of an offer."""
+def price_columns(*, has_end: bool) -> list[Column]:
+    """Columns of an offer; when it ends, where any does."""
     return [
         Column("cloud", "cloud"),
         Column("region", "region"),
@@ -210,6 +212,8 @@ def price_columns() -> list[Column]:
         Column("interruption", "reclaimed/month", lambda value: str(value or "-"), priority=6),
         Column("source", "source", priority=7),
         Column("upfront_usd", "upfront", where="data"),
+        Column("until", "until", where="data"),
+        *([Column("until", "until", lambda day: str(day or "-"), where="text")] if has_end else []),
     ]
 
 

@@ -22,7 +22,7 @@ from gpufleet.report.job_plan import (
 )
 from gpufleet.report.numbers import count, duration, usd
 from gpufleet.report.page import Page, Table
-from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table
+from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table, until_line
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
@@ -99,6 +99,7 @@ def why_table(plan: EncoderBatchPlan) -> Table:
         f"All together {rate}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
+        *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),
     ]

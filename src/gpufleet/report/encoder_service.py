@@ -33,6 +33,7 @@ from gpufleet.report.plan import (
     spot_line,
     steadier_line,
     total,
+    until_line,
     why_nothing,
 )
 from gpufleet.report.plan_explained import inputs_table
@@ -124,6 +125,7 @@ def why_table(plan: EncoderServePlan) -> Table:
         *steadier_line(plan),
         *confidence_line(plan),
         *hours_line(d),
+        *until_line(d),
         *own_line(d),
         *idle_line(plan, d),
         *spot_line(plan),

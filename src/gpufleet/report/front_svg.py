@@ -7,6 +7,7 @@ from html import escape
 
 from gpufleet.report.log_plane import LogPlane, ticks
 from gpufleet.report.numbers import duration, usd, usd_per_hour
+from gpufleet.report.shown_currency import shown_code
 from gpufleet.report.text import printable
 
 WIDTH_PX, HEIGHT_PX = 860, 420
@@ -65,7 +66,7 @@ def _grid(plane: LogPlane, figure: str) -> Iterator[str]:
     for tick in ticks(plane.upwards):
         yield f'<path class="grid" d="M{LEFT_PX} {_y(plane, tick):.1f}h{PLOT_WIDTH_PX}"/>'
         yield _text(LEFT_PX - 8, _y(plane, tick) + 4, duration(tick), "soft end")
-    yield _text(LEFT_PX + PLOT_WIDTH_PX / 2, bottom + 44, "USD per hour, all machines (log)", "mid")
+    yield _text(LEFT_PX + PLOT_WIDTH_PX / 2, bottom + 44, f"{shown_code()} per hour, all machines (log)", "mid")
     middle = TOP_PX + PLOT_HEIGHT_PX / 2
     yield f'<g transform="translate(20 {middle:.0f}) rotate(-90)">{_text(0, 0, f"{figure} (log)", "mid")}</g>'
 

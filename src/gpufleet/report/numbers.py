@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 
 from gpufleet import units
+from gpufleet.report.shown_currency import shown_amount, shown_code, shown_currency
 
 DIGITS = 3
 UNKNOWN, UNLIMITED = "unknown", "unlimited"
@@ -97,18 +98,22 @@ def gib(size_bytes: float | None) -> str:
 
 
 def usd(amount: float | None) -> str:
-    """Dollars and cents below a thousand, whole dollars above, more digits below a dime.
+    """Dollars and cents below a thousand, whole dollars above, more digits below a dime; another currency alike.
 
     >>> usd(12.3), usd(23456.7), usd(0.00123)
     ('$12.30', '$23,457', '$0.00123')
     """
     if amount is None or math.isinf(amount):
         return significant(amount)
-    sign = "-" if amount < 0 else ""
-    size = abs(amount)
+    sign, size = "-" if amount < 0 else "", abs(shown_amount(amount))
     if 0 < size < DIME:
-        return f"{sign}${significant(size)}"
-    return f"{sign}${size:,.0f}" if size >= WHOLE_DOLLARS_FROM else f"{sign}${size:,.2f}"
+        return sign + with_unit_of_money(significant(size))
+    return sign + with_unit_of_money(f"{size:,.0f}" if size >= WHOLE_DOLLARS_FROM else f"{size:,.2f}")
+
+
+def with_unit_of_money(figure: str) -> str:
+    """A figure that is in the shown currency already: '$12.30', '11.32 EUR'."""
+    return f"${figure}" if shown_currency() is None else f"{figure} {shown_code()}"
 
 
 def usd_per_hour(price: float | None) -> str:
@@ -144,8 +149,8 @@ def roughly(show: Callable[[float], str], amount_usd: float) -> str:
     >>> roughly(usd_per_month, 131_225.0)
     '~$130,000/mo'
     """
-    rounded, unit = float(f"{amount_usd:.1e}"), show(amount_usd).partition("/")
-    return f"~${significant(rounded, 2)}{unit[1]}{unit[2]}"
+    rounded, unit = float(f"{shown_amount(amount_usd):.1e}"), show(amount_usd).partition("/")
+    return f"~{with_unit_of_money(significant(rounded, 2))}{unit[1]}{unit[2]}"
 
 
 def percent(share: float | None) -> str:

@@ -214,6 +214,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         *steadier_line(plan),
         *confidence_line(plan),
         *hours_line(d),
+        *until_line(d),
         *own_line(d),
         *looser_lines(plan),
         *([] if plan.looser_limits else idle_line(plan, d)),
@@ -336,6 +337,11 @@ def hours_line(d: RentedService) -> list[str]:
         return []
     kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
     return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
+
+
+def until_line(d: RentedMachines) -> list[str]:
+    """When the price ends, where it does."""
+    return [] if d.price_until is None else [f"This price holds until {d.price_until} ({d.price_source})."]
 
 
 def own_line(d: RentedService) -> list[str]:

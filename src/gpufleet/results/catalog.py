@@ -53,6 +53,7 @@ class PriceRow(Result):
     as_of: date
     first_seen: date | None = None
     currency: str = "USD"
+    until: date | None = None
 
     @property
     def day(self) -> str:

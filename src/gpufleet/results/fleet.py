@@ -35,6 +35,7 @@ class SharedDeployment(Result):
     price_source: str
     price_as_of: date
     price_first_seen: date | None = None
+    price_until: date | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
     idle_gpus: int

@@ -26,6 +26,7 @@ class RentedMachines(Result):
     price_source: str
     price_as_of: date
     price_first_seen: date | None = None
+    price_until: date | None = None
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
@@ -69,4 +70,5 @@ def price_fields(offer: Offer) -> dict[str, Any]:
         "price_source": offer.source,
         "price_as_of": offer.as_of,
         "price_first_seen": offer.first_seen,
+        "price_until": offer.until,
     }

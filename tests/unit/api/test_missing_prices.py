@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
@@ -52,7 +54,7 @@ def test_kinds_that_are_held_and_kinds_that_nobody_named_need_no_word(
 @pytest.mark.parametrize(
     ("changes", "said", "hint"),
     [
-        ({"pricing": ("commit_1y",)}, "no price is held of commit_1y", "on_demand, spot. Add rows to offers/"),
+        ({"pricing": ("commit_1y",)}, "no price is held of commit_1y", "on_demand, spot. A quote of yours for a whole"),
         ({"pricing": ("owned",)}, "no price is held of owned", "Add your machines to owned.toml"),
         ({"pricing": ("spot",), "clouds": ("nebius",)}, "no price is held of spot under these clouds", "on_demand."),
     ],
@@ -64,6 +66,31 @@ def test_alone_a_kind_without_a_price_is_an_error_that_names_it(
         plan_serve(replace(ASKED, **changes))  # type: ignore[arg-type]
     assert str(refusal.value).startswith(said)
     assert hint in str(refusal.value)
+
+
+def test_the_row_that_an_error_shows_can_be_copied_and_is_planned(tmp_path: Path) -> None:
+    """A shell runs the command as it stands, with 60 % of the on-demand price where PRICE stands."""
+    with pytest.raises(DataMissing) as refusal:
+        plan_serve(replace(ASKED, pricing=("commit_1y",), clouds=("aws",), gpus=("L40S",)), load_catalog())
+    command = re.search(r"mkdir -p mine/offers; printf .*quotes\.csv", str(refusal.value))
+    assert command is not None
+    cloud, region, instance = re.findall(r" (\w+),([\w-]+),([\w.]+),commit_1y,0,PRICE,", command[0])[0]
+    listed = next(
+        o for o in load_catalog().offers
+        if (o.cloud, o.region, o.instance, o.price_kind.value) == (cloud, region, instance, "on_demand")
+    )  # fmt: skip
+    quote = f"{0.6 * listed.price_per_instance_usd_per_hour:.4f}"
+    subprocess.run(["sh", "-c", command[0].replace("PRICE", quote)], cwd=tmp_path, check=True)
+    plan = plan_serve(replace(ASKED, pricing=("commit_1y",)), load_catalog(tmp_path / "mine"))
+    assert [(d.instance, d.price_kind) for d in plan.deployments] == [(instance, "commit_1y")]
+
+
+@pytest.mark.parametrize(("kind", "said"), [("commit_3y", "--prices -40%"), ("savings_plan", None)])
+def test_a_rule_of_thumb_is_offered_as_a_question_where_there_is_one(kind: str, said: str | None) -> None:
+    with pytest.raises(DataMissing) as refusal:
+        plan_serve(replace(ASKED, pricing=(kind,)))
+    assert ("rule of thumb" in str(refusal.value)) == (said is not None)
+    assert (said or "") in str(refusal.value)
 
 
 def test_a_day_before_the_first_price_is_named_and_neither_region_nor_kind() -> None:

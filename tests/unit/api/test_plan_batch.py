@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 
@@ -136,14 +137,32 @@ def test_what_a_quota_shuts_out_is_said() -> None:
     plan = plan_batch(JOB, none)
     assert not plan.is_feasible
     [quota] = [r for r in plan.rejections if "quota" in r.reason]
-    assert quota.best.endswith("none to be had")
+    assert "none to be had; " in quota.best
+    assert quota.best.endswith("would do it")
 
 
-def test_nothing_in_time_says_when_the_soonest_would_be() -> None:
-    plan = ask(deadline_s=11 * 60, most_machines=1, requests=1e8)
-    late = [r for r in plan.rejections if r.reason.startswith("not done by the deadline")]
+def test_a_cap_that_is_the_reason_is_said_with_the_number_that_would_do() -> None:
+    """The number is the fewest: with it the job is done in time, with one less it is not."""
+    capped = ask(gpus=("L40S",), most_machines=1, requests=2e6, deadline_s=3600)
+    [late] = [r for r in capped.rejections if "cap" in r.reason]
+    assert late.reason == "not done by the deadline with the cap of 1 machine"
+    told = re.fullmatch(r"aws (\S+), .*: [\d.]+ h with the headroom; ([\d,]+) machines would do it", late.best)
+    assert told is not None
+    machine, enough = told[1], int(told[2].replace(",", ""))
+    with_enough = ask(gpus=("L40S",), most_machines=enough, requests=2e6, deadline_s=3600)
+    with_less = ask(gpus=("L40S",), most_machines=enough - 1, requests=2e6, deadline_s=3600)
+    assert machine in {d.instance for d in with_enough.deployments}
+    assert machine not in {d.instance for d in with_less.deployments}
+
+
+def test_no_number_of_machines_is_said_where_none_does_it() -> None:
+    """A minute of work is shorter than one batch, however many share the requests."""
+    plan = ask(deadline_s=10 * 60 + 1, most_machines=1)
     assert not plan.is_feasible
-    assert "min with the headroom" in late[0].best
+    [late] = [r for r in plan.rejections if r.reason.startswith("not done by the deadline")]
+    assert late.reason.endswith("whatever the number of machines")
+    assert "min with the headroom" in late.best
+    assert "would do it" not in late.best
 
 
 def test_a_budget_leaves_out_what_is_dearer() -> None:

@@ -1,0 +1,45 @@
+"""Prices that end: what has ended is not used and is named; what ends within the month is warned of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from datetime import date, timedelta
+
+from gpufleet.catalog.own_terms import ANY, EndedPrice
+from gpufleet.catalog.query import OfferFilter, allows
+from gpufleet.catalog.tables import Catalog
+from gpufleet.results.rented import RentedMachines
+from gpufleet.units import HOURS_PER_MONTH
+
+MONTH = timedelta(hours=HOURS_PER_MONTH)
+
+
+def ended_notes(tables: Catalog, wanted: OfferFilter) -> list[str]:
+    """Prices of the user's own that have ended, of what is asked about."""
+    return [f"A price of yours has ended: {e.in_words}" for e in tables.ended if is_asked(e, tables, wanted)]
+
+
+def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
+    """Whether an ended price speaks of what is asked about."""
+    found = ended.match
+    machine = tables.instances.get((found.cloud, found.instance))
+    asked = (
+        (wanted.clouds, found.cloud),
+        (wanted.regions, found.region),
+        (wanted.instances, found.instance),
+        (None if wanted.price_kinds is None else [kind.value for kind in wanted.price_kinds], found.price_kind),
+        (wanted.accelerators, ANY if machine is None else machine.accelerator),
+    )
+    return all(name == ANY or allows(names, name) for names, name in asked)
+
+
+def ending_soon(rented: Iterable[RentedMachines], day: date | None) -> Iterator[str]:
+    """A warning for each price that ends within the month (730 hours) that a monthly cost is of."""
+    for d in rented:
+        if day is not None and d.price_until is not None and d.price_until - day <= MONTH:
+            left = (d.price_until - day).days
+            days = "today is its last day" if left == 0 else f"{left} day{'s' * (left != 1)} from {day}"
+            yield (
+                f"Warning: the price of {d.instance_count}x {d.cloud} {d.instance} ends on {d.price_until} ({days}): "
+                "what follows it is not in this answer"
+            )
