@@ -12,7 +12,7 @@ from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
-from gpufleet.cli.money import usd_of, write_money_in
+from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
@@ -213,12 +213,19 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         max_spot=ratio(asked.max_spot),
         notes=notes,
         confidence=ratio(asked.confidence),
-        fleet_today=asked.today,
+        fleet_today=fleet_of_today(asked),
         fractions=flags.market.fractions,
         price_change=flags.market.price_change,
         max_price_age_s=flags.market.max_price_age_s,
         today=flags.market.today,
     )
+
+
+def fleet_of_today(asked: WorkloadFile) -> str | None:
+    """What runs today, its prices in dollars."""
+    from gpufleet.inputs.fleet_today import fleet_in_dollars
+
+    return None if asked.today is None else fleet_in_dollars(asked.today, currency_of(asked.currency))
 
 
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:

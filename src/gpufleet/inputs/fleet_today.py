@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from gpufleet.domain.currency import Currency
 from gpufleet.errors import UsageError
-from gpufleet.units import parse_usd_per_hour
+from gpufleet.inputs.currency import said_usd
+from gpufleet.units import parse_usd, parse_usd_per_hour
 
 LONGEST, MOST_MACHINES, MOST_TYPES = 400, 10_000, 4
 EXPECTED = "machines, each with its price where you know it: '3 aws:p5.48xlarge@98.32/h', '2 H100:8@25/h'"
@@ -15,6 +17,9 @@ GROUPED = re.compile(r"(?<![^\s@,+$])[0-9]{1,3}(?:,[0-9]{3})+(?=[.0-9]*\s*/)")
 SEPARATOR = re.compile(r",|\s\+|\+(?=\s*[0-9])")
 COUNT = r"(?:(?P<count>[0-9]{1,9})(?:\s*[xX×*]\s*|\s+))?"
 MACHINES = re.compile(COUNT + r"(?P<name>[^@\s](?:[^@]*[^@\s])?)\s*(?:@(?P<price>.*))?")
+SAID_AMOUNT = re.compile(
+    r"(?P<sign>[€£])?\s*(?P<amount>(?<![\w.])[0-9][0-9.,_]*[kKmM]?)(?:\s*(?P<code>[A-Z]{3}))?\s*(?=/)"
+)
 PER = re.compile(r"(?P<amount>[^/]*)/\s*(?P<unit>gpu|machine)\s*/(?P<time>[^/]*)", re.IGNORECASE)
 
 
@@ -59,6 +64,22 @@ def parse_fleet(text: str) -> TypedFleet:
     machines = tuple(parse_machines(part) for part in parts if part not in bills)
     refuse_strange(text, machines, bills)
     return TypedFleet(machines, parse_bill(bills[0]) if bills else None)
+
+
+def fleet_in_dollars(text: str, currency: Currency | None) -> str:
+    """The same fleet with every amount that names another currency in dollars.
+
+    >>> fleet_in_dollars("3 aws:p5.48xlarge@92 EUR/h, 2 H100:8@25/h", Currency("EUR", 0.92))
+    '3 aws:p5.48xlarge@100/h, 2 H100:8@25/h'
+    """
+
+    def in_dollars(match: re.Match[str]) -> str:
+        if not (match["sign"] or match["code"]):
+            return match[0]
+        typed = f"{match['sign'] or ''}{match['amount']} {match['code'] or ''}"
+        return f"{said_usd(typed, currency, parse_usd):.10g}"
+
+    return SAID_AMOUNT.sub(in_dollars, text)
 
 
 def without_commas(match: re.Match[str]) -> str:

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from gpufleet.domain.currency import Currency
 from gpufleet.errors import UsageError
-from gpufleet.inputs.fleet_today import StatedPrice, parse_fleet
+from gpufleet.inputs.fleet_today import StatedPrice, fleet_in_dollars, parse_fleet
 
 
 def test_a_fleet_of_one_type_is_a_number_and_a_name() -> None:
@@ -81,3 +82,24 @@ def test_any_text_is_a_fleet_or_one_clear_error(text: str) -> None:
         return
     assert all(1 <= m.count <= 10_000 and m.name for m in fleet.machines)
     assert fleet.bill_usd_per_hour is None or fleet.bill_usd_per_hour > 0
+
+
+EUROS = Currency("EUR", 0.5)
+
+
+@pytest.mark.parametrize(
+    ("typed", "in_dollars"),
+    [
+        ("3 aws:p5.48xlarge@50 EUR/h", "3 aws:p5.48xlarge@100/h"),
+        ("3 aws:p5.48xlarge@€6.25/gpu/h + 2 H100:8@25/h", "3 aws:p5.48xlarge@12.5/gpu/h + 2 H100:8@25/h"),
+        ("H100:8, 26,000 EUR/mo", "H100:8,52000/mo"),
+        ("2 aws:p5.48xlarge@$98.32/h", "2 aws:p5.48xlarge@$98.32/h"),
+    ],
+)
+def test_a_price_may_be_in_the_currency_of_the_answer(typed: str, in_dollars: str) -> None:
+    assert parse_fleet(fleet_in_dollars(typed, EUROS)) == parse_fleet(in_dollars)
+
+
+def test_a_price_in_a_currency_without_a_rate_is_refused() -> None:
+    with pytest.raises(UsageError, match="no rate for EUR"):
+        fleet_in_dollars("3 aws:p5.48xlarge@50 EUR/h", None)
