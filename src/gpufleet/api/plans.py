@@ -348,4 +348,5 @@ def supply(offer: Offer) -> str:
     """What the hash says of an upfront payment and of how many can be had, where it must."""
     bounds = [f"upfront {offer.upfront_usd!r}"] if offer.upfront_usd else []
     bounds += [] if offer.max_instances is None else [f"at most {offer.max_instances}"]
+    bounds += [f"at most {quota.max_gpus} GPUs of {quota.name}" for quota in offer.gpu_quotas]
     return "".join(f"/{bound}" for bound in bounds)

@@ -18,6 +18,7 @@ from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
     CONTRACT_COLUMNS,
     FOREIGN_COLUMNS,
+    GPU_QUOTA_COLUMNS,
     OWN_SOURCE,
     OWN_TITLE,
     QUOTA_COLUMNS,
@@ -31,8 +32,10 @@ from gpufleet.catalog.own_terms import (
     discounted,
     exchanged,
     foreign_offer_from,
+    gpu_quota_from,
     quota_from,
     rate_from,
+    within_gpu_quotas,
     within_quotas,
 )
 from gpufleet.catalog.query import gpu_of
@@ -158,7 +161,9 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=on_own_terms(overlay, listed, [machine.offer for machine in own], sold),
+        offers=on_own_terms(
+            overlay, listed, [machine.offer for machine in own], sold, instances, (accelerators, aliases)
+        ),
         availability=tuple(availability.values()),
         sources=sources,
         gpu_aliases=aliases,
@@ -249,12 +254,22 @@ def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer
 
 
 def on_own_terms(
-    overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer], sold: Sequence[Sold]
+    overlay: Path | None,
+    listed: Mapping[OfferKey, Offer],
+    own: Sequence[Offer],
+    sold: Sequence[Sold],
+    instances: Mapping[InstanceKey, Instance],
+    gpus: tuple[Mapping[str, Accelerator], Mapping[str, str]],
 ) -> tuple[Offer, ...]:
-    """Listed prices and one's own machines, within one's quotas."""
+    """Listed prices and one's own machines, within one's quotas of machines and of GPUs."""
     offers = (*listed.values(), *own)
-    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from)) if overlay else []
-    return tuple(within_quotas(offers, quotas, sold)) if quotas else offers
+    if overlay is None:
+        return offers
+    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from))
+    bounded = tuple(within_quotas(offers, quotas, sold)) if quotas else offers
+    typed = table_in(overlay, "gpu_quotas.csv", GPU_QUOTA_COLUMNS, gpu_quota_from)
+    of_gpus = [replace(q, match=q.match._replace(gpu=gpu_of(q.match.gpu, *gpus) or q.match.gpu)) for q in typed]
+    return tuple(within_gpu_quotas(bounded, of_gpus, instances)) if of_gpus else bounded
 
 
 def overlay_directory(overlay: str | os.PathLike[str]) -> Path:
