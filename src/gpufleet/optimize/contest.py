@@ -172,6 +172,11 @@ class Contest:
         is_mixed = np.array([o is not None for o in self.steady], dtype=np.bool_)[entrant][:, None]
         return np.where(is_mixed, machines - np.floor(machines * self.purse.most_spot_ratio + ROUNDING), 0.0)
 
+    def without_bounds(self) -> Contest:
+        """The same where any number of machines can be had."""
+        free = tuple(replace(offer, max_instances=None, gpu_quotas=()) for offer in self.offers)
+        return replace(self, offers=free)
+
     @property
     def supply(self) -> FloatArray:
         """How many machines of each entrant can be had."""

@@ -132,3 +132,42 @@ def test_the_hash_and_the_explained_plan_know_the_quota(tmp_path: Path) -> None:
     path.write_text(as_json(fleet), encoding="utf-8")
     changes = explain_plan(path, market)
     assert changes.stands
+
+
+# --- what more of it would bring --------------------------------------------------------------------------------------
+
+BUSY = ServeRequest("llama-3.1-8b", 300.0, 800, 200, "tpot.p95<40ms", clouds=("aws",))
+
+
+def held_to(directory: Path, machines: int) -> Catalog:
+    rows = f"{','.join(QUOTA_COLUMNS)}\naws,all,p5.4xlarge,all,{machines}\n"
+    (directory / "quotas.csv").write_text(rows, encoding="utf-8")
+    return load_catalog(directory, TODAY)
+
+
+@pytest.mark.parametrize("machines", [0, 6])
+def test_why_not_says_how_many_are_needed_how_many_there_are_and_what_they_cost(tmp_path: Path, machines: int) -> None:
+    free = plan_serve(BUSY).answer
+    assert free.instance == "p5.4xlarge"
+    [refused] = plan_serve(BUSY, held_to(tmp_path, machines)).why_not("p5.4xlarge").refused
+    assert refused.candidate == f"{free.instance_count}x aws p5.4xlarge"
+    had = machines or "none"
+    assert refused.detail == f"{had} to be had; {free.instance_count} would be ${free.usd_per_hour:,.2f}/h"
+
+
+@pytest.mark.parametrize("machines", [0, 6])
+def test_the_quota_that_flips_the_choice_does(tmp_path: Path, machines: int) -> None:
+    free = plan_serve(BUSY).answer
+    [flip, *_] = [f for f in plan_serve(BUSY, held_to(tmp_path, machines)).what_flips() if f.unit == "machines"]
+    assert (flip.of, flip.now, flip.value) == ("aws p5.4xlarge", machines, free.instance_count)
+    assert flip.winner is not None
+    assert flip.winner.usd_per_hour == pytest.approx(free.usd_per_hour)
+    assert (flip.change_ratio is None) == (machines == 0)
+    for more, wins in ((free.instance_count - 1, False), (free.instance_count, True)):
+        folder = tmp_path / f"{more}"
+        folder.mkdir()
+        assert (plan_serve(BUSY, held_to(folder, more)).answer.instance == "p5.4xlarge") == wins
+
+
+def test_without_quotas_none_flips_anything() -> None:
+    assert not [f for f in plan_serve(BUSY).what_flips() if f.unit == "machines"]
