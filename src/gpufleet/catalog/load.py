@@ -175,6 +175,9 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
         as_of=as_of,
         now=now,
+        unlisted=unlisted_places(offers_in(overlay, Days(as_of, now)).values(), availability.values())
+        if overlay
+        else {},
         ended=ended_prices(overlay, Days(as_of, now), listed) if overlay else (),
         later_prices=later_prices(directories, as_of, listed.values()),
     )
@@ -242,6 +245,18 @@ def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) ->
         if contract.until is not None and not contract.is_in_force(days.now) and contract.match not in running
     ]
     return (*prices, *discounts)
+
+
+def unlisted_places(own: Iterable[Offer], availability: Iterable[Availability]) -> dict[Sold, date]:
+    """Machine types at prices of the user that are not known to be sold in their region, of those that are known."""
+    known: dict[tuple[str, str], date] = {}
+    sold = set()
+    for row in availability:
+        place = row.cloud, row.region
+        known[place] = max(known.get(place, row.as_of), row.as_of)
+        sold.add((*place, row.instance))
+    places = ((o.cloud, o.region, o.instance) for o in own)
+    return {key: known[key[:2]] for key in places if key[:2] in known and key not in sold}
 
 
 def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer]) -> dict[OfferKey, Offer]:

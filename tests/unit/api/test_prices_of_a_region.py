@@ -11,6 +11,7 @@ import pytest
 
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.errors import DataMissing
 
 ASKED = ServeRequest("llama-3.1-8b", 5.0, 800, 200, clouds=("aws",), regions=("eu-central-1",), gpus=("H100", "L40S"))
@@ -46,3 +47,27 @@ def test_the_command_writes_a_table_with_which_the_question_has_an_answer(tmp_pa
     subprocess.run(["bash", "-c", command], cwd=tmp_path, check=True)
     answer = plan_serve(ASKED, load_catalog(tmp_path / "mine")).answer
     assert (answer.region, answer.gpu, answer.price_per_instance_usd_per_hour) == ("eu-central-1", "L40S", 2.33)
+
+
+def own_price(folder: Path, place: str) -> Path:
+    (folder / "offers").mkdir()
+    row = f"aws,{place},on_demand,0,6.9,observed,your-tables,2026-11-01,\n"
+    (folder / "offers" / "mine.csv").write_text(",".join(OFFER_COLUMNS) + "\n" + row, encoding="utf-8")
+    return folder
+
+
+@pytest.mark.parametrize(("region", "is_listed"), [("eu-west-1", False), ("eu-north-1", True)])
+def test_a_price_for_what_is_not_known_to_be_sold_there_counts_and_is_said(
+    tmp_path: Path, region: str, is_listed: bool
+) -> None:
+    tables = load_catalog(own_price(tmp_path, f"{region},p5.4xlarge"))
+    plan = plan_serve(replace(ASKED, regions=(region,)), tables)
+    assert plan.answer.region == region
+    said = f"aws does not list p5.4xlarge in {region} in the table of 2026-08-01; your own price says so"
+    assert (said in plan.notes) != is_listed
+
+
+def test_an_answer_that_does_not_rest_on_it_says_nothing(tmp_path: Path) -> None:
+    tables = load_catalog(own_price(tmp_path, "eu-west-1,p5.4xlarge"))
+    plan = plan_serve(replace(ASKED, regions=("us-east-1",)), tables)
+    assert not [note for note in plan.notes if "does not list" in note]
