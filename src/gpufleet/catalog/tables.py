@@ -23,8 +23,8 @@ InstanceKey = tuple[str, str]
 class Catalog:
     """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region).
 
-    `now`: the day on which prices must hold; `ended`: those of the user that do not any more. `unlisted`: (cloud, region,
-    instance) of the user's prices for what is not known to be sold there, and of which day that is known.
+    `now`: the day on which prices must hold; `ended`: those of the user that do not any more. `unlisted`: (cloud,
+    region, instance) of the user's prices for what is not known to be sold there, and of which day that is known.
     `later_prices`: of prices as of a day, the clouds and price kinds with none up to it, and the day of the first one.
     """
 
