@@ -68,10 +68,10 @@ def audio_seconds(text: str | None) -> float | None:
     return None if text is None else parse_duration(text)
 
 
-def num_beams(text: str | None) -> int:
-    """Hypotheses that a decoder keeps, one unless said."""
+def num_beams(text: str | None) -> int | None:
+    """Hypotheses that a decoder keeps; None leaves them to the engine."""
     if text is None:
-        return 1
+        return None
     number = parse_count(text)
     if number != int(number):
         raise UsageError("the number of beams is not whole", found=text, expected="a whole number such as 5")

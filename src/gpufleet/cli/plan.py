@@ -173,7 +173,7 @@ AudioOption = Annotated[
 ]
 BeamsOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper)."),
+    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper); the engine's own."),
 ]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[

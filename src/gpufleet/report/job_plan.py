@@ -39,6 +39,12 @@ BINDING = {
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
 SEED_RULE = "seed rule"
+ASSUMED_WORDS = {
+    "engine": "engine {}",
+    "beams": "beams {}, the engine's own",
+    "time to start": "{} until a machine works",
+    "headroom": "{} headroom",
+}
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
 BOUND = "bought for a term"
 COST_FORMULA = (
@@ -287,8 +293,7 @@ def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str
 def assumed_line(plan: JobPlan) -> list[str]:
     """Inputs that nobody gave."""
     assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
-    shown = {"engine": "engine {}", "time to start": "{} until a machine works", "headroom": "{} headroom"}
-    parts = [words.format(assumed[name]) for name, words in shown.items() if name in assumed]
+    parts = [words.format(assumed[name]) for name, words in ASSUMED_WORDS.items() if name in assumed]
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts += [f"all {', '.join(open_to_all)}"] if open_to_all else []
     return [f"Assumed: {'; '.join(parts)}; billed by the second."] if parts else []

@@ -56,6 +56,19 @@ def usd_per_hour(**changes: object) -> float:
     return plan.answer.usd_per_hour if plan.is_feasible else INFINITE
 
 
+@pytest.mark.parametrize(("engine", "kept"), [("faster-whisper", 5), ("whisper.cpp", 5), ("transformers", 1)])
+def test_plans_and_estimates_keep_the_same_beams_unless_they_are_said(engine: str, kept: int) -> None:
+    asked = {"model": "whisper-small", "engine": engine, "gpus": ["L4"], "input_tokens": None}
+    alone = {i.name: i.value for i in estimate_encoder("whisper-small", "L4", engine=engine).inputs}["beams"]
+    for usual, said in (
+        (job(**asked), job(**asked, beams=kept)),
+        (service(**asked, slo=None), service(**asked, slo=None, beams=kept)),
+    ):
+        read = {i.name: i for i in usual.inputs}["beams"]
+        assert (read.value, read.origin) == (alone, "default") == (str(kept), "default")
+        assert usual.answer.usd_per_hour == said.answer.usd_per_hour
+
+
 # --- jobs ------------------------------------------------------------------------------------------------------------
 
 JOBS = {
