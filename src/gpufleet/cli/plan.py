@@ -131,6 +131,10 @@ BatchHeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--headroom", metavar="SHARE", help="Work planned longer than expected; 20% unless said."),
 ]
+BatchConfidenceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--confidence", metavar="SHARE", help="How surely in time: 0.5 as expected (default), 0.9."),
+]
 PrefixOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--prefix-cache", metavar="SHARE", help="Prompt tokens that all requests share and a cache holds."),
@@ -338,7 +342,7 @@ def batch(
     allow_lower_precision: LowerOption = False,
     kv_precision: KvOption = None,
     engine: EngineOption = None,
-    headroom: BatchHeadroomOption = None,
+    headroom: BatchHeadroomOption = None, confidence: BatchConfidenceOption = None,
     prefix_cache: PrefixOption = None,
     startup: StartupOption = None, every: EveryOption = None,
     max_machines: MachinesOption = None,
@@ -365,6 +369,7 @@ def batch(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
         deadline=deadline, startup=startup, every=every, audio=audio, beams=beams, currency=currency,
+        confidence=confidence,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)

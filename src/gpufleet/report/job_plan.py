@@ -18,6 +18,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.plan import (
+    EXPECTED_CONFIDENCE,
     NARROW_PAGE,
     OVER_BUDGET,
     SHORT_MACHINE,
@@ -153,9 +154,19 @@ def tight_line(plan: JobPlan) -> list[str]:
         return []
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
-        return ["Tight: late at the high end of its range."]
+        others = ", as in all rows" if len(plan.deployments) > 1 else ""
+        return [f"Tight: late at the high end of its range{others}: --confidence 0.9 plans for it."]
     row, d = steady
-    return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
+    in_time = f"row {row} ({about(d)}{usd(d.usd.value)}) is in time there too"
+    return [f"Tight: late at the high end of its range; {in_time}; --confidence 0.9 plans for it."]
+
+
+def confidence_line(plan: JobPlan) -> list[str]:
+    """How surely it is done in time, where more than the expected value was asked for."""
+    if plan.confidence <= EXPECTED_CONFIDENCE:
+        return []
+    sure = f"Planned at {percent(plan.confidence)} confidence"
+    return [f"{sure}: in time with the headroom that far up the range of speed, and of interruptions on spot."]
 
 
 def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:

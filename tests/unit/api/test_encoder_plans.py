@@ -145,6 +145,21 @@ def test_more_headroom_never_costs_less() -> None:
     assert costs == sorted(costs)
 
 
+@pytest.mark.parametrize("pricing", [["on_demand"], ["spot"]])
+def test_no_row_planned_at_the_high_end_is_late_there(pricing: list[str]) -> None:
+    expected, sure = (job(requests=3e9, headroom=0.0, pricing=pricing, rows=100, confidence=c) for c in (None, 0.9))
+    assert any(d.is_tight for d in expected.deployments)
+    assert not any(d.is_tight for d in sure.deployments)
+    assert max(d.finish_s.high for d in sure.deployments) > 0.9 * sure.deadline_s
+    assert sure.answer.binding_limit == expected.answer.binding_limit == "the deadline"
+
+
+def test_more_confidence_in_a_job_never_costs_less() -> None:
+    costs = [job_usd(requests=1e9, deadline_s=HOUR, confidence=c) for c in (None, 0.5, 0.7, 0.9, 0.95)]
+    assert costs[0] == costs[1] < costs[-1]
+    assert costs == sorted(costs)
+
+
 def tried_everything(requests: float, deadline_s: float) -> float:
     """The least cost over all offers on demand and 1 to 300 machines, from `estimate_encoder` and a price alone."""
     least = INFINITE
