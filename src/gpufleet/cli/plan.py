@@ -88,7 +88,7 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="vllm (default), sglang, tensorrt-llm, or all of them; transformers, ... of encoders.",
+        help="vllm (default), sglang, tensorrt-llm, or all of them; of encoders one: transformers, ...",
     ),
 ]
 HeadroomOption = Annotated[

@@ -19,6 +19,7 @@ from gpufleet.api import (
     plan_serve,
 )
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.runtimes import load_runtimes
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
 from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -54,6 +55,13 @@ def job_usd(**changes: object) -> float:
 def usd_per_hour(**changes: object) -> float:
     plan = service(**changes)
     return plan.answer.usd_per_hour if plan.is_feasible else INFINITE
+
+
+@pytest.mark.parametrize("typed", ["tei", "tml", "tf", "hugging", "whispr", "wisper.cp"])
+def test_an_unknown_engine_is_answered_with_engines_of_the_list_alone(typed: str) -> None:
+    with pytest.raises(UnknownName) as refused:
+        job(engine=typed)
+    assert set(refused.value.nearest) <= set(load_runtimes())
 
 
 @pytest.mark.parametrize(("engine", "kept"), [("faster-whisper", 5), ("whisper.cpp", 5), ("transformers", 1)])
@@ -350,6 +358,8 @@ def test_spare_machines_and_quiet_hours_are_as_of_decoders() -> None:
         ({"beams": 0}, "beams"),
         ({"headroom": -1}, "headroom"),
         ({"engine": "vllm"}, "transformers"),
+        ({"engine": "All"}, "one engine at a time; found 'All'; expected one of faster-whisper, "),
+        ({"engine": "transfromers"}, "Did you mean transformers"),
         ({"engine": "faster-whisper", "precision": ["tf32"]}, "tf32"),
         ({"precision": ["fp99"]}, "precision"),
         ({"rows": 0}, "rows"),
