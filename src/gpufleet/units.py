@@ -28,11 +28,13 @@ _TIME_SUFFIX = {
     "µs": MICROSECOND,
     "μs": MICROSECOND,
     "ms": MILLISECOND,
-    "s": 1.0,
+    **dict.fromkeys(("s", "sec"), 1.0),
     "min": MINUTE,
-    "h": HOUR,
-    "d": DAY,
+    **dict.fromkeys(("h", "hour", "hours"), HOUR),
+    **dict.fromkeys(("d", "day", "days"), DAY),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * DAY),
 }
+TIME_UNITS = "ms, s, min, h, day, week"
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
 LONGEST_QUANTITY = 64
@@ -89,12 +91,12 @@ def parse_rate(text: object) -> float:
 
 
 def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
-    """Seconds: '500ms', '12s', '24h'; an error shows the example.
+    """Seconds: '500ms', '12s', '24h', '1week'; an error shows the example and the units.
 
-    >>> parse_duration("500ms")
-    0.5
+    >>> parse_duration("500ms"), parse_duration("1week")
+    (0.5, 604800.0)
     """
-    return _quantity(text, _TIME_SUFFIX, "a duration", example)
+    return _quantity(text, _TIME_SUFFIX, "a duration", f"{example}, in {TIME_UNITS}")
 
 
 def parse_usd_per_hour(text: object) -> float:
