@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plans import ServeRequest, plan_serve
-from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
+from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
@@ -180,6 +180,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     said = laid_over(typed, written)
     asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    refuse_encoder(model)
     refuse_of_encoders(said)
     kinds, notes = request_kinds(asked)
     first = kinds[0]

@@ -605,6 +605,7 @@ def assumed_line(plan: ServicePlan) -> list[str]:
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
         *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
+        *([f"beams {assumed['beams']}, the engine's own"] if "beams" in assumed else []),
         *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),
