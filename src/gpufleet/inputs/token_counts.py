@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from gpufleet.domain.token_counts import PERCENTILES, TokenCounts
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.performance.token_lengths import of_percentiles
-from gpufleet.units import PERCENT, parse_tokens
+from gpufleet.units import PERCENT, in_full, parse_tokens
 
 EXAMPLE = "'1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'"
 LONGEST_TEXT = 200
@@ -81,4 +81,4 @@ def refuse_mean_of_outliers(mean: float, percentiles: Mapping[float, float], giv
 
 def shown(given: Mapping[str, float]) -> str:
     """Statistics as they are typed."""
-    return ",".join(f"{name}={tokens:g}" for name, tokens in given.items())
+    return ",".join(f"{name}={in_full(tokens)}" for name, tokens in given.items())
