@@ -315,8 +315,8 @@ def understood(
         ("engine", f"{engine.name} ({engine.version_era})", "given" if engine.name != "vllm" else "default"),
         ("weights", weights.name, "given" if precision else "checkpoint"),
         ("KV cache", kv.name, "given" if kv_precision else "default"),
-        ("input tokens", in_full(question.lengths.input_tokens), "given"),
-        ("output tokens", in_full(question.lengths.output_tokens), "given"),
+        ("input tokens", in_full(float(question.lengths.input_tokens)), "given"),
+        ("output tokens", in_full(float(question.lengths.output_tokens)), "given"),
         (question.load.scenario.replace("_", " "), in_full(question.load.amount), "given"),
     )
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
