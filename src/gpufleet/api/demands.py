@@ -202,8 +202,14 @@ def class_words(c: RequestClass) -> str:
 def count_words(tokens: float | TokenCounts) -> str:
     """Token counts as they were read."""
     if isinstance(tokens, TokenCounts) and not tokens.is_alike:
-        return f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}, p95 {tokens.at('p95'):.0f}"
+        middle = f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}"
+        return f"{middle}, p95 {tokens.at('p95'):.0f}{longest_words(tokens)}"
     return in_full(as_counts(tokens).mean)
+
+
+def longest_words(tokens: TokenCounts) -> str:
+    """The longest, where it is known."""
+    return f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
 
 
 def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
