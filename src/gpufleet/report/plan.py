@@ -476,6 +476,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", where="data"),
+        Column("price_first_seen", "first seen", where="data"),
         Column("price_day", "price of", priority=11, where="text"),
     ]
 
@@ -542,6 +543,9 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
         "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
+        "gpus_per_instance": as_count(d.gpus_per_instance),
+        "largest_batch": as_count(d.largest_batch),
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
@@ -551,6 +555,15 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         cells[f"{name}_text"] = duration(figure.value)
         cells |= {f"{name}_s": figure.value, f"{name}_low_s": figure.low, f"{name}_high_s": figure.high}
     return cells
+
+
+def as_count(number: float) -> float:
+    """A whole number without decimals; a slice of a GPU, or no bound, as it is.
+
+    >>> as_count(461.0), as_count(0.125)
+    (461, 0.125)
+    """
+    return int(number) if number.is_integer() else number
 
 
 def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> Table:
