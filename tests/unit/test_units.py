@@ -132,3 +132,9 @@ def test_a_bare_rate_is_refused_with_the_word_that_is_missing() -> None:
     with pytest.raises(UsageError) as caught:
         units.parse_rate("often")
     assert caught.value.hint is None
+
+
+@given(st.integers(1, 99_999_999))
+def test_a_number_in_full_reads_back_as_itself(number: int) -> None:
+    assert units.in_full(number) == str(number)
+    assert float(units.in_full(number / 10**6)) == pytest.approx(number / 10**6, rel=1e-7)
