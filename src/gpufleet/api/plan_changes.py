@@ -96,6 +96,10 @@ def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
         now_hash=new.input_hash,
         was_usd_per_hour=old.usd_per_hour,
         now_usd_per_hour=new.usd_per_hour,
+        budget_usd_per_hour=new.budget_usd_per_hour,
+        is_feasible=new.is_feasible,
+        unserved=new.unserved,
+        missing=new.missing,
     )
 
 
@@ -137,6 +141,9 @@ def changes(
         num_prices=len(basis.prices),
         was_today=old.today,
         now_today=new.today,
+        is_feasible=new.is_feasible,
+        relaxations=new.relaxations,
+        rejections=[] if new.is_feasible else new.rejections,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,12 +10,17 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
-from gpufleet.errors import PolicyViolation
+from gpufleet.errors import Infeasible, PolicyViolation
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan_changes import FleetChanges, PlanChanges
 
 app = verb()
 
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote.")]
-CheckOption = Annotated[bool, typer.Option("--check", help="Exit code 4 where the answer is no longer the same.")]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Exit code 3 where it does not hold today, 4 where it changed.")
+]
 
 
 @app.command()
@@ -37,4 +42,11 @@ def explain(
     result = explain_plan(plan, load_catalog(catalog_dir))
     page = fleet_changes_page(result) if isinstance(result, FleetChanges) else changes_page(result)
     emit(result, page, output, out_file)
-    return PolicyViolation.exit_code if check and not result.stands else 0
+    return code_of(result) if check else 0
+
+
+def code_of(result: PlanChanges | FleetChanges) -> int:
+    """What --check ends with: as 'plan serve' where nothing holds today, else whether the answer is the same."""
+    if not result.is_feasible:
+        return Infeasible.exit_code
+    return 0 if result.stands else PolicyViolation.exit_code

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.report.fleet_plan import missing_words
 from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.plan import why_nothing
 from gpufleet.report.plan_further import machines_of
 from gpufleet.results.plan import Deployment
 from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, is_same
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
-NOTHING = "nothing that serves"
+NOTHING, TWO_OFFERS = "nothing that serves", "two offers together"
 SHOWN_PRICES = 12
 WORDS = {
     "release": "the release of gpufleet",
@@ -42,7 +44,19 @@ def fleet_changes_page(result: FleetChanges) -> Page:
     was, now = (usd_per_hour(usd) for usd in (result.was_usd_per_hour, result.now_usd_per_hour))
     change = f"still {now}" if result.stands else f"{was} in the plan, {now} today"
     verdict = "The plan stands" if result.stands else "The plan changed"
-    return Page(f"{verdict}: {len(result.models)} models together, {change}.", tables, [hashes])
+    together = f"{verdict}: {len(result.models)} models together, {change}."
+    return Page(together if result.is_feasible else fleet_hindrance(result, was), tables, [hashes])
+
+
+def fleet_hindrance(result: FleetChanges, was: str) -> str:
+    """What hinders all models together today."""
+    hindered = "; ".join(map(missing_words, result.missing))
+    if result.unserved:
+        hindered = f"nothing on offer serves {', '.join(result.unserved)}"
+    elif not result.missing:
+        now, budget = (usd_per_hour(usd) for usd in (result.now_usd_per_hour, result.budget_usd_per_hour))
+        hindered = f"{now} at least, over the budget of {budget}"
+    return f"The plan does not hold today: {len(result.models)} models, {hindered}; in the plan {was}."
 
 
 def verdict_table(result: FleetChanges) -> Table:
@@ -52,12 +66,15 @@ def verdict_table(result: FleetChanges) -> Table:
 
 
 def headline(result: PlanChanges) -> str:
-    """Whether the plan still stands."""
+    """Whether the plan still stands, and first whether anything serves today."""
+    if not result.is_feasible:
+        then = "nothing" if result.was is None else bought(result.was)
+        return f"The plan for {result.model} does not hold today: {why_nothing(result)} In the plan: {then}."
     if result.is_reproduced:
         return f"The plan for {result.model} is reproduced: {bought(result.now)}."
     if is_same(result.was, result.now):
         return f"The answer for {result.model} stands: {bought(result.now)}."
-    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought(result.now)}."
+    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought_today(result)}."
 
 
 def verdicts(result: PlanChanges) -> list[str]:
@@ -84,6 +101,11 @@ def saved(today: Today) -> str:
 def bought(d: Deployment | None) -> str:
     """Machines, layout and cost."""
     return NOTHING if d is None else f"{machines_of(d)}, {d.replicas}x {d.layout}"
+
+
+def bought_today(result: PlanChanges) -> str:
+    """Machines, layout and cost of today's answer, which may be two offers together."""
+    return TWO_OFFERS if result.now is None and result.is_feasible else bought(result.now)
 
 
 def why(result: PlanChanges) -> str:

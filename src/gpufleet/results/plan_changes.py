@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Result
-from gpufleet.results.plan import ConsideredPrice, Deployment
+from gpufleet.results.fleet import MissingMachines
+from gpufleet.results.plan import ConsideredPrice, Deployment, RejectionCount, Relaxation
 from gpufleet.results.today import Today
 
 TypeKey = tuple[str, str, str]
@@ -43,7 +44,8 @@ class PlanChanges(Result):
 
     `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices of the file; `now`:
     today's answer. From `was` to `at_old_prices` the model changed the answer, from there to `now` prices did.
-    `was_today`, `now_today`: the verdicts on what ran when the plan was made.
+    `was_today`, `now_today`: the verdicts on what ran when the plan was made. `is_feasible`: whether anything serves
+    today within objectives, budget and quotas; `relaxations` and `rejections` say what hinders where nothing does.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -58,6 +60,9 @@ class PlanChanges(Result):
     num_prices: int
     was_today: Today | None = None
     now_today: Today | None = None
+    is_feasible: bool = True
+    relaxations: list[Relaxation] = []
+    rejections: list[RejectionCount] = []
 
     @property
     def is_reproduced(self) -> bool:
@@ -87,7 +92,11 @@ class PlanChanges(Result):
 
 
 class FleetChanges(Result):
-    """A plan of several models beside the same questions asked today: each model alone, and all together."""
+    """A plan of several models beside the same questions asked today: each model alone, and all together.
+
+    `is_feasible`: whether all are served today within the budget, and no more machines than can be had; else
+    `unserved` names who is not, and `missing` of what there is too little for all together.
+    """
 
     schema_version: str = SCHEMA_VERSION
     models: list[PlanChanges]
@@ -95,6 +104,10 @@ class FleetChanges(Result):
     now_hash: str
     was_usd_per_hour: float | None
     now_usd_per_hour: float | None
+    budget_usd_per_hour: float | None = None
+    is_feasible: bool = True
+    unserved: list[str] = []
+    missing: list[MissingMachines] = []
 
     @property
     def stands(self) -> bool:
