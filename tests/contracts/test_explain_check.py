@@ -105,3 +105,63 @@ def test_a_plan_that_holds_at_another_price_is_another_answer(ask: Ask, tmp_path
     code, text, _ = ask("explain", file, "--check", "--catalog", now)
     assert code == 4
     assert "does not hold" not in text
+
+
+TRACE = "timestamp_s,input_tokens,output_tokens\n"
+
+
+def trace_file(folder: Path, num_requests: int) -> None:
+    rows = [f"{i / 4},{300 + i},{100 + i % 7}" for i in range(num_requests)]
+    (folder / "seen.csv").write_text(TRACE + "\n".join(rows) + "\n", encoding="utf-8")
+
+
+def test_a_trace_that_was_cut_is_another_question(ask: Ask, tmp_path: Path) -> None:
+    """The file is the same, the trace that it names is not."""
+    file = tmp_path / "chat.yaml"
+    file.write_text("model: llama-3.1-8b\ntrace: seen.csv\ngpus: [L40S]\n", encoding="utf-8")
+    trace_file(tmp_path, 400)
+    code, plan = planned(ask, tmp_path, "plan", "serve", "--workload", str(file))
+    assert (code, ask("explain", plan, "--workload", str(file), "--check")[0]) == (0, 0)
+    trace_file(tmp_path, 200)
+    code, text, _ = ask("explain", plan, "--workload", str(file), "--check")
+    assert code == 4
+    assert text.startswith("The workload file asks something else than the plan: input tokens mean 499.5, ")
+    assert "in the plan, mean 399.5, " in text
+    assert ask("explain", plan, "--check")[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("slo: tpot.p95<70ms", "objectives none in the plan, tpot.p95 < 0.07 s in the file"),
+        ("zones: 2", "zones not said in the plan, 2, one may be lost in the file"),
+        ("budget: 900/h", "budget not said in the plan, $900.00/h in the file"),
+    ],
+)
+def test_a_line_that_was_added_is_named_and_a_typed_rate_stays(ask: Ask, tmp_path: Path, line: str, told: str) -> None:
+    file = tmp_path / "chat.yaml"
+    text = "model: llama-3.1-8b\nrate: 5/s\nin: 800\nout: 200\ngpus: [L40S]\n"
+    file.write_text(text, encoding="utf-8")
+    _, plan = planned(ask, tmp_path, "plan", "serve", "--workload", str(file), "--rate", "9/s")
+    assert ask("explain", plan, "--workload", str(file), "--check")[0] == 0
+    file.write_text(f"{text}{line}\n", encoding="utf-8")
+    code, said, _ = ask("explain", plan, "--workload", str(file), "--check")
+    assert (code, told in said, "9/s" in said) == (4, True, False)
+
+
+def test_a_model_of_several_that_is_asked_otherwise_is_named(ask: Ask, tmp_path: Path) -> None:
+    file = fleet_file(tmp_path)
+    _, plan = planned(ask, tmp_path, "plan", "serve", "--workload", file)
+    assert ask("explain", plan, "--workload", file, "--check")[0] == 0
+    text = SERVICE.format(beside="budget: 700/h").replace("qwen3-8b, rate: 5/s", "qwen3-8b, rate: 6/s")
+    Path(file).write_text(text, encoding="utf-8")
+    code, said, _ = ask("explain", plan, "--workload", file, "--check")
+    assert code == 4
+    assert "budget not said in the plan, $700.00/h in the file; qwen3-8b: rate 5/s in the plan, 6/s in the file" in said
+
+
+def test_a_file_of_more_models_is_another_question_altogether(ask: Ask, tmp_path: Path) -> None:
+    _, plan = planned(ask, tmp_path, *ONE)
+    code, out, err = ask("explain", plan, "--workload", fleet_file(tmp_path))
+    assert (code, out) == (2, "")
+    assert "1 in the plan, 2 in the workload file" in err

@@ -10,7 +10,7 @@ from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import why_nothing
 from gpufleet.report.plan_further import machines_of
 from gpufleet.results.plan import Deployment
-from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, is_same
+from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, QuestionChange, is_same
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
@@ -30,7 +30,23 @@ def changes_page(result: PlanChanges) -> Page:
     tables += [prices_table(result)] if result.price_changes else []
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
-    return Page(headline(result), tables, [hashes], paragraphs=[why(result), *verdicts(result)])
+    lines = [*asked_lines(result), headline(result), why(result), *verdicts(result)]
+    return Page(lines[0], tables, [hashes], paragraphs=lines[1:])
+
+
+def asked_lines(result: PlanChanges | FleetChanges) -> list[str]:
+    """That the workload file asks something else, and what."""
+    if not result.is_asked_otherwise:
+        return []
+    own = [otherwise_words(change) for change in result.question_changes]
+    models = result.models if isinstance(result, FleetChanges) else []
+    own += [f"{model.model}: {otherwise_words(change)}" for model in models for change in model.question_changes]
+    return [f"The workload file asks something else than the plan: {'; '.join(own)}. Plan again. As it was asked:"]
+
+
+def otherwise_words(change: QuestionChange) -> str:
+    """One input, then and now."""
+    return f"{change.what} {change.was or 'not said'} in the plan, {change.now or 'not said'} in the file"
 
 
 def fleet_changes_page(result: FleetChanges) -> Page:
@@ -45,7 +61,8 @@ def fleet_changes_page(result: FleetChanges) -> Page:
     change = f"still {now}" if result.stands else f"{was} in the plan, {now} today"
     verdict = "The plan stands" if result.stands else "The plan changed"
     together = f"{verdict}: {len(result.models)} models together, {change}."
-    return Page(together if result.is_feasible else fleet_hindrance(result, was), tables, [hashes])
+    lines = [*asked_lines(result), together if result.is_feasible else fleet_hindrance(result, was)]
+    return Page(lines[0], tables, [hashes], paragraphs=lines[1:])
 
 
 def fleet_hindrance(result: FleetChanges, was: str) -> str:

@@ -39,6 +39,14 @@ class DigestChange(Result):
     now: str | None
 
 
+class QuestionChange(Result):
+    """An input that a workload file gives another value than the plan has; None where nothing was said."""
+
+    what: str
+    was: str | None
+    now: str | None
+
+
 class PlanChanges(Result):
     """A plan of some day beside the same question asked today.
 
@@ -46,6 +54,7 @@ class PlanChanges(Result):
     today's answer. From `was` to `at_old_prices` the model changed the answer, from there to `now` prices did.
     `was_today`, `now_today`: the verdicts on what ran when the plan was made. `is_feasible`: whether anything serves
     today within objectives, budget and quotas; `relaxations` and `rejections` say what hinders where nothing does.
+    `question_changes`: what a workload file, where one was named, asks otherwise; the answers are to the old question.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -63,6 +72,7 @@ class PlanChanges(Result):
     is_feasible: bool = True
     relaxations: list[Relaxation] = []
     rejections: list[RejectionCount] = []
+    question_changes: list[QuestionChange] = []
 
     @property
     def is_reproduced(self) -> bool:
@@ -73,6 +83,11 @@ class PlanChanges(Result):
     def stands(self) -> bool:
         """Whether the answer is what it was, and the verdict on what ran then, whatever changed around it."""
         return is_same(self.was, self.now) and self.verdict_stands
+
+    @property
+    def is_asked_otherwise(self) -> bool:
+        """Whether a workload file asks something else."""
+        return bool(self.question_changes)
 
     @property
     def verdict_stands(self) -> bool:
@@ -108,6 +123,12 @@ class FleetChanges(Result):
     is_feasible: bool = True
     unserved: list[str] = []
     missing: list[MissingMachines] = []
+    question_changes: list[QuestionChange] = []
+
+    @property
+    def is_asked_otherwise(self) -> bool:
+        """Whether a workload file asks something else of all models or of any."""
+        return bool(self.question_changes) or any(model.question_changes for model in self.models)
 
     @property
     def stands(self) -> bool:
