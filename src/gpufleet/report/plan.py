@@ -33,6 +33,7 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
+from gpufleet.results.plan_changes import PlanChanges
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
@@ -152,7 +153,7 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
     return roughly(show, amount_usd)
 
 
-def why_nothing(plan: ServicePlan) -> str:
+def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     """Why there is no answer."""
     if plan.relaxations:
         return "nothing on offer keeps every objective."
