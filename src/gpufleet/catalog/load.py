@@ -212,12 +212,14 @@ def priced(
         return offers
     known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
     rates = {rate.currency: rate for rate in known_rates if days.has_begun(rate.as_of)}
-    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory, days.now)]
-    offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
+    offers |= {offer_key(offer): offer for offer in exchanged(foreign_offers_in(SHIPPED, days.now), rates)}
+    abroad = exchanged(foreign_offers_in(overlay, days.now), rates)
+    offers |= {offer_key(offer): replace(offer, is_own=True) for offer in abroad}
     signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
     contracts = [c for c in signed if days.has_begun(c.as_of) and c.is_in_force(days.now)]
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
-    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, days)
+    own = {key: replace(offer, is_own=True) for key, offer in offers_in(overlay, days).items()}
+    return {offer_key(offer): offer for offer in agreed} | own
 
 
 def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) -> tuple[EndedPrice, ...]:
