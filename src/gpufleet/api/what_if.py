@@ -19,8 +19,8 @@ OWN_STAY = "your own prices stay as agreed"
 def asked_prices(tables: Catalog, wanted: OfferFilter, change: float | None) -> list[Offer]:
     """Offers that match, at the prices that are asked about.
 
-    Where a commitment is asked for that no price is held of, a change below zero makes one of it: so much off the on-demand
-    price, and what is held stays. Else listed prices change. What the user agreed on stays in both.
+    Where a commitment is asked for that no price is held of, a change below zero makes one of it: so much off the
+    on-demand price, and what is held stays. Else listed prices change. What the user agreed on stays in both.
     """
     offers = matching_offers(tables, wanted)
     if not change:
@@ -46,7 +46,7 @@ def unheld_terms(asked: Iterable[PriceKind], offers: Iterable[Offer]) -> list[Pr
 def supposed_commitments(
     tables: Catalog, wanted: OfferFilter, kinds: Collection[PriceKind], ratio: float
 ) -> list[Offer]:
-    """Commitments at so many times the listed on-demand price: nobody's price, so an estimate, and paid as a term is."""
+    """Commitments at so many times the listed on-demand price: an estimate that is paid as a term is."""
     if not kinds:
         return []
     listed = matching_offers(tables, replace(wanted, price_kinds=[PriceKind.ON_DEMAND]))

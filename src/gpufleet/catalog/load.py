@@ -282,8 +282,14 @@ def overlay_rows(directory: Path, today: date) -> OverlayRows:
         label(own.offer): place
         for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
     }
-    named = places | owned | {label(offer): place for place, offer in offers}
+    named = places | owned | foreign_places(directory) | {label(offer): place for place, offer in offers}
     return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
+
+
+def foreign_places(directory: Path) -> dict[str, Place]:
+    """Where prices in another currency stand."""
+    rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
+    return {f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}": place for place, f in rows}
 
 
 def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
