@@ -345,6 +345,14 @@ def test_the_price_of_all_machines_is_warned_of() -> None:
     assert "Warning: 3 aws:p5.48xlarge@294.96/h is 5.4x the usual price" in said(planned("3 aws:p5.48xlarge@294.96/h"))
 
 
+def test_a_bill_that_no_saving_explains_is_refused_and_one_far_off_is_warned_of() -> None:
+    """388,000 a month read as 388: five machines that cost $200,000 a month at the least."""
+    with pytest.raises(UsageError, match=r"too low for these machines; found '\$388\.00/mo.*usually cost \$200,896/mo"):
+        plan_serve(replace(CHAT, fleet_today="5 aws:p5.48xlarge, 388/mo"))
+    assert "Warning: the bill is 0.2x the usual price" in said(planned("5 aws:p5.48xlarge, 40000/mo"))
+    assert "Warning: the bill" not in said(planned("5 aws:p5.48xlarge, 200000/mo"))
+
+
 def test_machines_of_ones_own_save_their_electricity_alone_and_end_with_the_rack() -> None:
     """1 kW at $0.30/kWh and a PUE of 1.2 is $0.36 an hour; what was paid for the machine is spent already."""
     tables = load_catalog(EXAMPLES / "own-tables")
