@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.api.market import USUAL_KINDS
 from gpufleet.api.plans import ServeRequest, refuse_too_old
@@ -61,9 +61,23 @@ class FleetToday:
 def fleet_of(request: ServeRequest, tables: Catalog) -> FleetToday:
     """The fleet of a request."""
     typed = parse_fleet(request.fleet_today or "")
-    machines = tuple(had_machines(m, typed, request, tables) for m in typed.machines)
+    machines = with_rest_of_bill(typed, [had_machines(m, typed, request, tables) for m in typed.machines])
     said = [] if typed.bill_usd_per_hour is None else unusual_bill(typed.bill_usd_per_hour, machines, tables)
     return FleetToday(machines, typed.bill_usd_per_hour, tuple(said))
+
+
+def with_rest_of_bill(fleet: TypedFleet, machines: Sequence[HadMachines]) -> tuple[HadMachines, ...]:
+    """The machines; of a bill, what those with a price leave is the price of a single type without one."""
+    unpriced = [m for m in machines if m.price.usd_per_hour is None]
+    if fleet.bill_usd_per_hour is None:
+        return tuple(machines)
+    stated = sum(m.count * m.price.usd_per_hour for m in machines if m.price.usd_per_hour is not None)
+    rest = fleet.bill_usd_per_hour - stated
+    if rest <= 0:
+        found = f"${stated:,.2f}/h of machines, ${fleet.bill_usd_per_hour:,.2f}/h in all"
+        raise UsageError("today's prices leave nothing of the bill", found=found, expected="a bill of all machines")
+    share = PricePaid(origin=BILL, usd_per_hour=rest / unpriced[0].count if len(unpriced) == 1 else None)
+    return tuple(replace(m, price=share) if m in unpriced else m for m in machines)
 
 
 def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest, tables: Catalog) -> HadMachines:
@@ -103,10 +117,9 @@ def nameless_machine(setup: Setup, typed: TypedMachines, tables: Catalog) -> Ins
 def price_of(
     typed: TypedMachines, fleet: TypedFleet, instance: Instance, request: ServeRequest, tables: Catalog
 ) -> tuple[PricePaid, list[str]]:
-    """What one machine costs: as stated, its part of a bill of one type, or the list price."""
-    if fleet.bill_usd_per_hour is not None:
-        alone = fleet.bill_usd_per_hour / typed.count if len(fleet.machines) == 1 else None
-        return PricePaid(origin=BILL, usd_per_hour=alone), []
+    """What one machine costs: as stated, unknown where a bill has it, or the list price."""
+    if fleet.bill_usd_per_hour is not None and typed.price is None:
+        return PricePaid(origin=BILL, usd_per_hour=None), []
     if typed.price is not None:
         usd = typed.price.usd_per_hour * (instance.gpu_count if typed.price.is_of_gpu else 1)
         usual = usual_of_gpu(instance, tables)

@@ -100,13 +100,14 @@ def without_commas(match: re.Match[str]) -> str:
 
 
 def refuse_strange(text: str, machines: tuple[TypedMachines, ...], bills: list[str]) -> None:
-    """Refuse a bill of nothing, two bills, a bill beside prices, and more types than are weighed together."""
+    """Refuse a bill of nothing, two bills, a bill beside prices of all, and more types than are weighed together."""
     if not machines:
         raise UsageError("today's fleet has a bill and no machines", found=text, expected=EXPECTED)
     if len(bills) > 1:
         raise UsageError("today's fleet has several bills", found=", ".join(bills), expected="one bill of all machines")
-    if bills and any(m.price is not None for m in machines):
-        raise UsageError("today's fleet has a bill and prices", found=text, expected="the bill or the prices, not both")
+    if bills and all(m.price is not None for m in machines):
+        expected = "the bill or the prices, or a bill and prices of all types but one: the rest is its share"
+        raise UsageError("today's fleet has a bill and prices", found=text, expected=expected)
     if len(machines) > MOST_TYPES:
         raise UsageError("today's fleet has too many types", found=len(machines), expected=f"at most {MOST_TYPES}")
 
