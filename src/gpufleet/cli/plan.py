@@ -262,10 +262,9 @@ def serve(
     from gpufleet.cli.plan_answers import ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
-    given = WorkloadFile(
-        model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams,
+    given = WorkloadFile(model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds),
+        listed(regions), listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None,
+        spare_machines, zones, off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams,
         currency=currency)  # fmt: skip
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)

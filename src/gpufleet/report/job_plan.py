@@ -242,6 +242,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", where="data"),
+        Column("price_first_seen", "first seen", where="data"),
         Column("price_day", "price of", priority=11, where="text"),
     ]
 
@@ -274,6 +275,7 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int |
         "finish": duration(d.finish_s.value),
         "verdict": "tight" if d.is_tight else "holds",
         "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
         "per_million": own.per_million[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }
