@@ -443,8 +443,10 @@ def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -
 
 def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
-    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
-    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    named = machines_texts(plan.deployments, width)
+    rows = [
+        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+    ]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: holds as expected, breaks an objective at the high end of its range."] if tight else []
     estimated = any(d.price_basis == "estimated" for d in plan.deployments)
@@ -461,7 +463,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         *(Column(f"{name}{end}_s", name, where="data") for name in objectives for end in ("", "_low", "_high")),
         Column("row", "", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
-        Column("machines", "machines", where="text"),
+        Column("machines", "machines", where="text", wraps=True),
         *place_and_gpus(plan.inputs),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
@@ -527,14 +529,24 @@ FILE_COLUMNS = (
 )  # fmt: skip
 
 
-def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: int | None) -> Row:
+def machines_texts(rented: Sequence[RentedMachines], width: int) -> list[str]:
+    """How many machines of which type, a text for each row; a narrow page shortens names that stay apart so."""
+    names = [f"{d.cloud} {d.instance.removeprefix('Standard_')}" for d in rented]
+    counts = [f"{d.instance_count}x " for d in rented]
+    if width >= NARROW_PAGE:
+        return [count + name for count, name in zip(counts, names, strict=True)]
+    short = [cut(name, SHORT_MACHINE - len(count)) for count, name in zip(counts, names, strict=True)]
+    alike = {text for text in short if len({n for n, s in zip(names, short, strict=True) if s == text}) > 1}
+    return [c + (n if s in alike else s) for c, n, s in zip(counts, names, short, strict=True)]
+
+
+def ranking_row(rank: int, d: RentedService, own: OwnColumns, machines: str) -> Row:
     """The cells of one deployment."""
-    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
         **d.model_dump(exclude={"latency", "launch"}),
         "row": str(rank),
         "price": about(d) + usd(d.usd_per_hour),
-        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "machines": machines,
         "place": place(d),
         "gpus": gpus(d),
         "shape": own.replicas[rank - 1],
