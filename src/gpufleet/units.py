@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 from gpufleet.errors import UsageError
 
@@ -38,6 +39,7 @@ _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
 _TWO_READINGS = re.compile(r"([1-9][0-9]{0,2})\.([0-9]{3})")
 LONGEST_QUANTITY = 64
+DIGITS_IN_FULL = 8
 
 
 def _quantity(text: object, suffixes: dict[str, float], what: str, example: str) -> float:
@@ -179,3 +181,12 @@ def parse_ratio(text: object) -> float:
     if not 0 <= value <= 1:
         raise UsageError("cannot read a share", found=text, expected="'20%' or '0.2', between 0 and 1")
     return value
+
+
+def in_full(number: float) -> str:
+    """A number as it would be typed: no exponent, no separators, at most eight digits that are not zero.
+
+    >>> in_full(1048576), in_full(0.25), in_full(349.99999999999994), in_full(1e-9)
+    ('1048576', '0.25', '350', '0.000000001')
+    """
+    return f"{Decimal(f'{number:.{DIGITS_IN_FULL}g}'):f}"

@@ -134,6 +134,12 @@ def test_a_bare_rate_is_refused_with_the_word_that_is_missing() -> None:
     assert caught.value.hint is None
 
 
+@given(st.integers(1, 99_999_999))
+def test_a_number_in_full_reads_back_as_itself(number: int) -> None:
+    assert units.in_full(number) == str(number)
+    assert float(units.in_full(number / 10**6)) == pytest.approx(number / 10**6, rel=1e-7)
+
+
 @pytest.mark.parametrize("text", ["388.000", "$1.250", "999.999"])
 def test_money_that_is_a_thousandth_where_dots_group_is_refused(text: str) -> None:
     for read, typed in ((units.parse_usd, text), (units.parse_usd_per_hour, f"{text}/mo")):

@@ -13,6 +13,7 @@ from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
+from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
@@ -70,12 +71,31 @@ class Market:
 
 
 def explain_plan(
-    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None
+    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None, asked: Asked | None = None
 ) -> PlanChanges | FleetChanges:
-    """The question of a plan (or of the file of one) asked again today: what is different, and what made it so."""
+    """The question of a plan (or of the file of one) asked again today: what is different, and what made it so.
+
+    `asked`: what its workload file asks today; where that is another question, the result says what differs.
+    """
     tables = load_catalog() if catalog is None else catalog
     old = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
-    return changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+    found = changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+    return found if asked is None else asked_otherwise(found, old, asked, tables)
+
+
+def asked_otherwise(
+    found: PlanChanges | FleetChanges, old: ServePlan | FleetPlan, asked: Asked, tables: Catalog
+) -> PlanChanges | FleetChanges:
+    """What became of a plan, with what its workload file asks otherwise today."""
+    refuse_other_models(old, asked)
+    if not isinstance(found, FleetChanges) or not isinstance(old, FleetPlan):
+        own = question_changes(old, asked.requests[0], tables) if isinstance(old, ServePlan) else []
+        return found.model_copy(update={"question_changes": own})
+    models = [
+        model.model_copy(update={"question_changes": question_changes(plan, request, tables)})
+        for model, plan, request in zip(found.models, old.plans, asked.requests, strict=True)
+    ]
+    return found.model_copy(update={"models": models, "question_changes": changes_of_fleet_question(old, asked)})
 
 
 def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
@@ -96,6 +116,10 @@ def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
         now_hash=new.input_hash,
         was_usd_per_hour=old.usd_per_hour,
         now_usd_per_hour=new.usd_per_hour,
+        budget_usd_per_hour=new.budget_usd_per_hour,
+        is_feasible=new.is_feasible,
+        unserved=new.unserved,
+        missing=new.missing,
     )
 
 
@@ -137,6 +161,9 @@ def changes(
         num_prices=len(basis.prices),
         was_today=old.today,
         now_today=new.today,
+        is_feasible=new.is_feasible,
+        relaxations=new.relaxations,
+        rejections=[] if new.is_feasible else new.rejections,
     )
 
 

@@ -122,7 +122,7 @@ def region_priority(fleet: FleetPlan, otherwise: int) -> int:
 
 DATA_COLUMNS = (
     "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
-    "price_kind", "price_basis", "price_source", "price_as_of", "layout", "replicas", "shares",
+    "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",
 )  # fmt: skip
 NO_ANSWER = "nothing serves it"
 
@@ -133,6 +133,7 @@ def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
     shares = bool(tenancies(fleet, index))
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
+    cells |= {"price_as_of": None if d is None else d.stated_price_day}
     cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
     return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
 
