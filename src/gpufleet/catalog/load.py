@@ -488,6 +488,10 @@ def lacking(path: Path, header: Sequence[str], column: str, columns: Sequence[st
     """The error of a header without a column, with the column that may have been meant by it."""
     nearest = nearest_names(column, [name for name in header if name not in columns], count=1)
     hint = f"{nearest[0]} is called {column} here." if nearest else None
+    if len(header) == 1 and header[0].count(";") >= len(columns) // 2:
+        hint = "Its cells are separated by semicolons; a comma separates them here, and a dot the decimals."
+    elif column == "price_per_instance_usd_per_hour" and any("_per_hour" in name for name in header):
+        hint = "Prices in another currency go into foreign_offers/, whose rows name it (docs/prices.md)."
     return UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=column, hint=hint)
 
 
