@@ -164,8 +164,12 @@ def parse_change(text: object) -> float:
         value = float(stripped.removesuffix("%")) / (PERCENT if stripped.endswith("%") else 1.0)
     except ValueError:
         value = math.nan
-    if stripped[:1] not in ("+", "-") or not math.isfinite(value):
-        raise UsageError("cannot read a change", found=text, expected="a share with its sign: '+20%' or '-10%'")
+    bare = stripped.lstrip("+-").removesuffix("%")
+    is_number = math.isfinite(value) and bool(bare)
+    like = f"'+{bare}%' is dearer, '-{bare}%' cheaper" if is_number else "'+20%' is dearer, '-10%' cheaper"
+    is_bare = abs(value) > 1 and not stripped.endswith("%")
+    if stripped[:1] not in ("+", "-") or not math.isfinite(value) or is_bare:
+        raise UsageError("cannot read a change", found=text, expected=f"a share with its sign: {like}")
     return value
 
 

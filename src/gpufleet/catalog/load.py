@@ -23,6 +23,7 @@ from gpufleet.catalog.own_terms import (
     QUOTA_COLUMNS,
     RATE_COLUMNS,
     EndedPrice,
+    ExchangeRate,
     ForeignOffer,
     Match,
     Sold,
@@ -166,6 +167,7 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         located_regions=merged(directories, located_regions_in),
         countries=countries(),
         foreign_offers=tuple(f for directory in directories for f in foreign_offers_in(directory, now)),
+        exchange_rates=tuple(rates_in(overlay, Days(as_of, now))) if overlay else (),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
         as_of=as_of,
@@ -210,8 +212,7 @@ def priced(
         offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
     if overlay is None:
         return offers
-    known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
-    rates = {rate.currency: rate for rate in known_rates if days.has_begun(rate.as_of)}
+    rates = {rate.currency: rate for rate in rates_in(overlay, days)}
     offers |= {offer_key(offer): offer for offer in exchanged(foreign_offers_in(SHIPPED, days.now), rates)}
     abroad = exchanged(foreign_offers_in(overlay, days.now), rates)
     offers |= {offer_key(offer): replace(offer, is_own=True) for offer in abroad}
@@ -348,6 +349,12 @@ def foreign_offers_in(directory: Path, now: date) -> list[ForeignOffer]:
     return [row for _, row in rows if row.until is None or now <= row.until]
 
 
+def rates_in(directory: Path, days: Days) -> list[ExchangeRate]:
+    """Rows of exchange_rates.csv that have begun."""
+    rates = table_in(directory, "exchange_rates.csv", RATE_COLUMNS, rate_from)
+    return [rate for rate in rates if days.has_begun(rate.as_of)]
+
+
 def table_in(
     directory: Path, name: str, columns: tuple[str, ...], read: Callable[[Place, Mapping[str, str]], Item]
 ) -> Iterator[Item]:
@@ -481,6 +488,10 @@ def lacking(path: Path, header: Sequence[str], column: str, columns: Sequence[st
     """The error of a header without a column, with the column that may have been meant by it."""
     nearest = nearest_names(column, [name for name in header if name not in columns], count=1)
     hint = f"{nearest[0]} is called {column} here." if nearest else None
+    if len(header) == 1 and header[0].count(";") >= len(columns) // 2:
+        hint = "Its cells are separated by semicolons; a comma separates them here, and a dot the decimals."
+    elif column == "price_per_instance_usd_per_hour" and any("_per_hour" in name for name in header):
+        hint = "Prices in another currency go into foreign_offers/, whose rows name it (docs/prices.md)."
     return UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=column, hint=hint)
 
 

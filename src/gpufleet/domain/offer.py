@@ -94,7 +94,8 @@ class Offer:
 
     def __post_init__(self) -> None:
         price = self.price_per_instance_usd_per_hour
-        if not (math.isfinite(price) and price > 0):
+        is_paid_up_front = self.upfront_usd > 0 and self.price_kind in BINDING_KINDS
+        if not (math.isfinite(price) and (price > 0 or (price == 0 and is_paid_up_front))):
             raise ValueError(
                 f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
             )
