@@ -15,6 +15,7 @@ from gpufleet.report.numbers import (
     amount,
     count,
     duration,
+    headroom,
     percent,
     ranged,
     ranged_duration,
@@ -25,6 +26,7 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
     usd_per_month,
+    wanted_beside,
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
@@ -79,9 +81,9 @@ def verdict_on_today(plan: ServePlan) -> list[str]:
     """What to do with what runs today, where that was said."""
     if plan.today is None:
         return []
-    from gpufleet.report.today import verdict_line
+    from gpufleet.report.today import price_lines, verdict_line
 
-    return [verdict_line(plan, plan.today)]
+    return [verdict_line(plan, plan.today), *price_lines(plan, plan.today)]
 
 
 def today_tables(plan: ServePlan) -> list[Table]:
@@ -240,10 +242,9 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     """What all replicas carry beside what is asked."""
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    is_multiple = d.headroom_ratio >= MULTIPLE_FROM
-    has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
+    has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
     sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
-    return f"Carries {carried}: {has}{sure}, {percent(plan.headroom_wanted_ratio)} wanted."
+    return f"Carries {carried}: {has}{sure}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
