@@ -41,6 +41,7 @@ from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12
+EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
@@ -213,6 +214,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
+        *cache_line(plan),
         *steadier_line(plan),
         *confidence_line(plan),
         *hours_line(d),
@@ -287,6 +289,15 @@ def mix_line(plan: ServePlan) -> list[str]:
 def quality_line(plan: ServePlan) -> list[str]:
     """What the chosen weights cost in quality, where they are below the checkpoint's."""
     return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
+
+
+def cache_line(plan: ServePlan) -> list[str]:
+    """That the KV cache has fewer bits than nobody asked for."""
+    d, is_chosen = plan.answer, any(i.name == "KV cache" and i.origin in SAID for i in plan.inputs)
+    if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
+        return []
+    default = f"KV cache {d.kv_precision}: {d.engine}'s default for {d.weight_format} weights"
+    return [f"{default}, beside what the weights cost in quality; --kv-precision bf16 keeps it at 16 bits."]
 
 
 def steadier_line(plan: ServicePlan) -> list[str]:
