@@ -13,6 +13,7 @@ from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
+from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
@@ -70,16 +71,36 @@ class Market:
 
 
 def explain_plan(
-    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None
+    plan: ServePlan | FleetPlan | str | PathLike[str], catalog: Catalog | None = None, asked: Asked | None = None
 ) -> PlanChanges | FleetChanges:
-    """The question of a plan (or of the file of one) asked again today: what is different, and what made it so."""
+    """The question of a plan (or of the file of one) asked again today: what is different, and what made it so.
+
+    `asked`: what its workload file asks today; where that is another question, the result says what differs.
+    """
     tables = load_catalog() if catalog is None else catalog
     old = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
-    return changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+    found = changes_of_fleet(old, tables) if isinstance(old, FleetPlan) else changes_of(old, tables)
+    return found if asked is None else asked_otherwise(found, old, asked, tables)
+
+
+def asked_otherwise(
+    found: PlanChanges | FleetChanges, old: ServePlan | FleetPlan, asked: Asked, tables: Catalog
+) -> PlanChanges | FleetChanges:
+    """What became of a plan, with what its workload file asks otherwise today."""
+    refuse_other_models(old, asked)
+    if not isinstance(found, FleetChanges) or not isinstance(old, FleetPlan):
+        own = question_changes(old, asked.requests[0], tables) if isinstance(old, ServePlan) else []
+        return found.model_copy(update={"question_changes": own})
+    models = [
+        model.model_copy(update={"question_changes": question_changes(plan, request, tables)})
+        for model, plan, request in zip(found.models, old.plans, asked.requests, strict=True)
+    ]
+    return found.model_copy(update={"models": models, "question_changes": changes_of_fleet_question(old, asked)})
 
 
 def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
     """What became of the plan of several models: of each, and of what they cost together."""
+    refuse_encoders(old, "explained")
     bases = [recorded(plan) for plan in old.plans]
     requests = [request_of(basis) for basis in bases]
     new = plan_fleet(requests, old.budget_usd_per_hour, tables)
@@ -96,6 +117,10 @@ def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
         now_hash=new.input_hash,
         was_usd_per_hour=old.usd_per_hour,
         now_usd_per_hour=new.usd_per_hour,
+        budget_usd_per_hour=new.budget_usd_per_hour,
+        is_feasible=new.is_feasible,
+        unserved=new.unserved,
+        missing=new.missing,
     )
 
 
@@ -137,6 +162,9 @@ def changes(
         num_prices=len(basis.prices),
         was_today=old.today,
         now_today=new.today,
+        is_feasible=new.is_feasible,
+        relaxations=new.relaxations,
+        rejections=[] if new.is_feasible else new.rejections,
     )
 
 
@@ -144,6 +172,14 @@ def refuse_mix(plan: ServePlan, what: str) -> None:
     """Two offers together are no row of a ranking that could be found again."""
     if plan.mix is not None and not plan.deployments:
         raise UsageError(f"a plan of two offers together is not {what}", hint="Plan again and see what it says now.")
+
+
+def refuse_encoders(fleet: FleetPlan, what: str) -> None:
+    """Plans of encoders do not say what they rest on: a comparison without them would leave out a part of the cost."""
+    if fleet.encoder_plans:
+        names = ", ".join(plan.model for plan in fleet.encoder_plans)
+        problem = f"a plan of several models with encoders ({names}) is not {what}"
+        raise UsageError(problem, hint="Plan again and see what it says now.")
 
 
 def recorded(plan: ServePlan) -> PlanBasis:

@@ -35,6 +35,7 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
+from gpufleet.results.plan_changes import PlanChanges
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
@@ -155,7 +156,7 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
     return roughly(show, amount_usd)
 
 
-def why_nothing(plan: ServicePlan) -> str:
+def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     """Why there is no answer."""
     if plan.relaxations:
         return "nothing on offer keeps every objective."
@@ -646,6 +647,7 @@ def assumed_line(plan: ServicePlan) -> list[str]:
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
         *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
+        *([f"beams {assumed['beams']}, the engine's own"] if "beams" in assumed else []),
         *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),

@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from pydantic import computed_field
+
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
 from gpufleet.results.refused import Refused
@@ -254,12 +256,12 @@ class PlanBasis(Result):
     prices: list[ConsideredPrice]
 
 
-class ServicePlan(Result):
+class ServicePlan(Judged):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
     bills by the request rest on. Limits and headroom are kept with `confidence`: 0.5 is the expected value, 0.9 the
-    high end of every range.
+    high end of every range. A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -288,6 +290,7 @@ class ServicePlan(Result):
         """The rate over all hours."""
         return self.rate_requests_per_s if self.mean_requests_per_s is None else self.mean_requests_per_s
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
         """Whether any deployment serves the workload within its objectives."""
@@ -316,6 +319,7 @@ class ServePlan(ServicePlan):
     break_even: BreakEven | None = None
     today: Today | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
         """Whether any deployment, or two offers together, serve the workload within its objectives."""

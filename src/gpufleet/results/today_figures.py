@@ -94,7 +94,7 @@ def today_of(
     bill = cost_usd_per_hour(held, running(held)) if bill_usd_per_hour is None else bill_usd_per_hour
     own, paid = own_figure(held, needs, bill), None if plan is None else plan.month
     own_usd = None if own is None else own_usd_per_hour(held, needs.asked, bill)
-    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost)
+    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost, bill)
     saving = saved(bill, paid if found.step is Step.REPLACE else own)
     return Today(
         asked=asked,

@@ -363,5 +363,5 @@ def test_the_time_of_a_vision_tower_says_that_it_is_a_judgement() -> None:
 
 def test_a_layout_on_fewer_gpus_says_how_many_to_ask_for() -> None:
     with pytest.raises(UsageError, match="the layout does not use the GPUs") as refused:
-        estimate("llama-3.1-8b", "H100:4", 1000, 200, concurrency=4, tp=2)
+        estimate("llama-3.1-8b", "H100:4", input_tokens=1000, output_tokens=200, concurrency=4, tp=2)
     assert "--gpus NAME:2" in str(refused.value)
