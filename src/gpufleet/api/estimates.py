@@ -221,9 +221,9 @@ def checked_layout(
         raise UsageError(f"EP {ep} does not divide the {stage} GPUs of a stage")
     layout = Layout(tensor, pp, ep or 1, attention_dp)
     if layout.num_devices != number:
-        raise UsageError(
-            "the layout does not use the GPUs", found=f"{layout.label} is {layout.num_devices} of {number}"
-        )
+        found = f"{layout.label} is {layout.num_devices} of {number}"
+        hint = f"A copy on {layout.num_devices} of them is '--gpus NAME:{layout.num_devices}'."
+        raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
     reason = refusal(arch, layout, weights)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {reason}")

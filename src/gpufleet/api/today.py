@@ -12,6 +12,7 @@ from gpufleet.api.plans import ServeRequest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.optimize.caution import HIGH_END
 from gpufleet.optimize.replicas import EveryRejection
@@ -88,7 +89,8 @@ def plan_ends(
     chosen = solution.ranked[0]
     fast, slow = (usd_at(chosen, question, calibration, c) for c in (LOW_END, HIGH_END))
     alike = all(runs_alike(chosen.placement.instance, m.instance) for m in fleet.machines)
-    return PlanEnds(avoidable_usd_per_hour(chosen, chosen.placement.instance_count), fast, slow, alike)
+    usd = avoidable_usd_per_hour(chosen, chosen.placement.instance_count)
+    return PlanEnds(usd, fast, slow, alike, is_same_type(chosen.offer, fleet))
 
 
 def avoidable_usd_per_hour(chosen: PricedPlacement, machines: int) -> float:
@@ -104,6 +106,12 @@ def usd_at(chosen: PricedPlacement, question: ServeQuestion, calibration: Calibr
     solution = rate_replicas(own, calibration, EveryRejection())
     placement = place(instance, solution.candidates, solution.found, own.demand)
     return math.inf if placement is None else avoidable_usd_per_hour(chosen, placement.instance_count)
+
+
+def is_same_type(offer: Offer, fleet: FleetToday) -> bool:
+    """Whether an offer sells on demand the very type that runs today."""
+    types = [(m.instance.cloud, m.instance.name) for m in fleet.machines]
+    return types == [(offer.cloud, offer.instance)] and offer.price_kind is PriceKind.ON_DEMAND
 
 
 def runs_alike(one: Instance, other: Instance) -> bool:

@@ -58,11 +58,15 @@ class Needs:
 
 @dataclass(frozen=True)
 class PlanCost:
-    """What the machines of a plan cost, and where they turn out slow; `runs_alike`: they are of today's make."""
+    """What the machines of a plan cost, and where they turn out slow; `runs_alike`: they are of today's make.
+
+    `is_same`: they are today's own type, bought the same way at another price.
+    """
 
     usd_per_hour: float
     slow_usd_per_hour: float
     runs_alike: bool = False
+    is_same: bool = False
 
     def is_surely_below(self, usd_per_hour: float) -> bool:
         """Whether it is cheaper at the slow end too; machines of the same make are as slow on both sides."""
@@ -184,6 +188,8 @@ def verdict(
 ) -> Verdict:
     """What to do: move only where the plan is cheaper than what today's machines can become, at the slow end too.
 
+    Nobody moves to the machines that run: their other price is a matter of what is paid for them.
+
     `own_usd_per_hour`: what today's types cost in the number that is needed, None where a price is unknown. Then the
     plan is held to the bill of today: what moving saves is known, what fewer of today's machines save is not.
     """
@@ -192,6 +198,7 @@ def verdict(
     step = step_to(needs.asked, now)
     known = bill_usd_per_hour if own_usd_per_hour is None else own_usd_per_hour
     rival, own = (None, math.inf) if known is None else (plan, known)
+    rival = None if rival is None or rival.is_same else rival
     if rival is not None and rival.is_surely_below(own):
         return Verdict(Step.REPLACE)
     if step is Step.KEEP:

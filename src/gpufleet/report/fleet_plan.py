@@ -40,13 +40,23 @@ def fleet_page(
     tables += [shared_table(fleet)] if fleet.shared else []
     for index, plan in enumerate(fleet.plans):
         own = tables_of(plan, tenancies(fleet, index), all_rejections)
-        tables += [titled(table, f"{plan.model}: {table.title}") for table in own]
-    for encoder in fleet.encoder_plans:
+        tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
+    for index, encoder in enumerate(fleet.encoder_plans, len(fleet.plans)):
         own = tables_of_encoder(encoder, all_rejections)
-        tables += [titled(table, f"{encoder.model}: {table.title}") for table in own]
+        tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
     if explain:
-        tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.every_plan]
+        tables += [
+            titled(inputs_table(plan.inputs), f"Inputs of {name_of(fleet, index)}")
+            for index, plan in enumerate(fleet.every_plan)
+        ]
     return Page(headline(fleet), tables, notes(fleet, today))
+
+
+def name_of(fleet: FleetPlan, index: int) -> str:
+    """A model's name; where it stands in the list more than once, with its number among its own."""
+    models = [plan.model for plan in fleet.every_plan]
+    model, total = models[index], models.count(models[index])
+    return model if total == 1 else f"{model} ({models[: index + 1].count(model)} of {total})"
 
 
 def tenancies(fleet: FleetPlan, index: int) -> list[TenantPlan]:
@@ -148,7 +158,7 @@ def model_row(fleet: FleetPlan, index: int, plan: ServicePlan) -> Row:
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
     cells |= {"price_as_of": None if d is None else d.stated_price_day}
-    cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
+    cells |= {"name": name_of(fleet, index) + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
     return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
 
 
@@ -180,17 +190,17 @@ def shared_table(fleet: FleetPlan) -> Table:
         Column("tenants", "replicas", wraps=True),
         Column("idle_gpus", "idle GPUs", align="right"),
     ]
-    return Table(columns, [shared_row(s) for s in fleet.shared], "Shared machines")
+    return Table(columns, [shared_row(fleet, s) for s in fleet.shared], "Shared machines")
 
 
-def shared_row(s: SharedDeployment) -> Row:
+def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
     """The cells of one set of shared machines."""
     return {
         "price": usd(s.usd_per_hour),
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
         "where": region_name(s.region),
-        "tenants": "; ".join(f"{t.replicas}x {t.layout} {t.model}" for t in s.tenants),
+        "tenants": "; ".join(f"{t.replicas}x {t.layout} {name_of(fleet, t.plan)}" for t in s.tenants),
         "idle_gpus": str(s.idle_gpus),
     }
 

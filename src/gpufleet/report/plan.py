@@ -15,6 +15,7 @@ from gpufleet.report.numbers import (
     amount,
     count,
     duration,
+    headroom,
     percent,
     ranged,
     ranged_duration,
@@ -25,6 +26,7 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
     usd_per_month,
+    wanted_beside,
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
@@ -40,6 +42,7 @@ from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12
+EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
@@ -80,9 +83,9 @@ def verdict_on_today(plan: ServePlan) -> list[str]:
     """What to do with what runs today, where that was said."""
     if plan.today is None:
         return []
-    from gpufleet.report.today import verdict_line
+    from gpufleet.report.today import price_lines, verdict_line
 
-    return [verdict_line(plan, plan.today)]
+    return [verdict_line(plan, plan.today), *price_lines(plan, plan.today)]
 
 
 def today_tables(plan: ServePlan) -> list[Table]:
@@ -212,6 +215,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
+        *cache_line(plan),
         *steadier_line(plan),
         *confidence_line(plan),
         *hours_line(d),
@@ -241,10 +245,9 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     """What all replicas carry beside what is asked."""
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    is_multiple = d.headroom_ratio >= MULTIPLE_FROM
-    has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
+    has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
     sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
-    return f"Carries {carried}: {has}{sure}, {percent(plan.headroom_wanted_ratio)} wanted."
+    return f"Carries {carried}: {has}{sure}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
@@ -287,6 +290,15 @@ def mix_line(plan: ServePlan) -> list[str]:
 def quality_line(plan: ServePlan) -> list[str]:
     """What the chosen weights cost in quality, where they are below the checkpoint's."""
     return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
+
+
+def cache_line(plan: ServePlan) -> list[str]:
+    """That the KV cache has fewer bits than nobody asked for."""
+    d, is_chosen = plan.answer, any(i.name == "KV cache" and i.origin in SAID for i in plan.inputs)
+    if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
+        return []
+    default = f"KV cache {d.kv_precision}: {d.engine}'s default for {d.weight_format} weights"
+    return [f"{default}, beside what the weights cost in quality; --kv-precision bf16 keeps it at 16 bits."]
 
 
 def steadier_line(plan: ServicePlan) -> list[str]:

@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from gpufleet.report.numbers import (
     amount,
     count,
+    headroom,
     percent,
     ranged,
     ranged_duration,
     significant,
-    spare,
     usd_per_hour,
     usd_per_month,
+    wanted_beside,
 )
 from gpufleet.report.page import Column, Table
+from gpufleet.report.plan import region_name
 from gpufleet.report.plan_further import machines_of, nearest_refusal, refused_columns, refused_row
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import ServePlan
@@ -40,9 +42,23 @@ def verdict_line(plan: ServePlan, today: Today) -> str:
     return say[today.step](plan, today) + alone
 
 
+def price_lines(plan: ServePlan, today: Today) -> list[str]:
+    """Beside the verdict: that the machines which run are sold at another price than is paid."""
+    if not today.is_plan_of_same_type:
+        return []
+    d, paid = plan.answer, today.machines[0].price.usd_per_hour
+    listed = d.price_per_instance_usd_per_hour
+    if paid is None or paid <= listed:
+        return []
+    price = f"{usd_per_hour(listed)} in {region_name(d.region)} ({d.price_source}, {d.price_day})"
+    saving, machines = today.plan_saving_usd_per_month, machines_words(d.instance_count)
+    saves_all = "" if saving is None else f": at it {machines} would save {saving_words(today, saving)}"
+    return [f"You pay {usd_per_hour(paid)} for one {name_of(today.machines[0])}; its list price is {price}{saves_all}."]
+
+
 def keep(plan: ServePlan, today: Today) -> str:
     """What runs is needed, and nothing is surely cheaper."""
-    bill, saving = bill_words(today), today.plan_saving_usd_per_month
+    bill, saving = bill_words(today), None if today.is_plan_of_same_type else today.plan_saving_usd_per_month
     if today.is_close and saving is not None:
         return (
             f"{CLOSE}{choice_of(plan)} would save {usd_per_month(saving.value)}{share_words(today, saving)} as "
@@ -121,7 +137,7 @@ def carries_the_rate(plan: ServePlan, today: Today) -> str:
 def beside(plan: ServePlan, today: Today) -> str:
     """What the plan's answer would save, where it is no verdict."""
     own, other = today.own_saving_usd_per_month, today.plan_saving_usd_per_month
-    if other is None or other.value <= (0.0 if own is None else own.value):
+    if today.is_plan_of_same_type or other is None or other.value <= (0.0 if own is None else own.value):
         return ""
     if own is None:
         return f" {choice_of(plan)} would save {saving_words(today, other)}."
@@ -274,7 +290,10 @@ def service_rows(s: TodaysService) -> list[tuple[str, str]]:
     latency = "; ".join(f"{name} {ranged_duration(f.value, f.low, f.high)}" for name, f in s.latency.items())
     size = f"{amount(s.gpus_per_replica)} GPU{'' if s.gpus_per_replica == 1 else 's'} each"
     return [
-        ("best as", f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}"),
+        (
+            "best use",
+            f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}; not what runs",
+        ),
         ("carries", f"{carried}; {amount(s.requests_per_s)} asked of it"),
         ("load", f"{significant(s.load_ratio, 2)} of what its replicas sustain; grade {s.grade}"),
         ("latency", latency or "queues grow without end at this rate"),
@@ -291,8 +310,8 @@ def needed_row(m: TodaysMachines) -> str:
 
 def fleet_rows(plan: ServePlan, today: Today) -> list[tuple[str, str]]:
     """The fleet as a whole, beside the plan."""
-    spared = "none" if today.headroom_ratio is None else spare(today.headroom_ratio)
-    wanted = f"{spared}, {percent(plan.headroom_wanted_ratio)} wanted"
+    spared = "none" if today.headroom_ratio is None else headroom(today.headroom_ratio)
+    wanted = f"{spared}, {wanted_beside(today.headroom_ratio or 0.0, plan.headroom_wanted_ratio)} wanted"
     stated = {"bill": ", as stated"}.get(today.bill_origin, "")
     then = today.plan_usd_per_month
     return [

@@ -106,7 +106,8 @@ class Today(Result):
     demand takes, infinite where no number serves at the slow end. `saving_usd_per_month` is today's bill less that of
     the step, at 730 hours, negative where the step costs more; `own_saving_usd_per_month` and
     `plan_saving_usd_per_month` are those of today's types in the needed number and of the plan's answer, whatever the
-    step. Figures are None where a price is unknown.
+    step. `is_plan_of_same_type`: the plan's answer is today's machine type at another price. Figures are None where a
+    price is unknown.
     """
 
     asked: str
@@ -124,6 +125,7 @@ class Today(Result):
     own_saving_usd_per_month: Figure | None
     plan_usd_per_month: Figure | None
     plan_saving_usd_per_month: Figure | None
+    is_plan_of_same_type: bool = False
     notes: list[str] = []
 
     def saved_by(self, usd_per_hour: float) -> float | None:

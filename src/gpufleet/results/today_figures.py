@@ -67,12 +67,13 @@ class PlanEnds:
     fast_usd_per_hour: float | None = None
     slow_usd_per_hour: float | None = None
     runs_alike: bool = False
+    is_same: bool = False
 
     @property
     def cost(self) -> PlanCost:
         """What decides."""
         slow = math.inf if self.slow_usd_per_hour is None else self.slow_usd_per_hour
-        return PlanCost(self.usd_per_hour, slow, self.runs_alike)
+        return PlanCost(self.usd_per_hour, slow, self.runs_alike, self.is_same)
 
     @property
     def month(self) -> Figure:
@@ -110,6 +111,7 @@ def today_of(
         saving_ratio=None if saving is None or not bill else saving.value / float(usd_per_month(bill)),
         own_saving_usd_per_month=saved(bill, own),
         plan_usd_per_month=paid,
+        is_plan_of_same_type=plan is not None and plan.is_same,
         plan_saving_usd_per_month=saved(bill, paid),
         notes=notes,
     )

@@ -252,14 +252,24 @@ def test_machines_that_cannot_serve_say_what_they_lack() -> None:
     assert f"${-today.saving_usd_per_month.value:,.0f}/mo more than today" in said(plan)
 
 
-def test_the_same_machines_at_a_lower_list_price_are_a_replacement_that_is_no_guess() -> None:
-    """Both sides are as slow as each other: the range of speeds does not make it close."""
-    plan = plan_serve(replace(CHAT, fleet_today="5 aws:p5.48xlarge@98.32/h", gpus=["H100"], clouds=["aws"]))
+@pytest.mark.parametrize(("count", "step"), [(5, "keep"), (7, "shrink")])
+def test_nobody_moves_to_the_machines_that_run_but_their_lower_list_price_is_said(count: int, step: str) -> None:
+    asked = replace(CHAT, fleet_today=f"{count} aws:p5.48xlarge@98.32/h", gpus=["H100"], clouds=["aws"])
+    plan, listed = plan_serve(asked), list_usd_per_hour("aws", "p5.48xlarge")
     assert plan.today is not None
-    assert (plan.answer.instance, plan.today.step, plan.today.is_close) == ("p5.48xlarge", "replace", False)
+    assert (plan.answer.instance, plan.answer.instance_count, plan.today.step) == ("p5.48xlarge", 5, step)
     assert plan.today.saving_usd_per_month is not None
-    exact = 5 * (98.32 - list_usd_per_hour("aws", "p5.48xlarge")) * HOURS_PER_MONTH
-    assert plan.today.saving_usd_per_month.value == pytest.approx(exact)
+    assert plan.today.saving_usd_per_month.value == pytest.approx((count - 5) * 98.32 * HOURS_PER_MONTH)
+    all_saved = (count * 98.32 - 5 * listed) * HOURS_PER_MONTH
+    words = said(plan)
+    assert f"You pay $98.32/h for one aws p5.48xlarge; its list price is ${listed:.2f}/h in us-east-1" in words
+    assert f"5 machines would save ${all_saved:,.0f}/mo" in words
+    assert "Replace" not in words
+
+
+def test_a_machine_that_is_priced_as_listed_has_no_line_on_its_price() -> None:
+    plan = plan_serve(replace(CHAT, fleet_today="7 aws:p5.48xlarge", gpus=["H100"], clouds=["aws"]))
+    assert "You pay" not in said(plan)
 
 
 def test_a_cheaper_plan_that_may_turn_out_dearer_leaves_the_fleet_as_it_is() -> None:
