@@ -62,7 +62,7 @@ class PlanChanges(Result):
     """A plan of some day beside the same question asked today.
 
     `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices and quotas of the file;
-    `at_todays_quotas`: the same within the quotas, reservations and racks of today; `now`: today's answer. From `was` to
+    `at_todays_quotas`: the same within today's quotas, reservations and racks; `now`: today's answer. From `was` to
     `at_old_prices` the model changed the answer, from there to `at_todays_quotas` quotas did, from there prices.
     `was_today`, `now_today`: the verdicts on what ran when the plan was made. `is_feasible`: whether anything serves
     today within objectives, budget and quotas; `relaxations` and `rejections` say what hinders where nothing does.
