@@ -22,8 +22,10 @@ def told(folder: Path, quotas: dict[str, int], capsys: pytest.CaptureFixture[str
     (folder / "service.yaml").write_text(SERVICE, encoding="utf-8")
     rows = [f"aws,all,{name},all,{most}" for name, most in quotas.items()]
     text = "\n".join(["cloud,region,instance_type,price_kind,max_instances", *rows]) + "\n"
-    (folder / "quotas.csv").write_text(text, encoding="utf-8")
-    code = main(("plan", "serve", "--workload", str(folder / "service.yaml"), "--catalog", str(folder)))
+    tables = folder / "tables"
+    tables.mkdir()
+    (tables / "quotas.csv").write_text(text, encoding="utf-8")
+    code = main(("plan", "serve", "--workload", str(folder / "service.yaml"), "--catalog", str(tables)))
     return code, " ".join(capsys.readouterr().out.split())
 
 
