@@ -28,6 +28,7 @@ from gpufleet.report.plan import (
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.units import HOURS_PER_MONTH
 
 
 def fleet_page(
@@ -83,11 +84,18 @@ def headline(fleet: FleetPlan) -> str:
         return f"{hindered} {', '.join(fleet.unserved)}.{f'{alone} {NO_MIXES}' if mixed else ''}"
     total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
     if not fleet.is_within_budget:
-        return f"{models}: {total} at least, over the budget of {usd_per_hour(fleet.budget_usd_per_hour)}."
+        return f"{models}: {total} at least, over the budget of {budget_words(fleet.budget_usd_per_hour)}."
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
     return f"{models} together: {total}{beside}."
+
+
+def budget_words(usd_hourly: float | None) -> str:
+    """What may be spent, by the hour and by the month."""
+    if usd_hourly is None:
+        return usd_per_hour(None)
+    return f"{usd_per_hour(usd_hourly)} ({usd_per_month(usd_hourly * HOURS_PER_MONTH)})"
 
 
 NO_MIXES = (

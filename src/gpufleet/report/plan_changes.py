@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.report.fleet_plan import missing_words
+from gpufleet.report.fleet_plan import budget_words, missing_words
 from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import why_nothing
@@ -79,7 +79,7 @@ def fleet_hindrance(result: FleetChanges, was: str) -> str:
     if result.unserved:
         hindered = f"nothing on offer serves {', '.join(result.unserved)}"
     elif not result.missing:
-        now, budget = (usd_per_hour(usd) for usd in (result.now_usd_per_hour, result.budget_usd_per_hour))
+        now, budget = usd_per_hour(result.now_usd_per_hour), budget_words(result.budget_usd_per_hour)
         hindered = f"{now} at least, over the budget of {budget}"
     return f"The plan does not hold today: {len(result.models)} models, {hindered}; in the plan {was}."
 
