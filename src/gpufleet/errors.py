@@ -13,7 +13,8 @@ Every error says the problem, what was found, what was expected and a hint, in o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 SHORTEST_PART, FEW_NAMES = 3, 8
 
@@ -72,6 +73,23 @@ class DataMissing(GpufleetError):
     """A fact that is needed is not known, or is too old."""
 
     exit_code = 5
+
+
+@contextmanager
+def named(name: object) -> Iterator[None]:
+    """What is wrong with one of several is said with its name.
+
+    >>> with named("llama-3.1-8b"):
+    ...     raise UsageError("--out is missing")
+    Traceback (most recent call last):
+    gpufleet.errors.UsageError: llama-3.1-8b: --out is missing.
+    """
+    try:
+        yield
+    except GpufleetError as error:
+        if str(name) not in error.problem:
+            error.problem = f"{name}: {error.problem}"
+        raise
 
 
 def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:

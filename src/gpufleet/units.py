@@ -1,13 +1,15 @@
 """The only conversions between human units and base units (bytes, seconds, tokens, USD, watts).
 
 Parsers refuse what they do not understand, `nan`, and bare numbers where a unit decides the size. A comma groups
-thousands ('1,000'); a decimal comma ('1,5') is refused, because it would be read as fifteen.
+thousands ('1,000'); a decimal comma ('1,5') is refused, because it would be read as fifteen, and so is '388.000' of
+money, which is 388 thousand where dots group.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 from gpufleet.errors import UsageError
 
@@ -35,7 +37,9 @@ _TIME_SUFFIX = {
 }
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
+_TWO_READINGS = re.compile(r"([1-9][0-9]{0,2})\.([0-9]{3})")
 LONGEST_QUANTITY = 64
+DIGITS_IN_FULL = 8
 
 
 def _quantity(text: object, suffixes: dict[str, float], what: str, example: str) -> float:
@@ -109,6 +113,7 @@ def parse_usd_per_hour(text: object) -> float:
     per = per.strip().lower()
     if not slash or per not in hours:
         raise UsageError("cannot read a budget", found=text, expected="USD per time, such as '20/h' or '15000/mo'")
+    _refuse_two_readings(amount)
     return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'") / hours[per]
 
 
@@ -118,7 +123,23 @@ def parse_usd(text: object) -> float:
     >>> parse_usd("$2.5k")
     2500.0
     """
-    return _quantity(str(text).strip().removeprefix("$"), _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+    amount = str(text).strip().removeprefix("$")
+    _refuse_two_readings(amount)
+    return _quantity(amount, _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+
+
+def _refuse_two_readings(amount: str) -> None:
+    """'388.000' is 388 to some readers and 388 thousand to others: a bill must not be read as a thousandth."""
+    match = _TWO_READINGS.fullmatch(amount.strip())
+    if match is None:
+        return
+    whole, decimals = match.groups()
+    raise UsageError(
+        "an amount of money can be read in two ways",
+        found=amount.strip(),
+        expected=f"'{whole}{decimals}' or '{whole},{decimals}' where the dot groups thousands, else "
+        f"'{whole}.{decimals.rstrip('0') or '0'}{'0' if decimals[-1] != '0' else ''}'",
+    )
 
 
 def parse_bytes(text: object) -> float:
@@ -160,3 +181,12 @@ def parse_ratio(text: object) -> float:
     if not 0 <= value <= 1:
         raise UsageError("cannot read a share", found=text, expected="'20%' or '0.2', between 0 and 1")
     return value
+
+
+def in_full(number: float) -> str:
+    """A number as it would be typed: no exponent, no separators, at most eight digits that are not zero.
+
+    >>> in_full(1048576), in_full(0.25), in_full(349.99999999999994), in_full(1e-9)
+    ('1048576', '0.25', '350', '0.000000001')
+    """
+    return f"{Decimal(f'{number:.{DIGITS_IN_FULL}g}'):f}"

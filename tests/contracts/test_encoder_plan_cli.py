@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from tests.conftest import RunGpufleet
 
 from gpufleet.cli import main
 from gpufleet.inputs.preferences import preferences
@@ -91,6 +92,15 @@ def test_a_workload_file_says_what_flags_say(ask: Ask, tmp_path: Path) -> None:
     assert written["deployments"] == typed["deployments"]
     origins = {i["name"]: i["origin"] for i in written["inputs"]}
     assert origins["audio"] == origins["beams"] == origins["requests"] == "file"
+
+
+def test_compare_says_at_once_that_it_takes_no_encoder_and_what_does(run_gpufleet: RunGpufleet) -> None:
+    bare = run_gpufleet("compare", "L4", "T4", "--model", "whisper-small")
+    full = run_gpufleet("compare", "L4", "T4", "--model", "whisper-small", "--rate", "1/s", "--in", "9", "--out", "9")
+    assert (bare.returncode, bare.stderr) == (full.returncode, full.stderr)
+    assert bare.returncode == 2
+    assert "neither compared" in bare.stderr
+    assert "gpufleet plan serve whisper-small" in bare.stderr
 
 
 def test_preferences_of_decoders_do_not_stop_encoders(

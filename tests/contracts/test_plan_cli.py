@@ -123,7 +123,10 @@ def test_csv_holds_the_rows_of_json_with_prices_of_machine_and_gpu_apart(ask: As
     for row, d in zip(rows, deployments, strict=True):
         for key in ("usd_per_hour", "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour"):
             assert float(row[key]) == d[key]
-        assert (row["price_source"], row["price_as_of"]) == (d["price_source"], d["price_as_of"])
+        stated = d["price_as_of"] if d["price_first_seen"] is None else ""
+        assert (row["price_source"], row["price_as_of"]) == (d["price_source"], stated)
+        assert row["price_first_seen"] == (d["price_first_seen"] or "")
+        assert row["largest_batch"].isdigit()
         assert float(row["tpot.p95_high_s"]) == d["latency"]["tpot.p95"]["high"]
 
 

@@ -63,6 +63,23 @@ def test_a_flag_and_the_key_of_its_name_ask_the_same(key: str, run_gpufleet: Run
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+SPEECH = ("plan", "batch", "whisper-small", "--requests", "10k", "--audio", "30min", "--deadline", "24h")
+
+
+@pytest.mark.parametrize("verb", [BATCH, SPEECH], ids=["decoder", "encoder"])
+def test_a_job_is_planned_for_its_high_end_by_flag_and_by_file(
+    verb: tuple[str, ...], run_gpufleet: RunGpufleet, tmp_path: Path
+) -> None:
+    (tmp_path / "asked.yaml").write_text("confidence: 0.9\n")
+    ways: tuple[tuple[str, ...], ...] = (("--confidence", "90%"), ("--workload", "asked.yaml"), ())
+    typed, written, plain = (run_gpufleet(*verb, *way, "--rows", "1", "-o", "json") for way in ways)
+    told = [json.loads(done.stdout) for done in (typed, written, plain)]
+    assert [plan["confidence"] for plan in told] == [0.9, 0.9, 0.5]
+    assert told[0]["deployments"] == told[1]["deployments"]
+    page = run_gpufleet(*verb, "--confidence", "0.9", "--rows", "1").stdout
+    assert "Planned at 90% confidence" in page
+
+
 @pytest.mark.parametrize("verb", [SERVE, BATCH, COMPARE], ids=["serve", "batch", "compare"])
 def test_prices_may_be_too_old_for_every_verb_that_plans(verb: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
     done = run_gpufleet(*verb, "--clouds", "aws,gcp", "--max-age", "1d", "--as-of", "2026-11-21")

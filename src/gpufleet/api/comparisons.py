@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plan_changes import recorded, refuse_mix, request_of
+from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix, request_of
 from gpufleet.api.plans import ServeRequest, architecture_of, refuse_too_old, sold_tables
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -85,6 +85,8 @@ def compare_plans(
 
 def fleets_compared(one: FleetPlan, other: FleetPlan, names: list[str], catalog: Catalog | None) -> FleetComparison:
     """Each model that both plans have, the n-th of a name with the n-th, and what is in one of them alone."""
+    for fleet in (one, other):
+        refuse_encoders(fleet, "compared")
     left, right = models_of(one), models_of(other)
     return FleetComparison(
         first=names[0],

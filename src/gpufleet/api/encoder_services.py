@@ -22,6 +22,7 @@ from gpufleet.errors import UsageError
 from gpufleet.optimize.encoder_serve import (
     LATENCY,
     EncoderServeQuestion,
+    EncoderServeSolution,
     solve_encoder_serve,
 )
 from gpufleet.optimize.size import Demand
@@ -36,8 +37,8 @@ class EncoderServeRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     `rate` counts requests per second: texts of `input_tokens`, images, or recordings of `audio_s` seconds (Whisper: one
-    window unless said). `slo` limits latency, from the arrival of a request to its answer. All else is as in
-    `ServeRequest`.
+    window unless said); `beams` None takes those that the engine keeps. `slo` limits latency, from the arrival of a
+    request to its answer. All else is as in `ServeRequest`.
     """
 
     model: str | PathLike[str] | EncoderModel
@@ -45,7 +46,7 @@ class EncoderServeRequest:
     input_tokens: float | None = None
     output_tokens: float | None = None
     audio_s: float | None = None
-    beams: int = 1
+    beams: int | None = None
     slo: str | Slo | None = None
     clouds: Sequence[str] | None = None
     regions: Sequence[str] | None = None
@@ -80,6 +81,13 @@ def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = N
     True
     """
     tables = load_catalog() if catalog is None else catalog
+    return encoder_answered(request, *solved_encoder(request, tables), tables)
+
+
+def solved_encoder(
+    request: EncoderServeRequest, tables: Catalog
+) -> tuple[EncoderServeQuestion, EncoderServeSolution, EncoderChoices]:
+    """The question with its solution, and how it was read."""
     slo = latency_slo(request)
     choices = encoder_choices(request, tables)
     demand = demand_of(request, choices, slo)
@@ -87,10 +95,21 @@ def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = N
     if request.max_price_age_s is not None:
         refuse_old_prices(market.offers, request.max_price_age_s, request.today or date.today())
     question = EncoderServeQuestion(choices.encoders, market.instances, market.offers, demand, purse_of(request))
-    solution = solve_encoder_serve(question, calibration_of(tables))
+    return question, solve_encoder_serve(question, calibration_of(tables)), choices
+
+
+def encoder_answered(
+    request: EncoderServeRequest,
+    question: EncoderServeQuestion,
+    solution: EncoderServeSolution,
+    choices: EncoderChoices,
+    tables: Catalog,
+) -> EncoderServePlan:
+    """The plan of a solved question, with the alternatives that were not asked for."""
+    demand = question.demand
     inputs = understood(request, choices, demand)
     notes = [*choices.notes, *tables.warnings, *request.notes, *failure_notes(demand)]
-    hashed = digest(inputs, market.offers)
+    hashed = digest(inputs, question.offers)
     plan = encoder_serve_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
     if not plan.deployments:
         return plan

@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.api.market import USUAL_KINDS
 from gpufleet.api.plans import ServeRequest, refuse_too_old
 from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.own_prices import MOST_SAVING_RATIO
 from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, is_usual, per_gpu_by_cloud, times_in_words
 from gpufleet.domain.fabric import Fabric
@@ -20,6 +21,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.fleet_today import TypedFleet, TypedMachines, parse_fleet
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.size import effective_price
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.results.today import PricePaid
 
@@ -48,18 +50,34 @@ class FleetToday:
 
     machines: tuple[HadMachines, ...]
     bill_usd_per_hour: float | None
+    remarks: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
         """How names and prices were read."""
-        return list(dict.fromkeys(note for m in self.machines for note in m.notes))
+        return list(dict.fromkeys([*self.remarks, *(note for m in self.machines for note in m.notes)]))
 
 
 def fleet_of(request: ServeRequest, tables: Catalog) -> FleetToday:
     """The fleet of a request."""
     typed = parse_fleet(request.fleet_today or "")
-    machines = tuple(had_machines(m, typed, request, tables) for m in typed.machines)
-    return FleetToday(machines, typed.bill_usd_per_hour)
+    machines = with_rest_of_bill(typed, [had_machines(m, typed, request, tables) for m in typed.machines])
+    said = [] if typed.bill_usd_per_hour is None else unusual_bill(typed.bill_usd_per_hour, machines, tables)
+    return FleetToday(machines, typed.bill_usd_per_hour, tuple(said))
+
+
+def with_rest_of_bill(fleet: TypedFleet, machines: Sequence[HadMachines]) -> tuple[HadMachines, ...]:
+    """The machines; of a bill, what those with a price leave is the price of a single type without one."""
+    unpriced = [m for m in machines if m.price.usd_per_hour is None]
+    if fleet.bill_usd_per_hour is None:
+        return tuple(machines)
+    stated = sum(m.count * m.price.usd_per_hour for m in machines if m.price.usd_per_hour is not None)
+    rest = fleet.bill_usd_per_hour - stated
+    if rest <= 0:
+        found = f"${stated:,.2f}/h of machines, ${fleet.bill_usd_per_hour:,.2f}/h in all"
+        raise UsageError("today's prices leave nothing of the bill", found=found, expected="a bill of all machines")
+    share = PricePaid(origin=BILL, usd_per_hour=rest / unpriced[0].count if len(unpriced) == 1 else None)
+    return tuple(replace(m, price=share) if m in unpriced else m for m in machines)
 
 
 def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest, tables: Catalog) -> HadMachines:
@@ -99,10 +117,9 @@ def nameless_machine(setup: Setup, typed: TypedMachines, tables: Catalog) -> Ins
 def price_of(
     typed: TypedMachines, fleet: TypedFleet, instance: Instance, request: ServeRequest, tables: Catalog
 ) -> tuple[PricePaid, list[str]]:
-    """What one machine costs: as stated, its part of a bill of one type, or the list price."""
-    if fleet.bill_usd_per_hour is not None:
-        alone = fleet.bill_usd_per_hour / typed.count if len(fleet.machines) == 1 else None
-        return PricePaid(origin=BILL, usd_per_hour=alone), []
+    """What one machine costs: as stated, unknown where a bill has it, or the list price."""
+    if fleet.bill_usd_per_hour is not None and typed.price is None:
+        return PricePaid(origin=BILL, usd_per_hour=None), []
     if typed.price is not None:
         usd = typed.price.usd_per_hour * (instance.gpu_count if typed.price.is_of_gpu else 1)
         usual = usual_of_gpu(instance, tables)
@@ -138,6 +155,21 @@ def refuse_price_of_gpu(typed: TypedMachines, usd_per_hour: float, instance: Ins
         of_gpu, of_machine = (f"'@{usd_per_hour:g}/{unit}/h'" for unit in ("gpu", "machine"))
         hint = f"{of_gpu} is ${usd_per_hour * number:,.2f}/h of a machine; {of_machine} is taken as it is."
         raise UsageError(f"is that the price of one GPU, or of the machine of {number:g}?", found=found, hint=hint)
+
+
+def unusual_bill(usd_per_hour: float, machines: Sequence[HadMachines], tables: Catalog) -> list[str]:
+    """A bill that no saving explains is refused, one far from list prices is warned of; silent where one is unknown."""
+    usual = [usual_of_gpu(m.instance, tables) for m in machines]
+    known = [u * m.instance.gpu_count * m.count for u, m in zip(usual, machines, strict=True) if u is not None]
+    if len(known) < len(machines) or is_usual(usd_per_hour, sum(known)):
+        return []
+    times = usd_per_hour / sum(known)
+    asked = " + ".join(m.asked for m in machines)
+    if times < 1 - MOST_SAVING_RATIO:
+        month = f"${usd_per_month(usd_per_hour):,.2f}/mo, and {asked} usually cost ${usd_per_month(sum(known)):,.0f}/mo"
+        hint = "A price is taken as it is where it says of what: '@0.10/machine/h'."
+        raise UsageError("today's bill is too low for these machines", found=month, hint=hint)
+    return [f"Warning: the bill is {times_in_words([times])} the usual price of {asked}; it is taken as that of all"]
 
 
 def dear_notes(typed: TypedMachines, usd_per_gpu: float, usual: float) -> list[str]:

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from gpufleet.api.answers import ServeAnswer
+from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
 from gpufleet.api.plans import ServeRequest, answered, solved
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.errors import UsageError
+from gpufleet.domain.architecture import Architecture
+from gpufleet.errors import UsageError, named
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import PricedPlacement
-from gpufleet.optimize.together import Group, Solved, Together, planned_together
+from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
+from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment
+from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.fleet_plan import fleet_plan
-from gpufleet.results.plan import Deployment
+from gpufleet.results.plan import RentedService, ServicePlan
 from gpufleet.results.serve_plan import Context, deployment
 
 MOST_MODELS = 20
@@ -33,13 +38,15 @@ class FleetAnswer(FleetPlan):
 
 
 def plan_fleet(
-    requests: Sequence[ServeRequest], budget_usd_per_hour: float | None = None, catalog: Catalog | None = None
+    requests: Sequence[ServeRequest | EncoderServeRequest],
+    budget_usd_per_hour: float | None = None,
+    catalog: Catalog | None = None,
 ) -> FleetAnswer:
     """The cheapest machines for several models, each with its own demand, within one budget.
 
-    Each model is planned alone; then replicas of several models share machines where that saves. GPUs are never
-    shared, machines are. Quotas, reservations and one's own racks hold for the sum of all models; where they are too
-    small, `missing` says for what.
+    Each model is planned alone; then replicas of several models that write share machines where that saves; encoders
+    keep machines of their own. GPUs are never shared, machines are. Quotas, reservations and one's own racks hold for
+    the sum of all models; where they are too small, `missing` says for what.
 
     >>> asked = [ServeRequest("llama-3.1-8b", 5.0, 1000, 200), ServeRequest("qwen3-32b", 1.0, 1000, 200)]
     >>> fleet = plan_fleet(asked)
@@ -51,19 +58,68 @@ def plan_fleet(
         raise UsageError("the number of models is out of range", found=len(requests), expected=expected)
     if budget_usd_per_hour is not None and not budget_usd_per_hour > 0:
         raise UsageError("the budget is out of range", found=budget_usd_per_hour, expected="USD per hour above 0")
-    if any(request.fleet_today is not None for request in requests):
+    writers = [request for request in requests if isinstance(request, ServeRequest)]
+    if any(request.fleet_today is not None for request in writers):
         raise UsageError("today's fleet beside several models", hint="Ask about one model and its machines at a time.")
     tables = load_catalog() if catalog is None else catalog
-    every = [solved(request, tables) for request in requests]
+    every = [solved_by_name(request, tables) for request in writers]
     pairs = [(question, solution) for question, solution, _ in every]
-    plans = [answered(request, *parts, tables) for request, parts in zip(requests, every, strict=True)]
-    found = planned_together(pairs) if all(plan.deployments for plan in plans) else Together([], None, [])
-    for model, priced in found.own_machines.items():
-        plans[model] = on_own_machines(plans[model], requests[model], pairs[model], priced)
-    shares = any(group.shared is not None for group in found.groups)
-    fleet = fleet_plan(plans, pairs, found, budget_usd_per_hour, tables.sources, [SHARING] if shares else [])
-    started = with_launches(fleet.shared, found.groups, requests, pairs)
+    plans = [answered(request, *parts, tables) for request, parts in zip(writers, every, strict=True)]
+    encoders = [planned_encoder(r, tables) for r in requests if isinstance(r, EncoderServeRequest)]
+    are_served = all(plan.deployments for plan in (*plans, *(encoder.plan for encoder in encoders)))
+    found = planned_together(pairs, [e.pair for e in encoders]) if are_served else Together([], None, [])
+    own = found.own_machines
+    plans = [
+        on_own_machines(plan, request, pair, own[model]) if model in own else plan
+        for model, (plan, request, pair) in enumerate(zip(plans, writers, pairs, strict=True))
+    ]
+    encoder_plans = [
+        encoder_on_own_machines(encoder, own[model]) if model in own else encoder.plan
+        for model, encoder in enumerate(encoders, len(plans))
+    ]
+    shares = [SHARING] if any(group.shared is not None for group in found.groups) else []
+    fleet = fleet_plan(plans, encoder_plans, pairs, found, budget_usd_per_hour, tables.sources, shares)
+    started = with_launches(fleet.shared, found.groups, writers, pairs)
     return FleetAnswer.model_construct(**{**dict(fleet), "shared": started})
+
+
+def solved_by_name(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
+    """One model that writes, solved alone."""
+    name = request.model.name if isinstance(request.model, Architecture) else request.model
+    with named(name):
+        return solved(request, tables)
+
+
+class PlannedEncoder(NamedTuple):
+    """A model that is not a decoder: its question, solved, and its plan alone."""
+
+    pair: SolvedEncoder
+    plan: EncoderServePlan
+
+
+def planned_encoder(request: EncoderServeRequest, tables: Catalog) -> PlannedEncoder:
+    """One encoder, planned alone."""
+    with named(request.model):
+        question, solution, choices = solved_encoder(request, tables)
+    return PlannedEncoder((question, solution), encoder_answered(request, question, solution, choices, tables))
+
+
+def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) -> EncoderServePlan:
+    """The plan of an encoder with the machines that it gets as its answer."""
+    (question, solution), plan = encoder
+    if priced == solution.ranked[0]:
+        return plan
+    answer = encoder_deployment(EncoderContext.of(question, solution), priced)
+    others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
+    changed = {"deployments": [answer, *others], "notes": [*plan.notes, gives_way(plan)]}
+    return plan.model_copy(update=changed)
+
+
+def gives_way(plan: ServicePlan) -> str:
+    """Why a model does not get its cheapest machines."""
+    first = plan.deployments[0]
+    words = f"{first.instance_count}x {first.cloud} {first.instance} would cost less, and other models need them more"
+    return f"{plan.model}: {words}"
 
 
 def on_own_machines(plan: ServeAnswer, request: ServeRequest, pair: Solved, priced: PricedPlacement) -> ServeAnswer:
@@ -74,19 +130,17 @@ def on_own_machines(plan: ServeAnswer, request: ServeRequest, pair: Solved, pric
     alone = deployment(Context.of(question, solution), priced)
     [answer] = launched([alone], serve_launches(request.model, question, solution, [priced]))
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
-    first = plan.answer
-    words = f"{first.instance_count}x {first.cloud} {first.instance} would cost less, and other models need them more"
     changed = {
         "deployments": [answer, *others],
         "flips": None,
         "mix": None,
         "looser_limits": [],
-        "notes": [*plan.notes, f"{plan.model}: {words}"],
+        "notes": [*plan.notes, gives_way(plan)],
     }
     return plan.model_copy(update=changed)
 
 
-def key_of_row(d: Deployment) -> tuple[str, str, str]:
+def key_of_row(d: RentedService) -> tuple[str, str, str]:
     """What a row of the ranking stands for."""
     return d.cloud, d.instance, d.price_kind
 

@@ -101,6 +101,7 @@ def asked_otherwise(
 
 def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
     """What became of the plan of several models: of each, and of what they cost together."""
+    refuse_encoders(old, "explained")
     bases = [recorded(plan) for plan in old.plans]
     requests = [request_of(basis) for basis in bases]
     new = plan_fleet(requests, old.budget_usd_per_hour, tables)
@@ -182,6 +183,14 @@ def refuse_mix(plan: ServePlan, what: str) -> None:
     """Two offers together are no row of a ranking that could be found again."""
     if plan.mix is not None and not plan.deployments:
         raise UsageError(f"a plan of two offers together is not {what}", hint="Plan again and see what it says now.")
+
+
+def refuse_encoders(fleet: FleetPlan, what: str) -> None:
+    """Plans of encoders do not say what they rest on: a comparison without them would leave out a part of the cost."""
+    if fleet.encoder_plans:
+        names = ", ".join(plan.model for plan in fleet.encoder_plans)
+        problem = f"a plan of several models with encoders ({names}) is not {what}"
+        raise UsageError(problem, hint="Plan again and see what it says now.")
 
 
 def recorded(plan: ServePlan) -> PlanBasis:

@@ -212,12 +212,14 @@ def priced(
         return offers
     known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
     rates = {rate.currency: rate for rate in known_rates if days.has_begun(rate.as_of)}
-    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory, days.now)]
-    offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
+    offers |= {offer_key(offer): offer for offer in exchanged(foreign_offers_in(SHIPPED, days.now), rates)}
+    abroad = exchanged(foreign_offers_in(overlay, days.now), rates)
+    offers |= {offer_key(offer): replace(offer, is_own=True) for offer in abroad}
     signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
     contracts = [c for c in signed if days.has_begun(c.as_of) and c.is_in_force(days.now)]
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
-    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, days)
+    own = {key: replace(offer, is_own=True) for key, offer in offers_in(overlay, days).items()}
+    return {offer_key(offer): offer for offer in agreed} | own
 
 
 def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) -> tuple[EndedPrice, ...]:
@@ -280,8 +282,14 @@ def overlay_rows(directory: Path, today: date) -> OverlayRows:
         label(own.offer): place
         for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
     }
-    named = places | owned | {label(offer): place for place, offer in offers}
+    named = places | owned | foreign_places(directory) | {label(offer): place for place, offer in offers}
     return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
+
+
+def foreign_places(directory: Path) -> dict[str, Place]:
+    """Where prices in another currency stand."""
+    rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
+    return {f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}": place for place, f in rows}
 
 
 def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:

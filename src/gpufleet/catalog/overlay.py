@@ -16,6 +16,7 @@ from gpufleet.catalog.references import Finding, Rule, broken_references, label
 from gpufleet.catalog.schema import Place
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.usual_prices import outliers_over_regions
+from gpufleet.domain.currency import DOLLAR
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import UsageError, nearest_names
 
@@ -91,7 +92,7 @@ def refuse_broken_rules(catalog: Catalog, listed: Catalog, rows: OverlayRows, ov
     if broken:
         raise broken_rule(broken, rows.places, overlay)
     rules: tuple[Rule, ...] = (spot_above_on_demand, retired_offers)
-    own = [offer for _, offer in rows.offers]
+    own = [*(offer for _, offer in rows.offers), *(o for o in catalog.offers if o.is_own and o.currency != DOLLAR)]
     ruled = [finding for rule in rules for finding in rule(catalog)]
     ruled += [*unlikely_prices(listed, own), *outliers_over_regions(catalog), *future_dates(catalog, today)]
     findings = [finding for finding in ruled if finding.row in rows.places]

@@ -27,7 +27,7 @@ from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, HOURS_PER_YEAR, parse_cou
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 OF_SERVICES = (
     "rate", "slo", "min_replicas", "prefix_kv", "spare_machines", "zones", "off_peak", "peak_hours", "max_spot",
-    "confidence", "today", "classes", "models",
+    "today", "classes", "models",
 )  # fmt: skip
 
 
@@ -113,6 +113,7 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
+            confidence=ratio(said.confidence),
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,
@@ -151,6 +152,7 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
+            confidence=ratio(said.confidence),
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,

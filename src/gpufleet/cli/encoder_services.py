@@ -24,10 +24,17 @@ def encoder_service(
     said: WorkloadFile, liked: WorkloadFile, written: frozenset[str], flags: ServeFlags, further: FurtherFlags
 ) -> EncoderServePlan:
     """The plan for what was said, over what is preferred; `written` names the fields that a file gave."""
+    return plan_encoder_serve(encoder_request(said, liked, written, flags, further), flags.market.tables())
+
+
+def encoder_request(
+    said: WorkloadFile, liked: WorkloadFile, written: frozenset[str], flags: ServeFlags, further: FurtherFlags
+) -> EncoderServeRequest:
+    """The question that words ask."""
     asked = laid_over(said, liked)
     refuse_of_decoders(asked, flags_of_decoders(flags, further))
     market = flags.market
-    request = EncoderServeRequest(
+    return EncoderServeRequest(
         model=needed(asked.model, "MODEL", "a name or a config.json"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '300/s'")),
         input_tokens=one_length(asked.input),
@@ -57,7 +64,6 @@ def encoder_service(
         from_file=written,
         from_config=from_file(said, liked),
     )
-    return plan_encoder_serve(request, market.tables())
 
 
 def flags_of_decoders(flags: ServeFlags, further: FurtherFlags) -> dict[str, bool]:

@@ -11,13 +11,13 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
 from gpufleet.api.plan_question import Asked
 from gpufleet.api.plans import ServeRequest, plan_serve
-from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
+from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
@@ -35,6 +35,7 @@ from gpufleet.units import (
 )
 
 if TYPE_CHECKING:
+    from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
 
@@ -155,12 +156,13 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
 
 
 def asked_today(workload: str) -> Asked:
-    """The questions of a workload file alone, and the budget of several models."""
+    """The questions of a workload file alone, and the budget of several models; encoders are not compared."""
     written, flags = read_workload(workload), ServeFlags(None, False, 1)
     if written.models is None:
         return Asked([serve_request(WorkloadFile(), written, WorkloadFile(), flags)])
     requests = fleet_requests(WorkloadFile(), written, WorkloadFile(), flags)
-    return Asked(requests, usd_of(written.budget, written.currency, parse_usd_per_hour))
+    of_writers = [request for request in requests if isinstance(request, ServeRequest)]
+    return Asked(of_writers, usd_of(written.budget, written.currency, parse_usd_per_hour))
 
 
 def token_price(text: str, currency: str | None) -> TokenPrice:
@@ -175,7 +177,7 @@ def token_price(text: str, currency: str | None) -> TokenPrice:
 
 def fleet_requests(
     typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags
-) -> list[ServeRequest]:
+) -> list[ServeRequest | EncoderServeRequest]:
     """The question of each model, without the budget that all share."""
     if typed.model is not None or written.model is not None:
         raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
@@ -183,7 +185,23 @@ def fleet_requests(
         raise UsageError("several models on a seed config", expected="one model with --seed-config")
     of_all, of_one = replace(written, models=None, budget=None), replace(typed, budget=None)
     entries = [replace(laid_over(entry, of_all), budget=None) for entry in written.models or ()]
-    return [serve_request(of_one, entry, liked, flags) for entry in entries]
+    return [entry_request(of_one, entry, liked, flags) for entry in entries]
+
+
+def entry_request(
+    typed: WorkloadFile, entry: WorkloadFile, liked: WorkloadFile, flags: ServeFlags
+) -> ServeRequest | EncoderServeRequest:
+    """The question of one of several models; what is wrong with it is said with its name."""
+    if entry.model is None:
+        return serve_request(typed, entry, liked, flags)
+    with named(entry.model):
+        if not asks_encoder(entry.model):
+            return serve_request(typed, entry, liked, flags)
+        from gpufleet.cli.encoder_services import encoder_request
+
+        said, given = laid_over(typed, entry), from_file(typed, entry)
+        of_encoder = replace(flags, kv_precision=None)
+        return encoder_request(said, without_serving(liked), given, of_encoder, NOTHING_FURTHER)
 
 
 def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> ServeRequest:
@@ -191,6 +209,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     said = laid_over(typed, written)
     asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    refuse_encoder(model)
     refuse_of_encoders(said)
     kinds, notes = request_kinds(asked)
     first = kinds[0]

@@ -50,7 +50,7 @@ class Offer:
     `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `first_seen` marks
     a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
     agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
-    machines alone.
+    machines alone. `is_own`: agreed on by the user, so no list moves it. `is_supposed`: nobody's price, a what-if.
     """
 
     cloud: str
@@ -68,6 +68,8 @@ class Offer:
     currency: str = "USD"
     until: date | None = None
     own_power: OwnPower | None = None
+    is_own: bool = False
+    is_supposed: bool = False
 
     @property
     def day(self) -> str:

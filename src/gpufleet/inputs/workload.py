@@ -94,7 +94,7 @@ def keys_of(entry: type, *left_out: str) -> dict[str, str]:
 FIELD_OF_KEY = keys_of(WorkloadFile)
 JOB_FIELDS = ("requests", "deadline", "startup", "every")
 ENCODER_FIELDS = ("audio", "beams")
-FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", "currency", "today", *JOB_FIELDS, *ENCODER_FIELDS)
+FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", "currency", "today", *JOB_FIELDS)
 FIELD_OF_CLASS_KEY = keys_of(ClassEntry, "name")
 LIST_KEYS = frozenset({"precision", "clouds", "regions", "gpus", "pricing"})
 TOKEN_KEYS = frozenset({"in", "out"})

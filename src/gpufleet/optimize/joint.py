@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all
-from gpufleet.optimize.size import PricedPlacement, rank
+from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution, place_all
+from gpufleet.optimize.size import Placement, PricedPlacement, rank
 
 MOST_BRANCHES = 50_000
 OfferKey = tuple[str, str, str, str]
@@ -73,7 +74,7 @@ def key_of_offer(offer: Offer) -> OfferKey:
     return offer.cloud, offer.region, offer.instance, offer.price_kind.value
 
 
-def supply_of_all(questions: Iterable[ServeQuestion]) -> Counter[OfferKey]:
+def supply_of_all(questions: Iterable[ServeQuestion | EncoderServeQuestion]) -> Counter[OfferKey]:
     """How many machines of every bounded offer can be had."""
     offers = (offer for question in questions for offer in question.offers)
     return Counter({key_of_offer(o): o.max_instances for o in offers if o.max_instances is not None})
@@ -102,10 +103,19 @@ def bounded_uses(counts: Iterable[tuple[Offer, int]]) -> Uses:
 
 def options_of(question: ServeQuestion, solution: ServeSolution) -> list[Option]:
     """Machines of its own for one model, cheapest first, up to the first offer that nothing bounds."""
-    placements = place_all(question, solution.candidates, solution.found)
+    return options_through(place_all(question, solution.candidates, solution.found), question.offers, question.purse)
+
+
+def encoder_options(question: EncoderServeQuestion, solution: EncoderServeSolution) -> list[Option]:
+    """The same for a model that is not a decoder."""
+    return options_through(solution.placements, question.offers, question.purse)
+
+
+def options_through(placements: Sequence[Placement], offers: Sequence[Offer], purse: Purse) -> list[Option]:
+    """Placements through every offer that can supply them, cheapest first, up to the first that nothing bounds."""
     options = []
-    for priced in rank(placements, question.offers, question.purse.most_spot_ratio):
-        if priced.usd_per_hour > question.purse.most_usd_per_hour:
+    for priced in rank(placements, offers, purse.most_spot_ratio):
+        if priced.usd_per_hour > purse.most_usd_per_hour:
             break
         options.append(option_of(priced))
         if not options[-1].uses:

@@ -17,6 +17,7 @@ import numpy as np
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
+from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import (
     OfferKey,
     Option,
@@ -24,6 +25,7 @@ from gpufleet.optimize.joint import (
     Uses,
     bounded_uses,
     cheapest_choice,
+    encoder_options,
     options_of,
     shortfalls,
     supplies,
@@ -102,6 +104,7 @@ class Together:
 
 
 Solved = tuple[ServeQuestion, ServeSolution]
+SolvedEncoder = tuple[EncoderServeQuestion, EncoderServeSolution]
 MachineKey = tuple[str, str]
 
 
@@ -133,7 +136,10 @@ class Arrangement:
 
 @dataclass
 class Landlord:
-    """What arrangements are made of: options of each model alone, and of models that share machines."""
+    """What arrangements are made of: options of each model alone, and of models that share machines.
+
+    Encoders are numbered after the models that write; they keep machines of their own.
+    """
 
     solved: Sequence[Solved]
     supply: Counter[OfferKey]
@@ -142,13 +148,14 @@ class Landlord:
     shared: dict[frozenset[int], list[SharedMachines]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, solved: Sequence[Solved]) -> Landlord:
+    def of(cls, solved: Sequence[Solved], encoders: Sequence[SolvedEncoder]) -> Landlord:
         """All of these models."""
+        tenants = [tenants_of(i, *pair) if may_share(pair[0]) else {} for i, pair in enumerate(solved)]
         return cls(
             solved,
-            supply_of_all(question for question, _ in solved),
-            [options_of(*pair) for pair in solved],
-            [tenants_of(i, *pair) if may_share(pair[0]) else {} for i, pair in enumerate(solved)],
+            supply_of_all([*(question for question, _ in solved), *(question for question, _ in encoders)]),
+            [*(options_of(*pair) for pair in solved), *(encoder_options(*pair) for pair in encoders)],
+            [*tenants, *({} for _ in encoders)],
         )
 
     def arranged(self, shared: tuple[Group, ...]) -> Arrangement:
@@ -156,7 +163,7 @@ class Landlord:
         left = self.supply
         for group in shared:
             left = without(left, uses_of(group))
-        alone = [model for model in range(len(self.solved)) if not any(model in g.models for g in shared)]
+        alone = [model for model in range(len(self.options)) if not any(model in g.models for g in shared)]
         chosen = cheapest_choice([self.options[model] for model in alone], left)
         if chosen is not None:
             return Arrangement(shared, dict(zip(alone, chosen, strict=True)), ())
@@ -178,21 +185,23 @@ class Landlord:
 
     def sharing(self, models: frozenset[int]) -> list[SharedMachines]:
         """Machines that all of these may share, cheapest first, up to the first offer that nothing bounds."""
+        if not all(self.tenants[model] for model in models):
+            return []
         if models not in self.shared:
             self.shared[models] = within_reach(shareable(sorted(models), self.solved, self.tenants))
         return self.shared[models]
 
 
-def planned_together(solved: Sequence[Solved]) -> Together:
+def planned_together(solved: Sequence[Solved], encoders: Sequence[SolvedEncoder] = ()) -> Together:
     """Groups of models within all limits, those that share machines first joined where that saves most."""
-    landlord = Landlord.of(solved)
+    landlord = Landlord.of(solved, encoders)
     apart = best = landlord.arranged(())
     while True:
         found = min(landlord.joined(best), key=lambda arrangement: arrangement.rank, default=None)
         if found is None or not is_better(found, best):
             break
         best = found
-    own = None if apart.missing else [apart.own[model].priced for model in range(len(solved))]
+    own = None if apart.missing else [apart.own[model].priced for model in range(len(landlord.options))]
     return Together([] if best.missing else best.groups, own, list(best.missing))
 
 

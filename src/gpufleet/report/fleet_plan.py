@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
+from gpufleet.report import encoder_service
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
@@ -26,8 +27,9 @@ from gpufleet.report.plan import (
     why_table,
 )
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
-from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
 from gpufleet.units import HOURS_PER_MONTH
 
 
@@ -40,8 +42,11 @@ def fleet_page(
     for index, plan in enumerate(fleet.plans):
         own = tables_of(plan, tenancies(fleet, index), all_rejections)
         tables += [titled(table, f"{plan.model}: {table.title}") for table in own]
+    for encoder in fleet.encoder_plans:
+        own = tables_of_encoder(encoder, all_rejections)
+        tables += [titled(table, f"{encoder.model}: {table.title}") for table in own]
     if explain:
-        tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.plans]
+        tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.every_plan]
     return Page(headline(fleet), tables, notes(fleet, today))
 
 
@@ -62,6 +67,15 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bo
     return [*apart, *started, rejected]
 
 
+def tables_of_encoder(plan: EncoderServePlan, all_rejections: bool) -> list[Table]:
+    """What is said of an encoder, as on a page of its own but for the ranking."""
+    rejected = rejection_table(plan.rejections, all_rejections)
+    if not plan.deployments:
+        return [relaxation_table(plan, encoder_service.LOWER, encoder_service.ENGINES), rejected]
+    latency = objective_table(plan, encoder_service.asked_text(plan))
+    return [encoder_service.why_table(plan), latency, rejected]
+
+
 def titled(table: Table, title: str) -> Table:
     """The same table under another title."""
     return replace(table, title=title)
@@ -74,7 +88,7 @@ def fleet_rows_page(fleet: FleetPlan) -> Page:
 
 def headline(fleet: FleetPlan) -> str:
     """What all costs, or what hinders."""
-    models = plural(len(fleet.plans), "model")
+    models = plural(len(fleet.every_plan), "model")
     if fleet.missing:
         return f"{models}: {'; '.join(map(missing_words, fleet.missing))}. {NO_MIXES}"
     if fleet.usd_per_hour is None:
@@ -126,7 +140,7 @@ def models_table(fleet: FleetPlan) -> Table:
         Column("range", "range", where="text"),
         Column("binds", "binds", priority=4, where="text"),
     ]
-    rows = [model_row(fleet, i, plan) for i, plan in enumerate(fleet.plans)]
+    rows = [model_row(fleet, i, plan) for i, plan in enumerate(fleet.every_plan)]
     shown = any(row["shares"] for row in rows)
     legend = ["*: shares machines, see below; the row shows what it would take apart."] if shown else []
     return Table(columns, rows, "Each model on the cheapest machines of its own", legend)
@@ -134,22 +148,23 @@ def models_table(fleet: FleetPlan) -> Table:
 
 def region_priority(fleet: FleetPlan, otherwise: int) -> int:
     """Regions that were asked for stay on every page."""
-    return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.plans) else otherwise
+    return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.every_plan) else otherwise
 
 
 DATA_COLUMNS = (
     "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
-    "price_kind", "price_basis", "price_source", "price_as_of", "layout", "replicas", "shares",
+    "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",
 )  # fmt: skip
 NO_ANSWER = "nothing serves it"
 
 
-def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
+def model_row(fleet: FleetPlan, index: int, plan: ServicePlan) -> Row:
     """The cells of one model."""
-    d = plan.answer if plan.deployments else None
+    d = plan.deployments[0] if plan.deployments else None
     shares = bool(tenancies(fleet, index))
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
+    cells |= {"price_as_of": None if d is None else d.stated_price_day}
     cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
     return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
 
@@ -157,7 +172,7 @@ def model_row(fleet: FleetPlan, index: int, plan: ServePlan) -> Row:
 ANSWER_CELLS = ("price", "machines", "where", "bought", "gpus", "shape", "spare", "range", "binds")
 
 
-def answer_cells(d: Deployment) -> dict[str, object]:
+def answer_cells(d: RentedService) -> dict[str, object]:
     """Machines and price of a model's own deployment."""
     return {
         "price": usd(d.usd_per_hour),
@@ -165,7 +180,7 @@ def answer_cells(d: Deployment) -> dict[str, object]:
         "where": place(d),
         "bought": kind(d),
         "gpus": gpus(d),
-        "shape": f"{d.replicas}x {d.layout}",
+        "shape": f"{d.replicas}x {d.layout}" if isinstance(d, Deployment) else f"{d.replicas}x",
         "spare": percent(d.headroom_ratio),
         "range": "tight" if d.is_tight else "holds",
         "binds": d.binding_limit,
@@ -199,10 +214,10 @@ def shared_row(s: SharedDeployment) -> Row:
 
 def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     """What is to be said of each model once, prices with dates, the hash."""
-    said = dict.fromkeys(note for plan in fleet.plans for note in plan.notes)
+    said = dict.fromkeys(note for plan in fleet.every_plan for note in plan.notes)
     own = [f"{note.rstrip('.')}." for note in (*fleet.notes, *said)]
     assumed = dict.fromkeys(
-        line for plan in fleet.plans for line in (*preferred_line(plan.inputs), *assumed_line(plan))
+        line for plan in fleet.every_plan for line in (*preferred_line(plan.inputs), *assumed_line(plan))
     )
     return [
         *own,

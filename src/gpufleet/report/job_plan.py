@@ -18,6 +18,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.plan import (
+    EXPECTED_CONFIDENCE,
     NARROW_PAGE,
     OVER_BUDGET,
     SHORT_MACHINE,
@@ -39,6 +40,12 @@ BINDING = {
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
 SEED_RULE = "seed rule"
+ASSUMED_WORDS = {
+    "engine": "engine {}",
+    "beams": "beams {}, the engine's own",
+    "time to start": "{} until a machine works",
+    "headroom": "{} headroom",
+}
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
 BOUND = "bought for a term"
 COST_FORMULA = (
@@ -147,9 +154,19 @@ def tight_line(plan: JobPlan) -> list[str]:
         return []
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
-        return ["Tight: late at the high end of its range."]
+        others = ", as in all rows" if len(plan.deployments) > 1 else ""
+        return [f"Tight: late at the high end of its range{others}: --confidence 0.9 plans for it."]
     row, d = steady
-    return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
+    in_time = f"row {row} ({about(d)}{usd(d.usd.value)}) is in time there too"
+    return [f"Tight: late at the high end of its range; {in_time}; --confidence 0.9 plans for it."]
+
+
+def confidence_line(plan: JobPlan) -> list[str]:
+    """How surely it is done in time, where more than the expected value was asked for."""
+    if plan.confidence <= EXPECTED_CONFIDENCE:
+        return []
+    sure = f"Planned at {percent(plan.confidence)} confidence"
+    return [f"{sure}: in time with the headroom that far up the range of speed, and of interruptions on spot."]
 
 
 def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
@@ -225,6 +242,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", where="data"),
+        Column("price_first_seen", "first seen", where="data"),
         Column("price_day", "price of", priority=11, where="text"),
     ]
 
@@ -257,6 +275,7 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int |
         "finish": duration(d.finish_s.value),
         "verdict": "tight" if d.is_tight else "holds",
         "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
         "per_million": own.per_million[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }
@@ -287,8 +306,7 @@ def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str
 def assumed_line(plan: JobPlan) -> list[str]:
     """Inputs that nobody gave."""
     assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
-    shown = {"engine": "engine {}", "time to start": "{} until a machine works", "headroom": "{} headroom"}
-    parts = [words.format(assumed[name]) for name, words in shown.items() if name in assumed]
+    parts = [words.format(assumed[name]) for name, words in ASSUMED_WORDS.items() if name in assumed]
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts += [f"all {', '.join(open_to_all)}"] if open_to_all else []
     return [f"Assumed: {'; '.join(parts)}; billed by the second."] if parts else []

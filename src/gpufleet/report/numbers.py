@@ -189,10 +189,13 @@ def count(amount: float | None) -> str:
 def amount(number: float) -> str:
     """A whole number as it is, any other to three digits, without zeros at the end.
 
-    >>> amount(50.0), amount(0.0123456), amount(0.5)
-    ('50', '0.0123', '0.5')
+    >>> amount(50.0), amount(0.0123456), amount(0.5), amount(349.99999999999994)
+    ('50', '0.0123', '0.5', '350')
     """
-    return count(number) if number == round(number) else significant(number).rstrip("0").rstrip(".")
+    if math.isinf(number) or number == round(number):
+        return count(number)
+    whole, point, decimals = significant(number).partition(".")
+    return f"{whole}{point}{decimals.rstrip('0')}".removesuffix(".")
 
 
 def several(number: float, noun: str) -> str:

@@ -250,9 +250,16 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
+    if d.binding_limit in broken_at_high_end(plan, d):
+        return f"{d.binding_limit} binds: it is the first to break, and breaks at the high end of its range."
     if d.binding_limit in plan.objectives:
         return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
     return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+
+
+def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
+    """Objectives that the high end of their range breaks."""
+    return [name for name, limit_s in plan.objectives.items() if (d.latency[name].high or 0.0) > limit_s]
 
 
 def load_line(d: Deployment) -> str:
@@ -292,16 +299,25 @@ def steadier_line(plan: ServicePlan) -> list[str]:
     """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
     if not plan.deployments[0].is_tight:
         return []
+    tight = f"Tight: {tight_words(plan)}"
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
         others = ", as in all rows" if len(plan.deployments) > 1 else ""
-        return [f"Tight: an objective breaks at the high end of its range{others}: --confidence 0.9 plans for it."]
+        return [f"{tight}{others}: --confidence 0.9 plans for it."]
     row, d = steady
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    return [
-        f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too; "
-        "--confidence 0.9 plans for it."
-    ]
+    return [f"{tight}; row {row} ({price}) keeps its limits there too; --confidence 0.9 plans for it."]
+
+
+def tight_words(plan: ServicePlan) -> str:
+    """Which objectives break at the high end, and the rate up to which all hold there."""
+    d = plan.deployments[0]
+    broken, low = broken_at_high_end(plan, d), d.requests_per_s_capacity.low or 0.0
+    if not broken:
+        return "queues grow without end at the high end of its range"
+    verbs = ("breaks", "its") if len(broken) == 1 else ("break", "their")
+    holds = f"limits hold there up to {significant(low)}/s" if low else "at any load"
+    return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
 
 
 def confidence_line(plan: ServicePlan) -> list[str]:
@@ -467,6 +483,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", where="data"),
+        Column("price_first_seen", "first seen", where="data"),
         Column("price_day", "price of", priority=11, where="text"),
     ]
 
@@ -533,6 +550,9 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
         "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
+        "gpus_per_instance": as_count(d.gpus_per_instance),
+        "largest_batch": as_count(d.largest_batch),
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
@@ -542,6 +562,15 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         cells[f"{name}_text"] = duration(figure.value)
         cells |= {f"{name}_s": figure.value, f"{name}_low_s": figure.low, f"{name}_high_s": figure.high}
     return cells
+
+
+def as_count(number: float) -> float:
+    """A whole number without decimals; a slice of a GPU, or no bound, as it is.
+
+    >>> as_count(461.0), as_count(0.125)
+    (461, 0.125)
+    """
+    return int(number) if number.is_integer() else number
 
 
 def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> Table:
@@ -612,6 +641,7 @@ def assumed_line(plan: ServicePlan) -> list[str]:
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
         *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
+        *([f"beams {assumed['beams']}, the engine's own"] if "beams" in assumed else []),
         *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),

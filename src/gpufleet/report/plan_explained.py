@@ -22,7 +22,8 @@ FORMULAS = (
     ("load factor", "rate per replica / the most that a replica sustains; refused above 0.95"),
     (
         "capacity",
-        "replicas x the highest rate at which one keeps all objectives, load <= 0.95 and KV room for a burst",
+        "replicas x the highest rate at which one keeps all objectives, load <= 0.95 and KV room for a burst; "
+        "its range: the same where steps and first tokens come as late, or early, as the ends of their ranges",
     ),
     ("headroom", "capacity / rate - 1"),
     ("range", "10th to 90th percentile, from errors on measurements that the fit had not seen"),

@@ -84,7 +84,17 @@ def grow(plan: ServePlan, today: Today) -> str:
 def move(plan: ServePlan, today: Today) -> str:
     """The plan's answer is surely cheaper than what today's machines can become."""
     why = "" if today.serves else " What runs today does not serve this."
-    return f"Replace by {choice_of(plan)}: {saves(today)}.{why}"
+    return f"Replace by {choice_of(plan)}: {saves(today)}.{why}{unpriced_alternative(today)}"
+
+
+def unpriced_alternative(today: Today) -> str:
+    """That fewer of today's machines serve too, where a bill of several types leaves open what that saves."""
+    if today.own_saving_usd_per_month is not None or not today.serves or not today.idle_count:
+        return ""
+    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
+    return (
+        f" Fewer of today's serve too, {enough}: what that saves is unknown until each type has its price ('@98.32/h')."
+    )
 
 
 def types_words(today: Today) -> str:

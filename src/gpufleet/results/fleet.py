@@ -7,8 +7,9 @@ from datetime import date
 from pydantic import computed_field
 
 from gpufleet.results.base import SCHEMA_VERSION, Judged, Result
+from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.launch import Launch
-from gpufleet.results.plan import PriceSource, ServePlan
+from gpufleet.results.plan import PriceSource, ServePlan, ServicePlan
 
 
 class TenantPlan(Result):
@@ -59,14 +60,15 @@ class FleetPlan(Judged):
     """Plans of several models, machines that they share, and what all costs.
 
     `missing`: machines of which all models together need more than can be had; then nothing is planned for them
-    together. `plans` are of each model alone, in the order that they were asked; where a model is a tenant of `shared`,
-    its first deployment is what it would take apart. `usd_per_hour` is of all together, `usd_per_hour_apart` with
-    machines of its own for each, None where there are too few. A file also says `is_feasible`, and by itself what
-    may break that: `unserved`, `is_within_budget`.
+    together. `plans` are of each model alone that writes, in the order that they were asked, `encoder_plans` of those
+    that do not; where a model is a tenant of `shared`, its first deployment is what it would take apart.
+    `usd_per_hour` is of all together, `usd_per_hour_apart` with machines of its own for each, None where there are too
+    few. A file also says `is_feasible`, and by itself what may break that: `unserved`, `is_within_budget`.
     """
 
     schema_version: str = SCHEMA_VERSION
     plans: list[ServePlan]
+    encoder_plans: list[EncoderServePlan] = []
     shared: list[SharedDeployment]
     missing: list[MissingMachines] = []
     usd_per_hour: float | None
@@ -77,11 +79,16 @@ class FleetPlan(Judged):
     notes: list[str] = []
     input_hash: str
 
+    @property
+    def every_plan(self) -> list[ServicePlan]:
+        """The plans of all models, encoders last."""
+        return [*self.plans, *self.encoder_plans]
+
     @computed_field  # type: ignore[prop-decorator]
     @property
     def unserved(self) -> list[str]:
         """Models that no offer serves alone."""
-        return [plan.model for plan in self.plans if not plan.deployments]
+        return [plan.model for plan in self.every_plan if not plan.deployments]
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -12,14 +12,16 @@ from gpufleet.optimize.size import effective_price
 from gpufleet.optimize.together import SharedMachines, Solved, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
+from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.price_sources import price_sources
+from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.rented import price_fields
 
 
 def fleet_plan(
     plans: Sequence[ServePlan],
+    encoder_plans: Sequence[EncoderServePlan],
     solved: Sequence[Solved],
     together: Together,
     budget_usd_per_hour: float | None,
@@ -27,14 +29,15 @@ def fleet_plan(
     notes: list[str],
 ) -> FleetPlan:
     """The answer; without a total where a model is not served."""
-    groups = together.groups
+    groups, every = together.groups, [*plans, *encoder_plans]
     total = sum(g.usd_per_hour for g in groups) if groups else None
-    text = "\n".join([*(p.input_hash for p in plans), repr(budget_usd_per_hour)])
+    text = "\n".join([*(p.input_hash for p in every), repr(budget_usd_per_hour)])
     shared = [shared_deployment(g.shared, solved) for g in groups if g.shared is not None]
-    own = [(p.answer.price_source, p.answer.price_as_of) for p in plans if p.deployments]
+    own = price_days([d for plan in every for d in plan.deployments[:1]])
     used = [*own, *((s.price_source, s.price_as_of) for s in shared)]
     return FleetPlan(
         plans=list(plans),
+        encoder_plans=list(encoder_plans),
         shared=shared,
         missing=[missing_machines(shortfall) for shortfall in together.missing],
         usd_per_hour=total,

@@ -42,7 +42,9 @@ class RentedService(RentedMachines):
     """Machines that serve a rate of requests, whatever a model does with a request.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
-    has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
+    has none; of a class of requests it begins with its name (chat.ttft.p95). `requests_per_s_capacity` is the rate up
+    to which every limit holds: as expected, at the slow end of the ranges (low; 0: at no load) and at the fast one
+    (high). `headroom_ratio` is how much the rate
     may grow before a limit breaks. `usd_per_hour` is the mean over all hours: with quiet hours, `busy_usd_per_hour` is
     paid in the others (`busy_time_ratio` of the time) and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.

@@ -26,7 +26,7 @@ from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.serve_plan import Context, floor_s, layout_of
-from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures, slowness
+from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures
 from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService, origin_of
 from gpufleet.results.why_not import refusals
 
@@ -93,7 +93,7 @@ def today_of(
     bill = cost_usd_per_hour(held, running(held)) if bill_usd_per_hour is None else bill_usd_per_hour
     own, paid = own_figure(held, needs, bill), None if plan is None else plan.month
     own_usd = None if own is None else own_usd_per_hour(held, needs.asked, bill)
-    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost)
+    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost, bill)
     saving = saved(bill, paid if found.step is Step.REPLACE else own)
     return Today(
         asked=asked,
@@ -189,7 +189,7 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
         weight_format=c.palette.weight_formats[c.weight_format[p.row]].name,
         kv_precision=c.palette.kv_precisions[c.kv_precision[p.row]].name,
         requests_per_s=rate,
-        requests_per_s_capacity=capacity_figure(context.tpot, p.row, capacity * slowness(found, p.row), label),
+        requests_per_s_capacity=capacity_figure(found, p.row, replicas, bounds, label),
         load_ratio=rate / replicas / float(found.sustained_requests_per_s[p.row]),
         latency=latency,
         is_tight=running is None or is_tight(latency, demand.workload.slo.limits),

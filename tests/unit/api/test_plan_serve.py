@@ -11,6 +11,8 @@ import pytest
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.results.launch import Launch
 from gpufleet.results.plan import ServePlan
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<60ms")
@@ -169,3 +171,18 @@ def test_what_is_needed_is_what_the_best_with_a_price_misses() -> None:
         miss = next(r for r in plan.rejections if r.reason.startswith("latency.p95"))
         assert miss.best.endswith("no price") or f" {needed} at best" in miss.best
     assert miss.best.endswith("at best")
+
+
+def started(prompts: str) -> Launch:
+    asked = ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), 350, clouds=["aws"], rows=1)
+    found = plan_serve(asked).answer.launch
+    assert found is not None
+    return found
+
+
+def test_a_start_command_says_which_requests_it_refuses_until_the_longest_is_stated() -> None:
+    guessed, known = started("mean=1500,p95=5000"), started("mean=1500,p95=5000,max=32k")
+    [refused] = [note for note in guessed.notes if "the engine refuses them" in note]
+    assert "about 1% of the requests (0.12/s) are longer" in refused
+    assert not any("refuses" in note for note in known.notes)
+    assert known.arguments[known.arguments.index("--max-model-len") + 1] == str(32 * 1024 + 350)

@@ -169,6 +169,26 @@ def test_a_bill_stands_for_prices() -> None:
     assert by_bill.bill_origin == "bill"
 
 
+def test_what_moving_saves_leads_where_a_bill_of_several_types_hides_what_fewer_save() -> None:
+    """A bill says what all machines cost together, so what the plan saves is known and what shrinking saves is not."""
+    fleet = "9 aws:p5.48xlarge + 2 gcp:a2-highgpu-8g, 900,000/mo"
+    plan, today = planned(fleet), judged(fleet)
+    assert (today.step, today.own_saving_usd_per_month) == ("replace", None)
+    assert today.saving_usd_per_month is not None
+    assert today.saving_usd_per_month.value == pytest.approx(900_000 - plan.answer.usd_per_hour * HOURS_PER_MONTH)
+    assert "Fewer of today's serve too" in verdict_line(plan, today)
+    assert "unknown until each type has its price" in verdict_line(plan, today)
+
+
+def test_a_bill_less_the_prices_that_are_stated_is_the_rest() -> None:
+    today = judged("9 aws:p5.48xlarge@98/h + 2 gcp:a2-highgpu-8g, 700,000/mo")
+    rest = (700_000 / HOURS_PER_MONTH - 9 * 98) / 2
+    assert [m.price.usd_per_hour for m in today.machines] == pytest.approx([98, rest])
+    assert [m.price.origin for m in today.machines] == ["stated", "bill"]
+    with pytest.raises(UsageError, match="leave nothing of the bill"):
+        judged("9 aws:p5.48xlarge@98/h + 2 gcp:a2-highgpu-8g, 500,000/mo")
+
+
 def test_of_several_types_the_dear_one_is_given_back() -> None:
     today = judged("5 H100:8@20/machine/h + 3 H200:8@60/h")
     assert [m.idle_count for m in today.machines] == [0, 3]
@@ -343,6 +363,14 @@ def test_the_price_of_one_gpu_is_not_taken_for_that_of_a_machine() -> None:
 
 def test_the_price_of_all_machines_is_warned_of() -> None:
     assert "Warning: 3 aws:p5.48xlarge@294.96/h is 5.4x the usual price" in said(planned("3 aws:p5.48xlarge@294.96/h"))
+
+
+def test_a_bill_that_no_saving_explains_is_refused_and_one_far_off_is_warned_of() -> None:
+    """388,000 a month read as 388: five machines that cost $200,000 a month at the least."""
+    with pytest.raises(UsageError, match=r"too low for these machines; found '\$388\.00/mo.*usually cost \$200,896/mo"):
+        plan_serve(replace(CHAT, fleet_today="5 aws:p5.48xlarge, 388/mo"))
+    assert "Warning: the bill is 0.2x the usual price" in said(planned("5 aws:p5.48xlarge, 40000/mo"))
+    assert "Warning: the bill" not in said(planned("5 aws:p5.48xlarge, 200000/mo"))
 
 
 def test_machines_of_ones_own_save_their_electricity_alone_and_end_with_the_rack() -> None:
