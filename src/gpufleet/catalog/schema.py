@@ -189,7 +189,7 @@ def number(place: Place, column: str, cell: Any) -> float | None:
     except (TypeError, ValueError):
         value = math.nan
     if isinstance(cell, bool) or not math.isfinite(value) or value < 0:
-        raise unreadable(place, column, cell, "a number, or nothing where it is unknown")
+        raise unreadable(place, column, cell, "a number of 0 or more, or nothing where it is unknown")
     return value
 
 

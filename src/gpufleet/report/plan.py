@@ -57,6 +57,7 @@ BINDING = {
     "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one replica is enough": "One replica is enough: no limit is near.",
     "one machine is enough": "One machine is enough: no limit is near.",
+    "machines that may fail": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
     LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
@@ -226,7 +227,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan, " More: --flips." if is_alone else ""),
-        *mix_line(plan),
+        *mix_line(plan, is_alone),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -282,9 +283,14 @@ def flip_line(plan: ServePlan, more: str) -> list[str]:
     return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
 
 
-def mix_line(plan: ServePlan) -> list[str]:
-    """That two offers together cost less."""
-    return [] if plan.mix is None else [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
+    """That two offers together cost less; beside other models which, as no table of them follows."""
+    if plan.mix is None:
+        return []
+    if is_alone:
+        return [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+    which = " + ".join(machines_of(part.deployment) for part in plan.mix.parts)
+    return [f"Were it alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
 
 
 def quality_line(plan: ServePlan) -> list[str]:
@@ -354,8 +360,8 @@ def beside_lone(ratio: float) -> str:
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
     """Where a limit on latency, not work, decides how much is bought."""
-    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1 and d.binding_limit != LEAST_REPLICAS
-    if not is_idle or not plan.objectives:
+    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1
+    if not is_idle or d.binding_limit not in plan.objectives:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 
