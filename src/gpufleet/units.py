@@ -1,13 +1,15 @@
 """The only conversions between human units and base units (bytes, seconds, tokens, USD, watts).
 
 Parsers refuse what they do not understand, `nan`, and bare numbers where a unit decides the size. A comma groups
-thousands ('1,000'); a decimal comma ('1,5') is refused, because it would be read as fifteen.
+thousands ('1,000'); a decimal comma ('1,5') is refused, because it would be read as fifteen, and so is '388.000' of
+money, which is 388 thousand where dots group.
 """
 
 from __future__ import annotations
 
 import math
 import re
+from decimal import Decimal
 
 from gpufleet.errors import UsageError
 
@@ -28,14 +30,18 @@ _TIME_SUFFIX = {
     "µs": MICROSECOND,
     "μs": MICROSECOND,
     "ms": MILLISECOND,
-    "s": 1.0,
+    **dict.fromkeys(("s", "sec"), 1.0),
     "min": MINUTE,
-    "h": HOUR,
-    "d": DAY,
+    **dict.fromkeys(("h", "hour", "hours"), HOUR),
+    **dict.fromkeys(("d", "day", "days"), DAY),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * DAY),
 }
+TIME_UNITS = "ms, s, min, h, day, week"
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
+_TWO_READINGS = re.compile(r"([1-9][0-9]{0,2})\.([0-9]{3})")
 LONGEST_QUANTITY = 64
+DIGITS_IN_FULL = 8
 
 
 def _quantity(text: object, suffixes: dict[str, float], what: str, example: str) -> float:
@@ -89,12 +95,12 @@ def parse_rate(text: object) -> float:
 
 
 def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
-    """Seconds: '500ms', '12s', '24h'; an error shows the example.
+    """Seconds: '500ms', '12s', '24h', '1week'; an error shows the example and the units.
 
-    >>> parse_duration("500ms")
-    0.5
+    >>> parse_duration("500ms"), parse_duration("1week")
+    (0.5, 604800.0)
     """
-    return _quantity(text, _TIME_SUFFIX, "a duration", example)
+    return _quantity(text, _TIME_SUFFIX, "a duration", f"{example}, in {TIME_UNITS}")
 
 
 def parse_usd_per_hour(text: object) -> float:
@@ -109,6 +115,7 @@ def parse_usd_per_hour(text: object) -> float:
     per = per.strip().lower()
     if not slash or per not in hours:
         raise UsageError("cannot read a budget", found=text, expected="USD per time, such as '20/h' or '15000/mo'")
+    _refuse_two_readings(amount)
     return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'") / hours[per]
 
 
@@ -118,7 +125,23 @@ def parse_usd(text: object) -> float:
     >>> parse_usd("$2.5k")
     2500.0
     """
-    return _quantity(str(text).strip().removeprefix("$"), _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+    amount = str(text).strip().removeprefix("$")
+    _refuse_two_readings(amount)
+    return _quantity(amount, _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+
+
+def _refuse_two_readings(amount: str) -> None:
+    """'388.000' is 388 to some readers and 388 thousand to others: a bill must not be read as a thousandth."""
+    match = _TWO_READINGS.fullmatch(amount.strip())
+    if match is None:
+        return
+    whole, decimals = match.groups()
+    raise UsageError(
+        "an amount of money can be read in two ways",
+        found=amount.strip(),
+        expected=f"'{whole}{decimals}' or '{whole},{decimals}' where the dot groups thousands, else "
+        f"'{whole}.{decimals.rstrip('0') or '0'}{'0' if decimals[-1] != '0' else ''}'",
+    )
 
 
 def parse_bytes(text: object) -> float:
@@ -141,8 +164,12 @@ def parse_change(text: object) -> float:
         value = float(stripped.removesuffix("%")) / (PERCENT if stripped.endswith("%") else 1.0)
     except ValueError:
         value = math.nan
-    if stripped[:1] not in ("+", "-") or not math.isfinite(value):
-        raise UsageError("cannot read a change", found=text, expected="a share with its sign: '+20%' or '-10%'")
+    bare = stripped.lstrip("+-").removesuffix("%")
+    is_number = math.isfinite(value) and bool(bare)
+    like = f"'+{bare}%' is dearer, '-{bare}%' cheaper" if is_number else "'+20%' is dearer, '-10%' cheaper"
+    is_bare = abs(value) > 1 and not stripped.endswith("%")
+    if stripped[:1] not in ("+", "-") or not math.isfinite(value) or is_bare:
+        raise UsageError("cannot read a change", found=text, expected=f"a share with its sign: {like}")
     return value
 
 
@@ -160,3 +187,12 @@ def parse_ratio(text: object) -> float:
     if not 0 <= value <= 1:
         raise UsageError("cannot read a share", found=text, expected="'20%' or '0.2', between 0 and 1")
     return value
+
+
+def in_full(number: float) -> str:
+    """A number as it would be typed: no exponent, no separators, at most eight digits that are not zero.
+
+    >>> in_full(1048576), in_full(0.25), in_full(349.99999999999994), in_full(1e-9)
+    ('1048576', '0.25', '350', '0.000000001')
+    """
+    return f"{Decimal(f'{number:.{DIGITS_IN_FULL}g}'):f}"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.own_terms import CONTRACT_COLUMNS, RATE_COLUMNS
+from gpufleet.catalog.own_terms import CONTRACT_COLUMNS, FOREIGN_COLUMNS, RATE_COLUMNS
 from gpufleet.catalog.schema import AVAILABILITY_COLUMNS, OFFER_COLUMNS, REGION_COLUMNS
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
@@ -43,7 +43,11 @@ def test_the_list_price_that_these_slips_are_held_to_is_the_shipped_one() -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "price"), [("commit_1y", 4.3), ("spot", 3.3), ("on_demand", 6.88), ("commit_3y", 2.9)]
+    ("kind", "price"),
+    [
+        *(("commit_1y", 4.3), ("spot", 3.3), ("on_demand", 6.88), ("commit_3y", 2.9)),
+        *(("commit_1y", 6.88), ("commit_3y", 6.88), ("spot", 6.88), ("savings_plan", 5.9), ("commit_1y", 7.5)),
+    ],
 )
 def test_the_price_of_one_gpu_is_no_price_of_a_machine_of_eight(tmp_path: Path, kind: str, price: float) -> None:
     with pytest.raises(UsageError, match=rf"own\.csv line 2: .*times 8 GPUs it is {8 * price:.4g}: is it the price of"):
@@ -54,6 +58,14 @@ def test_it_is_none_either_where_the_cloud_lists_no_price_of_the_type(tmp_path: 
     assert not any(offer.instance == "p5e.48xlarge" for offer in load_catalog().offers)
     with pytest.raises(UsageError, match="price of one GPU"):
         own_offers(tmp_path, row("aws,us-east-1,p5e.48xlarge", "commit_1y", 2.5))
+
+
+def test_it_is_none_in_another_currency_either(tmp_path: Path) -> None:
+    write(tmp_path, "exchange_rates.csv", RATE_COLUMNS, "EUR,1.08,,2026-10-01\n")
+    cells = "aws,eu-north-1,p5.48xlarge,commit_1y,0,6.37,EUR,observed,,2026-10-01,\n"
+    own = write(tmp_path, "foreign_offers/eur.csv", FOREIGN_COLUMNS, cells)
+    with pytest.raises(UsageError, match=r"eur\.csv line 2: .*is it the price of one GPU"):
+        load_catalog(own, TODAY)
 
 
 @pytest.mark.parametrize(

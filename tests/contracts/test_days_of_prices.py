@@ -71,6 +71,22 @@ def test_a_copy_without_a_day_says_when_it_was_first_seen(
     assert INVENTED not in page
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200", "--clouds", "verda,nebius"],
+        ["plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "--out", "200", "--deadline", "24h",
+         "--clouds", "verda,nebius"],
+        ["catalog", "prices", "--cloud", "lambda"],
+    ],
+    ids=lambda words: " ".join(words[:2]),
+)  # fmt: skip
+def test_a_csv_leaves_the_day_of_an_undated_copy_empty(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    text = printed(capsys, *words, "-o", "csv")
+    assert "2026-11-21" in text
+    assert INVENTED not in text
+
+
 def test_undated_copies_are_known_by_their_sources() -> None:
     catalog = load_catalog()
     assert {source.id for source in catalog.sources.values() if source.first_seen} == UNDATED

@@ -123,7 +123,10 @@ def test_csv_holds_the_rows_of_json_with_prices_of_machine_and_gpu_apart(ask: As
     for row, d in zip(rows, deployments, strict=True):
         for key in ("usd_per_hour", "price_per_instance_usd_per_hour", "price_per_gpu_usd_per_hour"):
             assert float(row[key]) == d[key]
-        assert (row["price_source"], row["price_as_of"]) == (d["price_source"], d["price_as_of"])
+        stated = d["price_as_of"] if d["price_first_seen"] is None else ""
+        assert (row["price_source"], row["price_as_of"]) == (d["price_source"], stated)
+        assert row["price_first_seen"] == (d["price_first_seen"] or "")
+        assert row["largest_batch"].isdigit()
         assert float(row["tpot.p95_high_s"]) == d["latency"]["tpot.p95"]["high"]
 
 
@@ -246,3 +249,12 @@ def test_the_link_of_a_named_machine_counts(ask: Ask) -> None:
     usual, named = as_json(ask, *words), as_json(ask, *words, "--instance", "g6e.12xlarge")
     assert usual["tpot_s"]["value"] > 0
     assert named["tpot_s"]["value"] >= usual["tpot_s"]["value"]
+
+
+def test_a_spare_machine_decides_and_nobody_is_sent_to_looser_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """One machine would carry it and keep its limits by far: the second is there because one may fail."""
+    words = ("plan", "serve", "bge-base-en-v1.5", "--rate", "200/s", "--in", "200", "--slo", "latency.p95<200ms")
+    assert main((*words, "--gpus", "L40S", "--clouds", "aws", "--spare-machines", "1")) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Machines that may fail decide (--spare-machines, --zones): one alone would carry it." in text
+    assert "Latency decides" not in text

@@ -63,6 +63,38 @@ def test_a_flag_and_the_key_of_its_name_ask_the_same(key: str, run_gpufleet: Run
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+@pytest.mark.parametrize(("flag", "text"), [("--deadline", "48"), ("--every", "2x"), ("--startup", "60m")])
+def test_a_time_that_cannot_be_read_is_answered_with_its_units(flag: str, text: str, run_gpufleet: RunGpufleet) -> None:
+    done = run_gpufleet(*BATCH, flag, text)
+    assert done.returncode == 2
+    assert "ms, s, min, h, day, week" in done.stderr
+
+
+def test_a_week_is_a_week_for_the_deadline_and_for_the_period(run_gpufleet: RunGpufleet) -> None:
+    asked = [*BATCH[:-2], "--rows", "1", "-o", "json"]
+    told = [json.loads(run_gpufleet(*asked, "--deadline", week).stdout) for week in ("1week", "week", "7d", "168h")]
+    assert [plan["deadline_s"] for plan in told] == [604_800.0] * 4
+    again = json.loads(run_gpufleet(*asked, "--deadline", "1d", "--every", "1week").stdout)
+    assert again["period_s"] == 604_800.0
+
+
+SPEECH = ("plan", "batch", "whisper-small", "--requests", "10k", "--audio", "30min", "--deadline", "24h")
+
+
+@pytest.mark.parametrize("verb", [BATCH, SPEECH], ids=["decoder", "encoder"])
+def test_a_job_is_planned_for_its_high_end_by_flag_and_by_file(
+    verb: tuple[str, ...], run_gpufleet: RunGpufleet, tmp_path: Path
+) -> None:
+    (tmp_path / "asked.yaml").write_text("confidence: 0.9\n")
+    ways: tuple[tuple[str, ...], ...] = (("--confidence", "90%"), ("--workload", "asked.yaml"), ())
+    typed, written, plain = (run_gpufleet(*verb, *way, "--rows", "1", "-o", "json") for way in ways)
+    told = [json.loads(done.stdout) for done in (typed, written, plain)]
+    assert [plan["confidence"] for plan in told] == [0.9, 0.9, 0.5]
+    assert told[0]["deployments"] == told[1]["deployments"]
+    page = run_gpufleet(*verb, "--confidence", "0.9", "--rows", "1").stdout
+    assert "Planned at 90% confidence" in page
+
+
 @pytest.mark.parametrize("verb", [SERVE, BATCH, COMPARE], ids=["serve", "batch", "compare"])
 def test_prices_may_be_too_old_for_every_verb_that_plans(verb: tuple[str, ...], run_gpufleet: RunGpufleet) -> None:
     done = run_gpufleet(*verb, "--clouds", "aws,gcp", "--max-age", "1d", "--as-of", "2026-11-21")

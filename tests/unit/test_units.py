@@ -40,6 +40,10 @@ PARSERS: tuple[Callable[[object], float], ...] = (
         (units.parse_rate, "1k/h", 1000 / 3600),
         (units.parse_duration, "500ms", 0.5),
         (units.parse_duration, "24h", 86400),
+        (units.parse_duration, "36 hours", 129_600),
+        (units.parse_duration, "2days", 172_800),
+        (units.parse_duration, "1week", 604_800),
+        (units.parse_duration, "2 w", 1_209_600),
         (units.parse_duration, "5μs", 5e-6),
         (units.parse_duration, "5µs", 5e-6),
         (units.parse_bytes, "80GB", 80e9),
@@ -68,6 +72,7 @@ def test_nonsense_is_refused_by_every_parser(parse: Callable[[object], float], t
     ("parse", "text"),
     [
         (units.parse_duration, "500"),
+        (units.parse_duration, "60m"),
         (units.parse_bytes, "80"),
         (units.parse_bytes, "80G"),
         (units.parse_rate, "50"),
@@ -132,3 +137,21 @@ def test_a_bare_rate_is_refused_with_the_word_that_is_missing() -> None:
     with pytest.raises(UsageError) as caught:
         units.parse_rate("often")
     assert caught.value.hint is None
+
+
+@given(st.integers(1, 99_999_999))
+def test_a_number_in_full_reads_back_as_itself(number: int) -> None:
+    assert units.in_full(number) == str(number)
+    assert float(units.in_full(number / 10**6)) == pytest.approx(number / 10**6, rel=1e-7)
+
+
+@pytest.mark.parametrize("text", ["388.000", "$1.250", "999.999"])
+def test_money_that_is_a_thousandth_where_dots_group_is_refused(text: str) -> None:
+    for read, typed in ((units.parse_usd, text), (units.parse_usd_per_hour, f"{text}/mo")):
+        with pytest.raises(UsageError, match="read in two ways"):
+            read(typed)
+
+
+@pytest.mark.parametrize("text", ["0.600", "388.00", "388000", "388,000", "1234.567", "388.0"])
+def test_money_with_one_reading_is_read(text: str) -> None:
+    assert units.parse_usd(text) == float(text.replace(",", ""))

@@ -9,7 +9,7 @@ from datetime import date
 from os import PathLike
 from typing import Protocol
 
-from gpufleet.api.demands import Said, demand_notes, inputs_of
+from gpufleet.api.demands import Said, checked_confidence, demand_notes, inputs_of
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.plans import ServeRequest, digest, market_question, understood
@@ -41,7 +41,8 @@ class BatchRequest:
 
     Token counts are one number, or counts that differ from request to request. `deadline_s` runs from the start of the
     machines, which take `startup_s` before they work. `budget_usd` is for the whole job, which comes
-    again every `period_s` (None: runs once, and buys nothing for a term). `fractions` also plans
+    again every `period_s` (None: runs once, and buys nothing for a term). It is done in time with `confidence`, from
+    0.5 (the expected value; so where None) over 0.9 (the high end of every range). `fractions` also plans
     machines that hold a slice of a GPU; prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
@@ -64,6 +65,7 @@ class BatchRequest:
     most_machines: int | None = None
     budget_usd: float | None = None
     period_s: float | None = None
+    confidence: float | None = None
     rows: int = 10
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
@@ -157,6 +159,10 @@ class JobWishes(Said, Protocol):
     def period_s(self) -> float | None:
         """After which time the job comes again; None: it runs once."""
 
+    @property
+    def confidence(self) -> float | None:
+        """How surely it is done in time; the expected value unless said."""
+
 
 def job_of(request: JobWishes, headroom_ratio: float, longest_ratio: float = 1.0) -> Job:
     """The job, checked."""
@@ -179,7 +185,10 @@ def job_of(request: JobWishes, headroom_ratio: float, longest_ratio: float = 1.0
     if not budget > 0:
         raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
     period_s = checked_period(request.period_s, request.deadline_s)
-    return Job(request.requests, request.deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget, period_s)
+    return Job(
+        request.requests, request.deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget, period_s,
+        checked_confidence(request.confidence),
+    )  # fmt: skip
 
 
 def checked_period(period_s: float | None, deadline_s: float) -> float | None:
@@ -206,6 +215,8 @@ def job_inputs(request: JobWishes, job: Job) -> list[Input]:
         rows.append(("most machines", "most_machines", str(job.most_machines), True))
     if request.budget_usd is not None:
         rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
+    if request.confidence is not None:
+        rows.append(("confidence", "confidence", f"{job.confidence:.3g}", True))
     if job.period_s is not None:
         rows.append(("comes again", "every", f"every {job.period_s / HOUR:g} h", True))
     return inputs_of(request, rows)

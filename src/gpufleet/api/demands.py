@@ -17,7 +17,7 @@ from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.serve import Purse
 from gpufleet.optimize.size import Demand, QuietHours
 from gpufleet.results.base import Input
-from gpufleet.units import DAY, HOUR
+from gpufleet.units import DAY, HOUR, in_full
 
 if TYPE_CHECKING:
     from gpufleet.api.encoder_services import EncoderServeRequest
@@ -181,9 +181,9 @@ def slack_inputs(request: ServeRequest | EncoderServeRequest, demand: Demand) ->
     """(name, field, value, whether it was stated) of the failure domain, the hours and the purse, where stated."""
     stated: list[tuple[str, str, str, object]] = [
         ("confidence", "confidence", f"{demand.confidence:.3g}", request.confidence is not None),
-        ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines),
+        ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines is not None),
         ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
-        ("rate off peak", "off_peak_rate", f"{request.off_peak_rate or 0:g}/s", request.off_peak_rate),
+        ("rate off peak", "off_peak_rate", f"{in_full(request.off_peak_rate or 0)}/s", request.off_peak_rate),
         ("peak hours", "peak_hours", f"{request.peak_hours or 0:g} a day", request.peak_hours),
         ("budget", "budget", f"${request.budget_usd_per_hour or 0:,.2f}/h", request.budget_usd_per_hour),
         ("most on spot", "max_spot", f"{request.max_spot or 0:.0%} of the machines", request.max_spot is not None),
@@ -196,14 +196,20 @@ def class_words(c: RequestClass) -> str:
     limits = "".join(f", {limit.metric}.{limit.statistic} < {limit.limit_s:g} s" for limit in c.slo.limits)
     cache = f", prefix cache {c.cached_ratio:.0%}" if c.cached_ratio else ""
     counts = f"in {count_words(c.input_tokens)}, out {count_words(c.output_tokens)}"
-    return f"{c.rate_requests_per_s:.4g}/s, {counts}{cache}{limits}"
+    return f"{in_full(c.rate_requests_per_s)}/s, {counts}{cache}{limits}"
 
 
 def count_words(tokens: float | TokenCounts) -> str:
     """Token counts as they were read."""
     if isinstance(tokens, TokenCounts) and not tokens.is_alike:
-        return f"mean {tokens.mean:.6g}, p50 {tokens.at('p50'):.0f}, p95 {tokens.at('p95'):.0f}"
-    return f"{as_counts(tokens).mean:g}"
+        middle = f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}"
+        return f"{middle}, p95 {tokens.at('p95'):.0f}{longest_words(tokens)}"
+    return in_full(as_counts(tokens).mean)
+
+
+def longest_words(tokens: TokenCounts) -> str:
+    """The longest, where it is known."""
+    return f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
 
 
 def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:

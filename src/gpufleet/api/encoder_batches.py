@@ -31,9 +31,10 @@ class EncoderBatchRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
-    said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper). `deadline_s` runs from the start of
-    the machines, which take `startup_s` before they work. `budget_usd` is for the whole job, which comes
-    again every `period_s` (None: runs once). Prices older than `max_price_age_s` on `today` end it with DataMissing.
+    said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper); None takes the beams that the engine
+    keeps. `deadline_s` runs from the start of the machines, which take `startup_s` before they work. `budget_usd` is
+    for the whole job, which comes again every `period_s` (None: runs once); `confidence` is as in `BatchRequest`.
+    Prices older than `max_price_age_s` on `today` end it with DataMissing.
     """
 
     model: str | PathLike[str] | EncoderModel
@@ -42,7 +43,7 @@ class EncoderBatchRequest:
     input_tokens: float | None = None
     output_tokens: float | None = None
     audio_s: float | None = None
-    beams: int = 1
+    beams: int | None = None
     clouds: Sequence[str] | None = None
     regions: Sequence[str] | None = None
     pricing: Sequence[str] | None = None
@@ -54,6 +55,7 @@ class EncoderBatchRequest:
     most_machines: int | None = None
     budget_usd: float | None = None
     period_s: float | None = None
+    confidence: float | None = None
     rows: int = 10
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()

@@ -11,6 +11,7 @@ from gpufleet.api.demands import Said
 from gpufleet.api.encoders import (
     DEFAULT_ENGINE,
     asked_tower,
+    beams_of,
     beyond_training,
     pass_size,
     runnable,
@@ -54,8 +55,8 @@ class EncoderWishes(Wishes, Said, Protocol):
         """Seconds of a recording."""
 
     @property
-    def beams(self) -> int:
-        """Hypotheses that a decoder keeps."""
+    def beams(self) -> int | None:
+        """Hypotheses that a decoder keeps; those of the engine unless said."""
 
     @property
     def precision(self) -> Sequence[str] | None:
@@ -90,7 +91,8 @@ def encoder_choices(wishes: EncoderWishes, tables: Catalog) -> EncoderChoices:
     model = encoder_of(wishes.model)
     runtime = find_runtime(DEFAULT_ENGINE if wishes.engine is None else wishes.engine)
     tower = asked_tower(model, wishes.input_tokens)
-    size = pass_size(model, tower, wishes.input_tokens, wishes.output_tokens, wishes.audio_s, wishes.beams)
+    beams = beams_of(model, tower, runtime, wishes.beams)
+    size = pass_size(model, tower, wishes.input_tokens, wishes.output_tokens, wishes.audio_s, beams)
     market = market_of(wishes, tables)
     encoders = on_every_gpu(model, tower, runtime, size, wishes, market, tables)
     said = filter(None, [beyond_training(model, tower, size), not_timed(tower, runtime)])
@@ -139,5 +141,5 @@ def encoder_rows(wishes: EncoderWishes, choices: EncoderChoices) -> list[tuple[s
         rows.append(("audio", "audio", f"{w.audio_s:g} s", True))
     if q.model.decoder is not None:
         rows.append(("output tokens", "output_tokens", f"{q.size.output_tokens:g}", w.output_tokens is not None))
-        rows.append(("beams", "beams", f"{q.size.beams}", w.beams != 1))
+        rows.append(("beams", "beams", f"{q.size.beams}", w.beams is not None))
     return [*rows, ("engine", "engine", q.runtime.name, w.engine), ("weights", "precision", formats, w.precision)]

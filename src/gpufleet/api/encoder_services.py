@@ -37,8 +37,8 @@ class EncoderServeRequest:
     """The question as it was asked; None takes the default. Lists name what is allowed.
 
     `rate` counts requests per second: texts of `input_tokens`, images, or recordings of `audio_s` seconds (Whisper: one
-    window unless said). `slo` limits latency, from the arrival of a request to its answer. All else is as in
-    `ServeRequest`.
+    window unless said); `beams` None takes those that the engine keeps. `slo` limits latency, from the arrival of a
+    request to its answer. All else is as in `ServeRequest`.
     """
 
     model: str | PathLike[str] | EncoderModel
@@ -46,7 +46,7 @@ class EncoderServeRequest:
     input_tokens: float | None = None
     output_tokens: float | None = None
     audio_s: float | None = None
-    beams: int = 1
+    beams: int | None = None
     slo: str | Slo | None = None
     clouds: Sequence[str] | None = None
     regions: Sequence[str] | None = None

@@ -77,7 +77,7 @@ def estimate_encoder(
             input_tokens,
             output_tokens,
             audio_s,
-            beams_of(encoder, tower, profile) if beams is None else beams,
+            beams_of(encoder, tower, profile, beams),
         ),
         batch=checked_batch(batch, tower, profile),
         num_gpus=number,
@@ -201,8 +201,10 @@ def checked_audio(audio_s: float | None) -> float:
     return audio_s
 
 
-def beams_of(model: EncoderModel, tower: Tower, runtime: Runtime) -> int:
-    """Hypotheses that a runtime keeps unless it is told."""
+def beams_of(model: EncoderModel, tower: Tower, runtime: Runtime, asked: int | None) -> int:
+    """Hypotheses that are kept: as many as were asked for, else those of the runtime where it writes speech."""
+    if asked is not None:
+        return asked
     writes_speech = model.decoder is not None and tower.window_s is not None
     return runtime.speech.beams if runtime.speech and writes_speech else 1
 

@@ -41,6 +41,7 @@ from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
+from gpufleet.units import in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
@@ -220,9 +221,9 @@ def checked_layout(
         raise UsageError(f"EP {ep} does not divide the {stage} GPUs of a stage")
     layout = Layout(tensor, pp, ep or 1, attention_dp)
     if layout.num_devices != number:
-        raise UsageError(
-            "the layout does not use the GPUs", found=f"{layout.label} is {layout.num_devices} of {number}"
-        )
+        found = f"{layout.label} is {layout.num_devices} of {number}"
+        hint = f"A copy on {layout.num_devices} of them is '--gpus NAME:{layout.num_devices}'."
+        raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
     reason = refusal(arch, layout, weights)
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {reason}")
@@ -314,8 +315,8 @@ def understood(
         ("engine", f"{engine.name} ({engine.version_era})", "given" if engine.name != "vllm" else "default"),
         ("weights", weights.name, "given" if precision else "checkpoint"),
         ("KV cache", kv.name, "given" if kv_precision else "default"),
-        ("input tokens", f"{question.lengths.input_tokens:g}", "given"),
-        ("output tokens", f"{question.lengths.output_tokens:g}", "given"),
-        (question.load.scenario.replace("_", " "), f"{question.load.amount:g}", "given"),
+        ("input tokens", in_full(float(question.lengths.input_tokens)), "given"),
+        ("output tokens", in_full(float(question.lengths.output_tokens)), "given"),
+        (question.load.scenario.replace("_", " "), in_full(question.load.amount), "given"),
     )
     return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 
-from gpufleet.api.market import USUAL_KINDS
+from gpufleet.api.market import USUAL_KINDS, regions_asked
 from gpufleet.api.plans import ServeRequest, refuse_too_old
 from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog
-from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.own_prices import MOST_SAVING_RATIO
+from gpufleet.catalog.query import OfferFilter, allows, matching_offers
 from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, is_usual, per_gpu_by_cloud, times_in_words
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
@@ -20,10 +21,11 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.fleet_today import TypedFleet, TypedMachines, parse_fleet
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.size import effective_price
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
-from gpufleet.results.today import PricePaid
+from gpufleet.results.today import ListPrice, PricePaid
 
-STATED, BILL, LIST, UNKNOWN = "stated", "bill", "list", "unknown"
+STATED, BILL, OWN, LIST, UNKNOWN = "stated", "bill", "own", "list", "unknown"
 NAMELESS = ""
 
 
@@ -48,18 +50,35 @@ class FleetToday:
 
     machines: tuple[HadMachines, ...]
     bill_usd_per_hour: float | None
+    remarks: tuple[str, ...] = ()
 
     @property
     def notes(self) -> list[str]:
         """How names and prices were read."""
-        return list(dict.fromkeys(note for m in self.machines for note in m.notes))
+        return list(dict.fromkeys([*self.remarks, *(note for m in self.machines for note in m.notes)]))
 
 
 def fleet_of(request: ServeRequest, tables: Catalog) -> FleetToday:
     """The fleet of a request."""
     typed = parse_fleet(request.fleet_today or "")
-    machines = tuple(had_machines(m, typed, request, tables) for m in typed.machines)
-    return FleetToday(machines, typed.bill_usd_per_hour)
+    priced = with_rest_of_bill(typed, [had_machines(m, typed, request, tables) for m in typed.machines])
+    machines = tuple(replace(m, price=with_list_price(m.price, m.instance, request, tables)) for m in priced)
+    said = [] if typed.bill_usd_per_hour is None else unusual_bill(typed.bill_usd_per_hour, machines, tables)
+    return FleetToday(machines, typed.bill_usd_per_hour, tuple(said))
+
+
+def with_rest_of_bill(fleet: TypedFleet, machines: Sequence[HadMachines]) -> tuple[HadMachines, ...]:
+    """The machines; of a bill, what those with a price leave is the price of a single type without one."""
+    unpriced = [m for m in machines if m.price.usd_per_hour is None]
+    if fleet.bill_usd_per_hour is None:
+        return tuple(machines)
+    stated = sum(m.count * m.price.usd_per_hour for m in machines if m.price.usd_per_hour is not None)
+    rest = fleet.bill_usd_per_hour - stated
+    if rest <= 0:
+        found = f"${stated:,.2f}/h of machines, ${fleet.bill_usd_per_hour:,.2f}/h in all"
+        raise UsageError("today's prices leave nothing of the bill", found=found, expected="a bill of all machines")
+    share = PricePaid(origin=BILL, usd_per_hour=rest / unpriced[0].count if len(unpriced) == 1 else None)
+    return tuple(replace(m, price=share) if m in unpriced else m for m in machines)
 
 
 def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest, tables: Catalog) -> HadMachines:
@@ -99,10 +118,9 @@ def nameless_machine(setup: Setup, typed: TypedMachines, tables: Catalog) -> Ins
 def price_of(
     typed: TypedMachines, fleet: TypedFleet, instance: Instance, request: ServeRequest, tables: Catalog
 ) -> tuple[PricePaid, list[str]]:
-    """What one machine costs: as stated, its part of a bill of one type, or the list price."""
-    if fleet.bill_usd_per_hour is not None:
-        alone = fleet.bill_usd_per_hour / typed.count if len(fleet.machines) == 1 else None
-        return PricePaid(origin=BILL, usd_per_hour=alone), []
+    """What one machine costs: as stated, unknown where a bill has it, or the list price."""
+    if fleet.bill_usd_per_hour is not None and typed.price is None:
+        return PricePaid(origin=BILL, usd_per_hour=None), []
     if typed.price is not None:
         usd = typed.price.usd_per_hour * (instance.gpu_count if typed.price.is_of_gpu else 1)
         usual = usual_of_gpu(instance, tables)
@@ -126,7 +144,12 @@ def usual_of_gpu(instance: Instance, tables: Catalog) -> float | None:
 
 def list_offers(instance: Instance, tables: Catalog) -> list[Offer]:
     """List prices of a machine type, on demand or of one's own; none where only its GPUs are known."""
-    wanted = OfferFilter(clouds=[instance.cloud], instances=[instance.name], price_kinds=USUAL_KINDS)
+    return offers_of_type(instance, tables, USUAL_KINDS)
+
+
+def offers_of_type(instance: Instance, tables: Catalog, kinds: Collection[PriceKind] | None) -> list[Offer]:
+    """Prices of a machine type, of these kinds or of any."""
+    wanted = OfferFilter(clouds=[instance.cloud], instances=[instance.name], price_kinds=kinds)
     return matching_offers(tables, wanted) if instance.cloud != NAMELESS else []
 
 
@@ -140,6 +163,21 @@ def refuse_price_of_gpu(typed: TypedMachines, usd_per_hour: float, instance: Ins
         raise UsageError(f"is that the price of one GPU, or of the machine of {number:g}?", found=found, hint=hint)
 
 
+def unusual_bill(usd_per_hour: float, machines: Sequence[HadMachines], tables: Catalog) -> list[str]:
+    """A bill that no saving explains is refused, one far from list prices is warned of; silent where one is unknown."""
+    usual = [usual_of_gpu(m.instance, tables) for m in machines]
+    known = [u * m.instance.gpu_count * m.count for u, m in zip(usual, machines, strict=True) if u is not None]
+    if len(known) < len(machines) or is_usual(usd_per_hour, sum(known)):
+        return []
+    times = usd_per_hour / sum(known)
+    asked = " + ".join(m.asked for m in machines)
+    if times < 1 - MOST_SAVING_RATIO:
+        month = f"${usd_per_month(usd_per_hour):,.2f}/mo, and {asked} usually cost ${usd_per_month(sum(known)):,.0f}/mo"
+        hint = "A price is taken as it is where it says of what: '@0.10/machine/h'."
+        raise UsageError("today's bill is too low for these machines", found=month, hint=hint)
+    return [f"Warning: the bill is {times_in_words([times])} the usual price of {asked}; it is taken as that of all"]
+
+
 def dear_notes(typed: TypedMachines, usd_per_gpu: float, usual: float) -> list[str]:
     """A price that may be that of all machines together."""
     if usd_per_gpu <= OUTLIER_FACTOR * usual:
@@ -149,20 +187,45 @@ def dear_notes(typed: TypedMachines, usd_per_gpu: float, usual: float) -> list[s
 
 
 def list_price(instance: Instance, request: ServeRequest, tables: Catalog) -> PricePaid:
-    """The list price of the cheapest region, so that no saving is overstated; unknown where no table has one."""
-    offers = list_offers(instance, tables)
+    """The user's own price of the type but for spot, else the list price; the cheapest overstates no saving."""
+    own = [o for o in offers_of_type(instance, tables, None) if o.is_own and o.price_kind is not PriceKind.SPOT]
+    offers = where_asked(own or list_offers(instance, tables), request, tables)
     if not offers:
         return PricePaid(origin=UNKNOWN, usd_per_hour=None)
-    cheapest = min(offers, key=lambda o: (effective_price(o), o.region))
+    cheapest = cheapest_of(offers)
     refuse_too_old(request, [cheapest])
     return paid_to(cheapest, max(map(effective_price, offers)))
+
+
+def with_list_price(price: PricePaid, instance: Instance, request: ServeRequest, tables: Catalog) -> PricePaid:
+    """What is paid beside the list price on demand, where the tables hold one."""
+    listed = [o for o in list_offers(instance, tables) if not o.is_own and o.price_kind is PriceKind.ON_DEMAND]
+    if not listed or price.origin == LIST:
+        return price
+    o = cheapest_of(where_asked(listed, request, tables))
+    beside = ListPrice(
+        usd_per_hour=effective_price(o), region=o.region, source=o.source, as_of=o.as_of, first_seen=o.first_seen
+    )
+    return price.model_copy(update={"listed": beside})
+
+
+def where_asked(offers: Sequence[Offer], request: ServeRequest, tables: Catalog) -> list[Offer]:
+    """Offers in the regions that are asked for; all, where none is there or no region is asked for."""
+    regions = regions_asked(request, tables).regions
+    there = [o for o in offers if allows(regions, o.region)]
+    return there or list(offers)
+
+
+def cheapest_of(offers: Sequence[Offer]) -> Offer:
+    """The cheapest; of equal ones the first region by name."""
+    return min(offers, key=lambda o: (effective_price(o), o.region))
 
 
 def paid_to(offer: Offer, highest: float) -> PricePaid:
     """The price of an offer; of one's own machine, what running it costs."""
     price = effective_price(offer)
     return PricePaid(
-        origin=LIST,
+        origin=OWN if offer.is_own else LIST,
         usd_per_hour=price if offer.own_power is None else running_usd_per_hour(offer.own_power),
         region=offer.region,
         price_kind=offer.price_kind.value,

@@ -25,13 +25,14 @@ from gpufleet.optimize.replicas import room
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.results.base import Result
 from gpufleet.results.launch import Launch
+from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:
     from gpufleet.optimize.batch import BatchQuestion, BatchSolution
     from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
     from gpufleet.optimize.fit import FitReport
     from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-    from gpufleet.optimize.size import PricedPlacement
+    from gpufleet.optimize.size import Demand, PricedPlacement
 
 Model = str | PathLike[str] | Architecture
 Row = TypeVar("Row", bound=Result)
@@ -45,12 +46,12 @@ def serve_launches(
     rows = np.array([p.row for p in placements], dtype=np.int64)
     fractions = fractions_of(question.arch, solution.candidates.take(rows), question.demand.mix)
     return [
-        launch(
+        with_refused(question.demand, launch(
             replica_of(
                 model, question.arch, solution.candidates, p.row, float(fraction), question.demand.mix.longest_tokens,
                 float(solution.found.curves.largest_batch[p.row]), round(p.replicas / p.instance_count),
             )
-        )
+        ))
         for p, fraction in zip(placements, fractions, strict=True)
     ]  # fmt: skip
 
@@ -59,7 +60,21 @@ def tenant_launch(model: Model, question: ServeQuestion, solution: ServeSolution
     """How one replica that shares machines with other models is started."""
     [fraction] = fractions_of(question.arch, solution.candidates.take(np.array([row])), question.demand.mix)
     most, longest = float(solution.found.curves.largest_batch[row]), question.demand.mix.longest_tokens
-    return launch(replica_of(model, question.arch, solution.candidates, row, float(fraction), longest, most, None))
+    replica = replica_of(model, question.arch, solution.candidates, row, float(fraction), longest, most, None)
+    return with_refused(question.demand, launch(replica))
+
+
+def with_refused(demand: Demand, started: Launch | None) -> Launch | None:
+    """The same with a note on requests that are longer than what the engine is told to take."""
+    share = demand.mix.beyond_longest_ratio
+    if started is None or not share:
+        return started
+    refused = (
+        f"{demand.mix.longest_tokens:,.0f} tokens are the 99th percentile of prompt and answer: about "
+        f"{share * PERCENT:.2g}% of the requests ({share * demand.workload.rate_requests_per_s:.2g}/s) are longer, and "
+        "the engine refuses them. Where the longest is known, state it: 'mean=1200,p95=4000,max=32k'"
+    )
+    return started.model_copy(update={"notes": [*started.notes, refused]})
 
 
 def batch_launches(model: Model, question: BatchQuestion, solution: BatchSolution, count: int) -> list[Launch | None]:

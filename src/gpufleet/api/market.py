@@ -7,22 +7,21 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from gpufleet.api.missing_prices import missing_notes, no_price
+from gpufleet.api.what_if import asked_prices, change_words
 from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import (
     OfferFilter,
-    matching_offers,
     resolve_cloud,
     resolve_gpu,
 )
 from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.errors import UnknownName
 from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
-from gpufleet.units import PERCENT
 
-MOST_CHANGE = 10.0
+EVERY_CLOUD = "all"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 
 
@@ -72,20 +71,14 @@ def market_of(wishes: Wishes, tables: Catalog) -> Market:
         raise no_price(tables, wanted)
     read = [gpu.note for gpu in gpus if gpu.note]
     left_out = region_notes(tables, wanted, regions_asked(wishes, tables).areas)
-    what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(wishes)]
+    what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(wishes, offers)]
     missing = missing_notes(tables, wanted, kinds_named(wishes), offers)
     return Market(offers, machines(tables, wanted), (*read, *left_out, *what_if, *missing))
 
 
 def offers_of(wishes: Wishes, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
     """Offers that match, at the prices that are asked about: those held here, or rented machines dearer or cheaper."""
-    offers = matching_offers(tables, wanted)
-    change = wishes.price_change or 0.0
-    if not -1 < change <= MOST_CHANGE:
-        raise UsageError("the change of prices is out of range", found=change, expected="from above -100 % to +1,000 %")
-    return (
-        [o if o.price_kind is PriceKind.OWNED else o.at_price_ratio(1 + change) for o in offers] if change else offers
-    )
+    return asked_prices(tables, wanted, wishes.price_change)
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
@@ -107,8 +100,9 @@ def offer_filter(wishes: Wishes, tables: Catalog, gpus: Collection[str] | None) 
 
 
 def clouds_asked(wishes: Wishes, tables: Catalog) -> list[str] | None:
-    """Clouds by their right names."""
-    return [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
+    """Clouds by their right names; all of them where 'all' is said."""
+    asked = wishes.clouds or ()
+    return None if EVERY_CLOUD in map(str.casefold, asked) else [resolve_cloud(tables, c) for c in asked] or None
 
 
 def regions_asked(wishes: Wishes, tables: Catalog) -> RegionChoice:
@@ -149,15 +143,15 @@ def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str,
         ("regions", "regions", ", ".join(wishes.regions or ["all"]), wishes.regions),
         ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
         ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
-        *changed_prices(wishes),
+        *changed_prices(wishes, offers),
     ]
 
 
-def changed_prices(wishes: Wishes) -> list[tuple[str, str, str, object]]:
+def changed_prices(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str, str, object]]:
     """How the prices differ from those held here, where somebody asked what if."""
     if not wishes.price_change:
         return []
-    return [("prices", "price_change", f"{PERCENT * wishes.price_change:+g}% on all that is rented", True)]
+    return [("prices", "price_change", change_words(wishes.price_change, offers), True)]
 
 
 def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:

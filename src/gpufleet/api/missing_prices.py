@@ -196,7 +196,8 @@ def thumb(tables: Catalog, kind: PriceKind) -> list[str]:
     if not rules:
         return []
     low, high = min(r.saving_low_ratio for r in rules), max(r.saving_high_ratio for r in rules)
+    less = f"{low * PERCENT:.0f}-{high:.0%} less, no price: 'gpufleet catalog discounts'"
     return [
-        f"Until then --pricing on_demand --prices -{low:.0%} asks what a rule of thumb comes to "
-        f"({low * PERCENT:.0f}-{high:.0%} less, no price: 'gpufleet catalog discounts')."
+        f"Until then --pricing on_demand,{kind.value} --prices -{low:.0%} asks what a rule of thumb comes to: "
+        f"so much off on-demand, paid round the clock ({less})."
     ]

@@ -52,6 +52,7 @@ from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
+from gpufleet.units import in_full
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")
 QUALITY_COST = {
@@ -316,7 +317,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     mean = demand.workload
     rows: list[tuple[str, str, str, object]] = [
         ("model", "model", question.arch.name, True),
-        ("rate", "rate", f"{demand.workload.rate_requests_per_s:g}/s", True),
+        ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
         ("input tokens", "input_tokens", count_words(mean.input_tokens if r.classes else r.input_tokens), True),
         ("output tokens", "output_tokens", count_words(mean.output_tokens if r.classes else r.output_tokens), True),
         ("objectives", "slo", limits or "none", r.slo),

@@ -12,6 +12,7 @@ from gpufleet.api.plans import ServeRequest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.optimize.caution import HIGH_END
 from gpufleet.optimize.replicas import EveryRejection
@@ -88,7 +89,8 @@ def plan_ends(
     chosen = solution.ranked[0]
     fast, slow = (usd_at(chosen, question, calibration, c) for c in (LOW_END, HIGH_END))
     alike = all(runs_alike(chosen.placement.instance, m.instance) for m in fleet.machines)
-    return PlanEnds(avoidable_usd_per_hour(chosen, chosen.placement.instance_count), fast, slow, alike)
+    usd = avoidable_usd_per_hour(chosen, chosen.placement.instance_count)
+    return PlanEnds(usd, fast, slow, alike, is_same_type(chosen.offer, fleet))
 
 
 def avoidable_usd_per_hour(chosen: PricedPlacement, machines: int) -> float:
@@ -106,6 +108,12 @@ def usd_at(chosen: PricedPlacement, question: ServeQuestion, calibration: Calibr
     return math.inf if placement is None else avoidable_usd_per_hour(chosen, placement.instance_count)
 
 
+def is_same_type(offer: Offer, fleet: FleetToday) -> bool:
+    """Whether an offer sells on demand the very type that runs today."""
+    types = [(m.instance.cloud, m.instance.name) for m in fleet.machines]
+    return types == [(offer.cloud, offer.instance)] and offer.price_kind is PriceKind.ON_DEMAND
+
+
 def runs_alike(one: Instance, other: Instance) -> bool:
     """Whether two machine types hold the same GPUs on the same link."""
     links = [(i.accelerator, i.gpu_count, i.fabric.is_switched, i.fabric.bytes_per_s) for i in (one, other)]
@@ -115,5 +123,7 @@ def runs_alike(one: Instance, other: Instance) -> bool:
 def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> list[PriceSource]:
     """The sources of the plan's prices and of today's list prices."""
     used = [(s.id, s.as_of) for s in plan.price_sources]
-    listed = [(p.source, p.as_of) for p in (m.price for m in fleet.machines) if p.source and p.as_of]
-    return price_sources([*used, *listed], tables.sources)
+    prices = [m.price for m in fleet.machines]
+    paid = [(p.source, p.as_of) for p in prices if p.source and p.as_of]
+    listed = [(p.listed.source, p.listed.as_of) for p in prices if p.listed is not None]
+    return price_sources([*used, *paid, *listed], tables.sources)

@@ -24,6 +24,7 @@ from gpufleet.catalog.own_terms import (
     QUOTA_COLUMNS,
     RATE_COLUMNS,
     EndedPrice,
+    ExchangeRate,
     ForeignOffer,
     Match,
     Sold,
@@ -171,6 +172,7 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         located_regions=merged(directories, located_regions_in),
         countries=countries(),
         foreign_offers=tuple(f for directory in directories for f in foreign_offers_in(directory, now)),
+        exchange_rates=tuple(rates_in(overlay, Days(as_of, now))) if overlay else (),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
         as_of=as_of,
@@ -218,14 +220,15 @@ def priced(
         offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
     if overlay is None:
         return offers
-    known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
-    rates = {rate.currency: rate for rate in known_rates if days.has_begun(rate.as_of)}
-    foreign = [offer for directory in (SHIPPED, overlay) for offer in foreign_offers_in(directory, days.now)]
-    offers |= {offer_key(offer): offer for offer in exchanged(foreign, rates)}
+    rates = {rate.currency: rate for rate in rates_in(overlay, days)}
+    offers |= {offer_key(offer): offer for offer in exchanged(foreign_offers_in(SHIPPED, days.now), rates)}
+    abroad = exchanged(foreign_offers_in(overlay, days.now), rates)
+    offers |= {offer_key(offer): replace(offer, is_own=True) for offer in abroad}
     signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
     contracts = [c for c in signed if days.has_begun(c.as_of) and c.is_in_force(days.now)]
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
-    return {offer_key(offer): offer for offer in agreed} | offers_in(overlay, days)
+    own = {key: replace(offer, is_own=True) for key, offer in offers_in(overlay, days).items()}
+    return {offer_key(offer): offer for offer in agreed} | own
 
 
 def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) -> tuple[EndedPrice, ...]:
@@ -310,8 +313,14 @@ def overlay_rows(directory: Path, today: date) -> OverlayRows:
         label(own.offer): place
         for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
     }
-    named = places | owned | {label(offer): place for place, offer in offers}
+    named = places | owned | foreign_places(directory) | {label(offer): place for place, offer in offers}
     return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
+
+
+def foreign_places(directory: Path) -> dict[str, Place]:
+    """Where prices in another currency stand."""
+    rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
+    return {f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}": place for place, f in rows}
 
 
 def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
@@ -368,6 +377,12 @@ def foreign_offers_in(directory: Path, now: date) -> list[ForeignOffer]:
     """Rows of foreign_offers/*.csv that have not ended."""
     rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
     return [row for _, row in rows if row.until is None or now <= row.until]
+
+
+def rates_in(directory: Path, days: Days) -> list[ExchangeRate]:
+    """Rows of exchange_rates.csv that have begun."""
+    rates = table_in(directory, "exchange_rates.csv", RATE_COLUMNS, rate_from)
+    return [rate for rate in rates if days.has_begun(rate.as_of)]
 
 
 def table_in(
@@ -503,6 +518,10 @@ def lacking(path: Path, header: Sequence[str], column: str, columns: Sequence[st
     """The error of a header without a column, with the column that may have been meant by it."""
     nearest = nearest_names(column, [name for name in header if name not in columns], count=1)
     hint = f"{nearest[0]} is called {column} here." if nearest else None
+    if len(header) == 1 and header[0].count(";") >= len(columns) // 2:
+        hint = "Its cells are separated by semicolons; a comma separates them here, and a dot the decimals."
+    elif column == "price_per_instance_usd_per_hour" and any("_per_hour" in name for name in header):
+        hint = "Prices in another currency go into foreign_offers/, whose rows name it (docs/prices.md)."
     return UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=column, hint=hint)
 
 

@@ -16,6 +16,7 @@ from gpufleet.catalog.references import Finding, Rule, broken_references, label
 from gpufleet.catalog.schema import Place
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.usual_prices import outliers_over_regions
+from gpufleet.domain.currency import DOLLAR
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import UsageError, nearest_names
 
@@ -91,7 +92,7 @@ def refuse_broken_rules(catalog: Catalog, listed: Catalog, rows: OverlayRows, ov
     if broken:
         raise broken_rule(broken, rows.places, overlay)
     rules: tuple[Rule, ...] = (spot_above_on_demand, retired_offers)
-    own = [offer for _, offer in rows.offers]
+    own = [*(offer for _, offer in rows.offers), *(o for o in catalog.offers if o.is_own and o.currency != DOLLAR)]
     ruled = [finding for rule in rules for finding in rule(catalog)]
     ruled += [*unlikely_prices(listed, own), *outliers_over_regions(catalog), *future_dates(catalog, today)]
     findings = [finding for finding in ruled if finding.row in rows.places]
@@ -100,12 +101,12 @@ def refuse_broken_rules(catalog: Catalog, listed: Catalog, rows: OverlayRows, ov
 
 
 def broken_rule(findings: list[Finding], places: Mapping[str, Place], overlay: Path) -> UsageError:
-    """The error of the first finding, with the number of the others."""
-    first = findings[0]
+    """The error of the first finding, with the number of rows that have any."""
+    first, rows = findings[0], len({finding.row for finding in findings})
     return UsageError(
         f"{places.get(first.row, overlay)}: {first.row} breaks a rule of the catalog, {first.rule!r}: {first.fault}",
         expected=first.expected or None,
-        hint=f"{len(findings)} such faults." if len(findings) > 1 else None,
+        hint=f"{rows} rows have such faults." if rows > 1 else None,
     )
 
 

@@ -16,9 +16,10 @@ from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.usual_prices import OUTLIER_FACTOR
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import nearest_names
-from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.pricing.commitment import TERM_KINDS, offer_usd_per_hour
 
 MOST_SAVING_RATIO = 0.9
+EXACT_RATIO, FEW_GPUS = 0.01, 3
 MOST_NAMED = 6
 TypeKey = tuple[str, str]
 
@@ -36,9 +37,11 @@ def unlikely_prices(listed: Catalog, own: Iterable[Offer]) -> Iterator[Finding]:
         regions = of_type.get((offer.cloud, offer.instance))
         if regions:
             list_usd = regions.get(offer.region, statistics.median(regions.values()))
-            yield from unlikely_price(offer, list_usd, instance.gpu_count)
+            saved = most_saved(offer.price_kind, instance.gpu_count)
+            yield from unlikely_price(offer, list_usd, instance.gpu_count, saved)
         elif instance.accelerator in of_gpu and offer.price_kind is not PriceKind.ON_DEMAND:
-            yield from unlikely_price(offer, of_gpu[instance.accelerator] * instance.gpu_count, instance.gpu_count)
+            usual = of_gpu[instance.accelerator] * instance.gpu_count
+            yield from unlikely_price(offer, usual, instance.gpu_count, MOST_SAVING_RATIO)
 
 
 def on_demand_by_type(catalog: Catalog) -> Mapping[TypeKey, Mapping[str, float]]:
@@ -59,20 +62,47 @@ def on_demand_by_gpu(catalog: Catalog) -> Mapping[str, float]:
     return {gpu: statistics.median(prices) for gpu, prices in found.items()}
 
 
-def unlikely_price(offer: Offer, list_usd: float, gpu_count: float) -> Iterator[Finding]:
-    """One own price beside an on-demand price: within 3x of it, and but for on-demand down to a saving of 90 %.
+def unlikely_price(offer: Offer, list_usd: float, gpu_count: float, saved: float) -> Iterator[Finding]:
+    """One own price beside an on-demand price: from the most that may be saved on it up to 3x of it.
 
     A commitment may cost more than the list price of today, which falls while it binds.
     """
     price_usd = offer_usd_per_hour(offer)
-    most_saved = 1 - 1 / OUTLIER_FACTOR if offer.price_kind is PriceKind.ON_DEMAND else MOST_SAVING_RATIO
-    low, high = list_usd * (1 - most_saved), list_usd * OUTLIER_FACTOR
-    if not low <= price_usd <= high:
-        is_of_one_gpu = gpu_count > 1 and low <= price_usd * gpu_count <= high
+    low, high = list_usd * (1 - saved), list_usd * OUTLIER_FACTOR
+    is_exact = gpu_count > 1 and is_exactly_one_gpu(price_usd, list_usd, gpu_count)
+    if is_exact or not low <= price_usd <= high:
+        is_of_one_gpu = is_exact or (gpu_count > 1 and is_plausible(price_usd * gpu_count, offer, list_usd))
         slip = one_gpu_words(price_usd, gpu_count) if is_of_one_gpu else ""
         fault = f"{price_usd:.4g} an hour, on-demand {list_usd:.4g}{slip}"
-        why = f"a saving of up to {most_saved:.0%} on the list price; a larger one goes into contracts.csv"
+        why = f"a saving of up to {saved:.0%} on the list price; a larger one goes into contracts.csv"
         yield Finding("usual price", label(offer), fault, f"{low:.4g} to {high:.4g}, {why}")
+
+
+def is_plausible(usd_per_hour: float, offer: Offer, list_usd: float) -> bool:
+    """Whether a machine could cost so much."""
+    saved = most_saved(offer.price_kind, 1)
+    return list_usd * (1 - saved) <= usd_per_hour <= list_usd * OUTLIER_FACTOR
+
+
+def most_saved(kind: PriceKind, gpu_count: float) -> float:
+    """The largest share of the on-demand price that is believed without a contract.
+
+    Spot falls to a tenth. So may a commitment, but of many GPUs: there it is likelier the price of one of them.
+
+    >>> most_saved(PriceKind.SPOT, 8), round(most_saved(PriceKind.COMMIT_1Y, 8), 3), most_saved(PriceKind.COMMIT_1Y, 1)
+    (0.9, 0.667, 0.9)
+    """
+    is_held_to_a_third = kind is PriceKind.ON_DEMAND or (kind in TERM_KINDS and gpu_count > FEW_GPUS)
+    return 1 - 1 / OUTLIER_FACTOR if is_held_to_a_third else MOST_SAVING_RATIO
+
+
+def is_exactly_one_gpu(price_usd: float, list_usd: float, gpu_count: float) -> bool:
+    """Whether a price is the on-demand price over the GPUs of the machine, to the cent.
+
+    >>> is_exactly_one_gpu(6.88, 55.04, 8), is_exactly_one_gpu(7.2, 55.04, 8)
+    (True, False)
+    """
+    return abs(price_usd * gpu_count / list_usd - 1) < EXACT_RATIO
 
 
 def one_gpu_words(price_usd: float, gpu_count: float) -> str:

@@ -27,6 +27,7 @@ from gpufleet.catalog.schema import (
     whole,
 )
 from gpufleet.domain.bill import BillLine, Per
+from gpufleet.domain.currency import is_likely
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError, nearest_names
@@ -211,6 +212,8 @@ def rate_from(place: Place, row: Row) -> ExchangeRate:
     """A row of exchange_rates.csv."""
     currency = text(place, "currency", row["currency"]).upper()
     rate = required_number(place, "usd_per_unit", row["usd_per_unit"])
+    if not is_likely(currency, 1 / rate):
+        raise unreadable(place, "usd_per_unit", row["usd_per_unit"], f"dollars for one {currency}, such as 1.087")
     return ExchangeRate(currency, rate, row["source_id"] or OWN_SOURCE, day(place, "as_of", row["as_of"]))
 
 

@@ -10,9 +10,10 @@ from typing import Any
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.domain.runtime import LogRange, Measured, Passes, Runtime, Speech
-from gpufleet.errors import UnknownName
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.provenance import Sourced
 
+EVERY_ENGINE = "all"
 FIGURES = ("launch_s", "reserve_bytes", "hidden_copies")
 
 
@@ -30,11 +31,15 @@ def find_runtime(name: str) -> Runtime:
     """The runtime of this name or alias, in any case: 'ft' is FasterTransformer."""
     runtimes = load_runtimes()
     names = {alias.casefold(): key for key, each in runtimes.items() for alias in (key, *each.aliases)}
-    try:
-        return runtimes[names[name.strip().casefold()]]
-    except KeyError:
-        hint = f"Encoders run in: {', '.join(sorted(runtimes))}."
-        raise UnknownName("engine of encoders", name, names, hint=hint) from None
+    asked, known = name.strip().casefold(), ", ".join(sorted(runtimes))
+    if asked in names:
+        return runtimes[names[asked]]
+    if asked == EVERY_ENGINE:
+        hint = "Their windows and beams differ: ask for each by itself and compare the costs."
+        raise UsageError(
+            "encoders are planned with one engine at a time", found=name, expected=f"one of {known}", hint=hint
+        )
+    raise UnknownName("engine of encoders", name, runtimes, hint=f"Encoders run in: {known}.")
 
 
 def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:

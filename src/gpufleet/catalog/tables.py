@@ -8,7 +8,7 @@ from datetime import date
 from functools import cached_property
 
 from gpufleet.catalog.offer_index import OfferIndex
-from gpufleet.catalog.own_terms import EndedPrice, ForeignOffer
+from gpufleet.catalog.own_terms import EndedPrice, ExchangeRate, ForeignOffer
 from gpufleet.catalog.schema import Availability, Country, IncompleteInstance, Region, TypicalDiscount
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.bill import BillLine
@@ -39,6 +39,7 @@ class Catalog:
     located_regions: Mapping[tuple[str, str], Region] = field(default_factory=dict)
     countries: Mapping[str, Country] = field(default_factory=dict)
     foreign_offers: tuple[ForeignOffer, ...] = ()
+    exchange_rates: tuple[ExchangeRate, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()
     warnings: tuple[str, ...] = ()

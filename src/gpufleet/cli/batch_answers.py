@@ -27,7 +27,7 @@ from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, HOURS_PER_YEAR, parse_cou
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 OF_SERVICES = (
     "rate", "slo", "min_replicas", "prefix_kv", "spare_machines", "zones", "off_peak", "peak_hours", "max_spot",
-    "confidence", "today", "classes", "models",
+    "today", "classes", "models",
 )  # fmt: skip
 
 
@@ -73,15 +73,23 @@ def requests_of(asked: WorkloadFile) -> float:
 
 def deadline_of(asked: WorkloadFile) -> float:
     """Seconds until all are done."""
-    return parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
+    return time_or_word(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
+
+
+def startup_of(asked: WorkloadFile) -> float | None:
+    """Seconds until a machine works."""
+    return None if asked.startup is None else parse_duration(asked.startup, "'10min'")
 
 
 def period(text: str | None) -> float | None:
-    """After which time a job comes again: a time, or a word for one."""
-    if text is None:
-        return None
+    """After which time a job comes again."""
+    return None if text is None else time_or_word(text)
+
+
+def time_or_word(text: str) -> float:
+    """Seconds of a time, or of a word for one: '36h', '1week', 'week'."""
     word = text.strip().lower()
-    return PERIODS_S[word] if word in PERIODS_S else parse_duration(text)
+    return PERIODS_S[word] if word in PERIODS_S else parse_duration(text, "'24h' or '1week'")
 
 
 def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan:
@@ -109,10 +117,11 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             precision=said.precision,
             engine=said.engine,
             headroom=ratio(said.headroom),
-            startup_s=None if said.startup is None else parse_duration(said.startup),
+            startup_s=startup_of(said),
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
+            confidence=ratio(said.confidence),
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,
@@ -147,10 +156,11 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             engine=said.engine,
             headroom=ratio(said.headroom),
             prefix_cache=ratio(said.prefix_cache),
-            startup_s=None if said.startup is None else parse_duration(said.startup),
+            startup_s=startup_of(said),
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
+            confidence=ratio(said.confidence),
             rows=flags.rows,
             from_file=asked.from_file,
             from_config=asked.from_config,

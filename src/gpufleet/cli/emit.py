@@ -38,7 +38,19 @@ def emit(result: object, page: Page, output: OutputFormat | None = None, out_fil
         say(text)
     else:
         write_whole(Path(out_file), text)
-        remark(f"wrote {out_file}")
+        remark(f"wrote {out_file}{named_otherwise(output, out_file)}")
+
+
+def named_otherwise(output: OutputFormat | None, out_file: str) -> str:
+    """That a file holds another format than its suffix names.
+
+    >>> named_otherwise(OutputFormat.CSV, "plan.json"), named_otherwise(OutputFormat.CSV, "plan.csv")
+    (' as csv (-o csv), though its name ends in .json', '')
+    """
+    suffix = Path(out_file).suffix.lower()
+    if output is None or SUFFIXES.get(suffix, output) is output:
+        return ""
+    return f" as {output.value} (-o {output.value}), though its name ends in {suffix}"
 
 
 def refuse_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None:

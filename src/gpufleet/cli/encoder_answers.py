@@ -25,6 +25,14 @@ def asks_encoder(model: str) -> bool:
     return is_encoder(model, is_shipped_encoder)
 
 
+def refuse_encoder(model: str) -> None:
+    """Refuse an encoder where only decoders are planned, and say what plans it."""
+    if asks_encoder(model):
+        problem = f"{model} is not a decoder: it is neither compared nor planned beside other models"
+        by_itself = f"'gpufleet plan serve {model} --rate 100/s --gpus L4', or 'plan batch'"
+        raise UsageError(problem, hint=f"Plan it by itself, once for each set of GPUs: {by_itself}.")
+
+
 def refuse_of_encoders(asked: WorkloadFile) -> None:
     """Refuse what only encoders have, where the model is a decoder."""
     said = [f"--{name}" for name in ENCODER_FIELDS if getattr(asked, name) is not None]
@@ -65,13 +73,13 @@ def written_tokens(text: str | None) -> float | None:
 
 def audio_seconds(text: str | None) -> float | None:
     """Seconds of a recording."""
-    return None if text is None else parse_duration(text)
+    return None if text is None else parse_duration(text, "'30s' or '60min'")
 
 
-def num_beams(text: str | None) -> int:
-    """Hypotheses that a decoder keeps, one unless said."""
+def num_beams(text: str | None) -> int | None:
+    """Hypotheses that a decoder keeps; None leaves them to the engine."""
     if text is None:
-        return 1
+        return None
     number = parse_count(text)
     if number != int(number):
         raise UsageError("the number of beams is not whole", found=text, expected="a whole number such as 5")

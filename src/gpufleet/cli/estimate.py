@@ -126,10 +126,8 @@ def estimate(
         requests=None if requests is None else parse_count(requests),
         tp=tp, pp=pp, ep=ep, attention_dp=attention_dp,
         precision=precision, kv_precision=kv_precision,
-        engine=engine, engine_version=engine_version,
-        instance=instance,
-        explain=explain or roofline or picture is not None,
-        launch=True,
+        engine=engine, engine_version=engine_version, instance=instance,
+        explain=explain or roofline or picture is not None, launch=True,
     )  # fmt: skip
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline), output, out_file)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
@@ -10,17 +10,27 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.market import CatalogOption
 from gpufleet.cli.money import CurrencyOption, write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
-from gpufleet.errors import PolicyViolation
+from gpufleet.errors import Infeasible, PolicyViolation
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan_changes import FleetChanges, PlanChanges
 
 app = verb()
 
+WorkloadOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--workload", metavar="FILE.yaml", help="Also say what this file asks otherwise than the plan."),
+]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote.")]
-CheckOption = Annotated[bool, typer.Option("--check", help="Exit code 4 where the answer is no longer the same.")]
+CheckOption = Annotated[
+    bool, typer.Option("--check", help="Exit code 3 where it does not hold today, 4 where it changed.")
+]
 
 
 @app.command()
 def explain(
     plan: PlanArgument,
+    workload: WorkloadOption = None,
     check: CheckOption = False,
     catalog_dir: CatalogOption = None,
     currency: CurrencyOption = None,
@@ -30,11 +40,20 @@ def explain(
     """Make a plan again from the question in its file: does the answer stand, and what changed it, prices or model?"""
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.catalog.load import load_catalog
+    from gpufleet.cli.plan_answers import asked_today
     from gpufleet.report.plan_changes import changes_page, fleet_changes_page
     from gpufleet.results.plan_changes import FleetChanges
 
     write_money_in(currency)
-    result = explain_plan(plan, load_catalog(catalog_dir))
+    asked = None if workload is None else asked_today(workload)
+    result = explain_plan(plan, load_catalog(catalog_dir), asked)
     page = fleet_changes_page(result) if isinstance(result, FleetChanges) else changes_page(result)
     emit(result, page, output, out_file)
-    return PolicyViolation.exit_code if check and not result.stands else 0
+    return code_of(result) if check else 0
+
+
+def code_of(result: PlanChanges | FleetChanges) -> int:
+    """What --check ends with: as 'plan serve' where it does not hold today, else whether all is the same."""
+    if not result.is_feasible:
+        return Infeasible.exit_code
+    return 0 if result.stands and not result.is_asked_otherwise else PolicyViolation.exit_code

@@ -88,7 +88,7 @@ EngineOption = Annotated[
     typer.Option(
         "--engine",
         metavar="NAME",
-        help="vllm (default), sglang, tensorrt-llm, or all of them; transformers, ... of encoders.",
+        help="vllm (default), sglang, tensorrt-llm, or all of them; of encoders one: transformers, ...",
     ),
 ]
 HeadroomOption = Annotated[
@@ -121,7 +121,7 @@ RequestsOption = Annotated[
 ]
 DeadlineOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--deadline", metavar="TIME", help="Done within 24h, 90min, 3d of the start."),
+    typer.Option("--deadline", metavar="TIME", help="Done within 90min, 24h, 3d, 1week of the start."),
 ]
 BatchPricingOption = Annotated[
     Optional[list[str]],  # noqa: UP045
@@ -130,6 +130,10 @@ BatchPricingOption = Annotated[
 BatchHeadroomOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--headroom", metavar="SHARE", help="Work planned longer than expected; 20% unless said."),
+]
+BatchConfidenceOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--confidence", metavar="SHARE", help="How surely in time: 0.5 as expected (default), 0.9."),
 ]
 PrefixOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -173,7 +177,7 @@ AudioOption = Annotated[
 ]
 BeamsOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper)."),
+    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps (T5, Whisper); the engine's own."),
 ]
 RowsOption = Annotated[int, typer.Option("--rows", metavar="N", min=1, max=1000, help="Rows of the ranking.")]
 SeedConfigOption = Annotated[
@@ -258,10 +262,9 @@ def serve(
     from gpufleet.cli.plan_answers import ServeFlags, serve_answer
     from gpufleet.inputs.workload import WorkloadFile
 
-    given = WorkloadFile(
-        model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds), listed(regions),
-        listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None, spare_machines, zones,
-        off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams,
+    given = WorkloadFile(model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds),
+        listed(regions), listed(gpus), listed(pricing), headroom, min_replicas, trace, prefix_cache, None,
+        spare_machines, zones, off_peak, peak_hours, budget, max_spot, confidence, today, audio=audio, beams=beams,
         currency=currency)  # fmt: skip
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     flags = ServeFlags(kv_precision, allow_lower_precision, rows, seed_config, market)
@@ -338,7 +341,7 @@ def batch(
     allow_lower_precision: LowerOption = False,
     kv_precision: KvOption = None,
     engine: EngineOption = None,
-    headroom: BatchHeadroomOption = None,
+    headroom: BatchHeadroomOption = None, confidence: BatchConfidenceOption = None,
     prefix_cache: PrefixOption = None,
     startup: StartupOption = None, every: EveryOption = None,
     max_machines: MachinesOption = None,
@@ -365,6 +368,7 @@ def batch(
         model, engine, None, input_tokens, output_tokens, None, listed(precision), listed(clouds), listed(regions),
         listed(gpus), listed(pricing), headroom, None, trace, prefix_cache, budget=budget, requests=requests,
         deadline=deadline, startup=startup, every=every, audio=audio, beams=beams, currency=currency,
+        confidence=confidence,
     )  # fmt: skip
     typed, preferred = typed_and_preferred(given, context)
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)

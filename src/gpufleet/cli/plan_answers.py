@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import RequestKind
+from gpufleet.api.plan_question import Asked
 from gpufleet.api.plans import ServeRequest, plan_serve
-from gpufleet.cli.encoder_answers import asks_encoder, refuse_of_encoders, without_serving
+from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
@@ -44,6 +45,7 @@ REQUEST_FIELD = {
     "off_peak": "off_peak_rate",
     "today": "fleet_today",
 }
+HELD_BY = {"trace": ("rate", "input", "output"), "classes": ("rate", "input", "output", "slo")}
 HINT = "A workload file may give it too: --workload."
 
 
@@ -153,6 +155,16 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
     return plan_fleet(fleet_requests(typed, written, liked, flags), budget, flags.market.tables())
 
 
+def asked_today(workload: str) -> Asked:
+    """The questions of a workload file alone, and the budget of several models; encoders are not compared."""
+    written, flags = read_workload(workload), ServeFlags(None, False, 1)
+    if written.models is None:
+        return Asked([serve_request(WorkloadFile(), written, WorkloadFile(), flags)])
+    requests = fleet_requests(WorkloadFile(), written, WorkloadFile(), flags)
+    of_writers = [request for request in requests if isinstance(request, ServeRequest)]
+    return Asked(of_writers, usd_of(written.budget, written.currency, parse_usd_per_hour))
+
+
 def token_price(text: str, currency: str | None) -> TokenPrice:
     """The price of an API by the token, in dollars."""
     from gpufleet.api.inquiries import parse_token_price
@@ -197,6 +209,7 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
     said = laid_over(typed, written)
     asked = laid_over(said, liked)
     model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    refuse_encoder(model)
     refuse_of_encoders(said)
     kinds, notes = request_kinds(asked)
     first = kinds[0]
@@ -281,7 +294,7 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
     rate = class_rate(entry, total_rate, None if seen is None else seen.rate_requests_per_s, who)
     prompt, answer, notes = request_tokens(seen, entry.input, entry.output, who=who)
     if seen is not None and entry.rate is None and total_rate is None:
-        notes += burst_notes(seen)
+        notes += burst_notes(seen, entry.name)
     kind = RequestKind(
         entry.name, rate, prompt, answer, entry.slo, ratio(entry.prefix_cache), ratio(entry.prefix_kv)
     )  # fmt: skip
@@ -359,9 +372,11 @@ def without(given: WorkloadFile, names: Collection[str]) -> tuple[WorkloadFile, 
 
 
 def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:
-    """Fields of the request that only the file gives."""
-    names = (f.name for f in fields(WorkloadFile) if getattr(typed, f.name) is None)
-    return frozenset(REQUEST_FIELD.get(name, name) for name in names if getattr(written, name) is not None)
+    """Fields of the request that only the file gives, itself or in the trace or the classes that it names."""
+    untyped = [f.name for f in fields(WorkloadFile) if getattr(typed, f.name) is None]
+    names = {name for name in untyped if getattr(written, name) is not None}
+    held = {name for source in sorted(names & set(HELD_BY)) for name in HELD_BY[source]}
+    return frozenset(REQUEST_FIELD.get(name, name) for name in names | (held & set(untyped)))
 
 
 def needed(value: str | None, name: str, expected: str) -> str:
@@ -386,7 +401,7 @@ def whole(text: str | None, what: str) -> int | None:
     """A whole number, where one was given."""
     if text is None:
         return None
-    number = parse_count(text)
+    number = 0.0 if text.strip() == "0" else parse_count(text)
     if number != int(number):
         raise UsageError(f"{what} is not whole", found=text, expected="a whole number such as 2")
     return int(number)

@@ -69,7 +69,7 @@ class Offer:
     it together with offers of other machine types. `first_seen` marks
     a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
     agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
-    machines alone.
+    machines alone. `is_own`: agreed on by the user, so no list moves it. `is_supposed`: nobody's price, a what-if.
     """
 
     cloud: str
@@ -87,6 +87,8 @@ class Offer:
     currency: str = "USD"
     until: date | None = None
     own_power: OwnPower | None = None
+    is_own: bool = False
+    is_supposed: bool = False
     gpu_quotas: tuple[GpuQuota, ...] = ()
 
     @property
@@ -119,7 +121,8 @@ class Offer:
 
     def __post_init__(self) -> None:
         price = self.price_per_instance_usd_per_hour
-        if not (math.isfinite(price) and price > 0):
+        is_paid_up_front = self.upfront_usd > 0 and self.price_kind in BINDING_KINDS
+        if not (math.isfinite(price) and (price > 0 or (price == 0 and is_paid_up_front))):
             raise ValueError(
                 f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
             )

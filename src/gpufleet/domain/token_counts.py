@@ -13,8 +13,9 @@ class TokenCounts:
     """Tokens of prompts, or of answers, over requests.
 
     `squared_variation` is the variance over the square of the mean, `percentiles` the tokens at PERCENTILES, `longest`
-    what must fit at all, and `octiles` the mean of each eighth of the requests, the shortest first. Where all requests
-    are alike, `percentiles` and `octiles` are empty and everything is the mean.
+    what must fit at all, and `octiles` the mean of each eighth of the requests, the shortest first. `beyond_ratio` of
+    the requests may be longer than `longest`. Where all requests are alike, `percentiles` and `octiles` are empty and
+    everything is the mean.
     """
 
     mean: float
@@ -22,6 +23,7 @@ class TokenCounts:
     percentiles: tuple[float, ...] = ()
     longest: float = 0.0
     octiles: tuple[float, ...] = ()
+    beyond_ratio: float = 0.0
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.mean) and self.mean > 0):
@@ -66,4 +68,5 @@ class TokenCounts:
             tuple(tokens * ratio for tokens in self.percentiles),
             self.longest * ratio,
             tuple(tokens * ratio for tokens in self.octiles),
+            self.beyond_ratio,
         )

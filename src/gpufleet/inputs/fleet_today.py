@@ -20,6 +20,8 @@ MACHINES = re.compile(COUNT + r"(?P<name>[^@\s](?:[^@]*[^@\s])?)\s*(?:@(?P<price
 SAID_AMOUNT = re.compile(
     r"(?P<sign>[€£])?\s*(?P<amount>(?<![\w.])[0-9][0-9.,_]*[kKmM]?)(?:\s*(?P<code>[A-Z]{3}))?\s*(?=/)"
 )
+HOURLY = re.compile(r"\s*/\s*(?:(?:gpu|machine)\s*/\s*)?h(?:our)?\b", re.IGNORECASE)
+THREE_DECIMALS = re.compile(r"(?<![\w.,])([0-9]{1,3}\.[0-9]{3})(?![\w.,])")
 PER = re.compile(r"(?P<amount>[^/]*)/\s*(?P<unit>gpu|machine)\s*/(?P<time>[^/]*)", re.IGNORECASE)
 
 
@@ -76,10 +78,20 @@ def fleet_in_dollars(text: str, currency: Currency | None) -> str:
     def in_dollars(match: re.Match[str]) -> str:
         if not (match["sign"] or match["code"]):
             return match[0]
-        typed = f"{match['sign'] or ''}{match['amount']} {match['code'] or ''}"
-        return f"{said_usd(typed, currency, parse_usd):.10g}"
+        amount = plainly_decimal(match["amount"]) if HOURLY.match(text, match.end()) else match["amount"]
+        typed = f"{match['sign'] or ''}{amount} {match['code'] or ''}"
+        return plainly_decimal(f"{said_usd(typed, currency, parse_usd):.10g}")
 
     return SAID_AMOUNT.sub(in_dollars, text)
+
+
+def plainly_decimal(text: str) -> str:
+    """A price of an hour with three decimals, as clouds list them, in a spelling that has one reading.
+
+    >>> plainly_decimal("1.861/h")
+    '1.8610/h'
+    """
+    return THREE_DECIMALS.sub(r"\g<1>0", text)
 
 
 def without_commas(match: re.Match[str]) -> str:
@@ -88,13 +100,14 @@ def without_commas(match: re.Match[str]) -> str:
 
 
 def refuse_strange(text: str, machines: tuple[TypedMachines, ...], bills: list[str]) -> None:
-    """Refuse a bill of nothing, two bills, a bill beside prices, and more types than are weighed together."""
+    """Refuse a bill of nothing, two bills, a bill beside prices of all, and more types than are weighed together."""
     if not machines:
         raise UsageError("today's fleet has a bill and no machines", found=text, expected=EXPECTED)
     if len(bills) > 1:
         raise UsageError("today's fleet has several bills", found=", ".join(bills), expected="one bill of all machines")
-    if bills and any(m.price is not None for m in machines):
-        raise UsageError("today's fleet has a bill and prices", found=text, expected="the bill or the prices, not both")
+    if bills and all(m.price is not None for m in machines):
+        expected = "the bill or the prices, or a bill and prices of all types but one: the rest is its share"
+        raise UsageError("today's fleet has a bill and prices", found=text, expected=expected)
     if len(machines) > MOST_TYPES:
         raise UsageError("today's fleet has too many types", found=len(machines), expected=f"at most {MOST_TYPES}")
 
@@ -117,9 +130,11 @@ def parse_bill(text: str) -> float:
     """'52,000/mo' of all machines   [USD/h]."""
     try:
         return parse_usd_per_hour(text)
-    except UsageError:
+    except UsageError as refusal:
+        if THREE_DECIMALS.search(text):
+            raise
         expected = "USD per time above 0, such as '52,000/mo'"
-        raise UsageError("cannot read the bill of today's fleet", found=text, expected=expected) from None
+        raise UsageError("cannot read the bill of today's fleet", found=text, expected=expected) from refusal
 
 
 def parse_price(typed: str, whole: str) -> StatedPrice:
@@ -131,8 +146,10 @@ def parse_price(typed: str, whole: str) -> StatedPrice:
     per = PER.fullmatch(typed)
     text = f"{per['amount'].strip()}/{per['time'].strip()}" if per else typed
     try:
-        usd_per_hour = parse_usd_per_hour(text)
-    except UsageError:
+        usd_per_hour = parse_usd_per_hour(plainly_decimal(text) if HOURLY.search(text) else text)
+    except UsageError as refusal:
+        if THREE_DECIMALS.search(text):
+            raise
         expected = "USD per time of one machine, such as '@98.32/h', or of one GPU, such as '@12.29/gpu/h'"
-        raise UsageError("cannot read the price of today's machines", found=whole, expected=expected) from None
+        raise UsageError("cannot read the price of today's machines", found=whole, expected=expected) from refusal
     return StatedPrice(usd_per_hour, bool(per and per["unit"].lower() == "gpu"), per is not None)

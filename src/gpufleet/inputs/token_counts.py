@@ -1,21 +1,21 @@
-"""Token counts as people know them: '1000', or 'mean=1200,p95=4000', or 'p50=700,p95=3000,p99=8k'."""
+"""Token counts as people know them: '1000', or 'mean=1200,p95=4000', or 'p50=700,p95=3000,max=32k'."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from gpufleet.domain.token_counts import PERCENTILES, TokenCounts
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.performance.token_lengths import of_percentiles
-from gpufleet.units import PERCENT, parse_tokens
+from gpufleet.units import PERCENT, in_full, parse_tokens
 
 EXAMPLE = "'1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'"
-LONGEST_TEXT = 200
+LONGEST_TEXT, LONGEST = 200, "max"
 LEAST_HIGH_QUANTILE = 0.9
 
 
 def parse_token_counts(text: str) -> TokenCounts:
-    """One number for all requests, or a mean and percentiles over them.
+    """One number for all requests, or a mean and percentiles over them, with the longest (max) where it is known.
 
     >>> parse_token_counts("8k").mean, round(parse_token_counts("mean=1000,p95=3000").at("p99"))
     (8192.0, 5662)
@@ -33,7 +33,7 @@ def parse_token_counts(text: str) -> TokenCounts:
 
 def add_statistic(given: dict[str, float], name: str, tokens: str) -> None:
     """One 'p95=4000'."""
-    known = ("mean", *PERCENTILES)
+    known = ("mean", *PERCENTILES, LONGEST)
     if name not in known:
         raise UnknownName("statistic of tokens", name, known)
     if name in given:
@@ -43,11 +43,13 @@ def add_statistic(given: dict[str, float], name: str, tokens: str) -> None:
 
 def counts_of(given: Mapping[str, float]) -> TokenCounts:
     """Counts with this mean and these percentiles, refused where no requests can have them."""
-    mean = given.get("mean")
-    percentiles = {float(name[1:]) / PERCENT: tokens for name, tokens in given.items() if name != "mean"}
+    mean, longest = given.get("mean"), given.get(LONGEST)
+    percentiles = {float(name[1:]) / PERCENT: given[name] for name in PERCENTILES if name in given}
     ordered = [percentiles[q] for q in sorted(percentiles)]
     if ordered != sorted(ordered):
         raise UsageError("percentiles of tokens must not fall", found=shown(given), expected=EXAMPLE)
+    if longest is not None:
+        refuse_longest(longest, [*percentiles.values(), *([] if mean is None else [mean])], given)
     if mean is not None and not percentiles:
         return TokenCounts(mean)
     if mean is None and len(percentiles) == 1:
@@ -55,7 +57,17 @@ def counts_of(given: Mapping[str, float]) -> TokenCounts:
     if mean is not None:
         refuse_impossible_mean(mean, percentiles, given)
         refuse_mean_of_outliers(mean, percentiles, given)
-    return of_percentiles(percentiles, mean)
+    return of_percentiles(percentiles, mean, longest)
+
+
+def refuse_longest(longest: float, others: Sequence[float], given: Mapping[str, float]) -> None:
+    """The longest alone says nothing of the others, and is no shorter than any of them."""
+    if not others or (others == [given.get("mean")] and longest != others[0]):
+        raise UsageError("the longest does not say how lengths differ", found=shown(given),
+                         expected="a percentile beside it, such as 'mean=1200,p95=4000,max=32k'")  # fmt: skip
+    if longest < max(others):
+        raise UsageError("no request is above the longest", found=shown(given),
+                         expected=f"max of at least {in_full(max(others))}")  # fmt: skip
 
 
 def refuse_impossible_mean(mean: float, percentiles: Mapping[float, float], given: Mapping[str, float]) -> None:
@@ -81,4 +93,4 @@ def refuse_mean_of_outliers(mean: float, percentiles: Mapping[float, float], giv
 
 def shown(given: Mapping[str, float]) -> str:
     """Statistics as they are typed."""
-    return ",".join(f"{name}={tokens:g}" for name, tokens in given.items())
+    return ",".join(f"{name}={in_full(tokens)}" for name, tokens in given.items())

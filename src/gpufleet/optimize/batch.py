@@ -21,12 +21,15 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.serve import BEYOND_QUOTA, NO_PRICE, ServeQuestion, keep_runnable
 from gpufleet.optimize.size import effective_price, is_host
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.queueing import normal_quantile
+from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
+from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
@@ -69,20 +72,25 @@ class WorkRates:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Machine types, the rows of `WorkRates` that each can host, and the GPUs of a replica of each row."""
+    """Machine types, the rows of `WorkRates` that each can host, and the GPUs of a replica of each row.
+
+    A replica of a row is planned to work `slow_ratio` times as long as expected: 1 where the expected value is planned.
+    """
 
     instances: Mapping[tuple[str, str], Instance]
     rows: Mapping[tuple[str, str], IntArray]
     num_devices: IntArray
+    slow_ratio: FloatArray
 
 
 @dataclass(frozen=True)
 class Job:
     """So many requests, done within `deadline_s` of the start of the machines.
 
-    Machines take `startup_s` before they work. The work is planned `headroom_ratio` longer than expected.
-    `longest_ratio` is the longest answer over the mean one: the last wave waits for it. The job comes again every
-    `period_s`; None: it runs once, and buys nothing for a term.
+    Machines take `startup_s` before they work. The work is planned `headroom_ratio` longer than expected, and done in
+    time with `confidence`: 0.5 is the expected speed, 0.9 the high end of the range of its time. `longest_ratio` is the
+    longest answer over the mean one: the last wave waits for it. The job comes again every `period_s`; None: it runs
+    once, and buys nothing for a term.
     """
 
     requests: float
@@ -93,6 +101,7 @@ class Job:
     most_machines: int = MOST_MACHINES
     most_usd: float = math.inf
     period_s: float | None = None
+    confidence: float = EXPECTED
 
     @property
     def held_s(self) -> float:
@@ -125,7 +134,10 @@ class BatchQuestion:
 
 @dataclass(frozen=True)
 class JobPlacement:
-    """A job on machines of one offer; `work_s` is what each of them works without interruption."""
+    """A job on machines of one offer; `work_s` is what each of them works without interruption, as expected.
+
+    It is planned to be `slow_ratio` times as long where the job is to be done in time with more confidence.
+    """
 
     instance: Instance
     offer: Offer
@@ -138,6 +150,7 @@ class JobPlacement:
     per_hour: Spread
     wait_s: Spread
     held_s: float
+    slow_ratio: float = 1.0
 
     def used_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
         """Time that each machine runs for the job."""
@@ -150,6 +163,12 @@ class JobPlacement:
     def elapsed_s(self, startup_s: float, work_s: float, per_hour: float, wait_s: float) -> float:
         """Time from the start to the end."""
         return float(elapsed_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2, wait_s))
+
+    def planned_s(self, job: Job, work_s: float) -> float:
+        """Time to the end that has to meet the deadline: such work with the headroom, at the confidence of the job."""
+        slow_s = work_s * (1 + job.headroom_ratio) * self.slow_ratio
+        per_hour, wait_s = (planned_value(job.confidence, spread) for spread in (self.per_hour, self.wait_s))
+        return self.elapsed_s(job.startup_s, slow_s, per_hour, wait_s)
 
     def usd(self, paid_s: float) -> float:
         """What all machines cost where each is paid for such a time."""
@@ -171,10 +190,11 @@ class Late:
     soonest_s: float
     enough_machines: int | None
 
-    def said(self, most: int | None) -> str:
+    def said(self, most: int | None, confidence: float = EXPECTED) -> str:
         """When the soonest is done, how many can be had, and how many would do."""
+        sure = f" at {confidence:.0%} confidence" if confidence > EXPECTED else ""
         had = [] if most is None else [f"{most:,} to be had"]
-        soonest = ", ".join([f"{said_time(self.soonest_s)} with the headroom", *had])
+        soonest = ", ".join([f"{said_time(self.soonest_s)} with the headroom{sure}", *had])
         enough = [] if self.enough_machines is None else [f"{said_machines(self.enough_machines)} would do it"]
         return "; ".join(["none to be had" if math.isinf(self.soonest_s) else soonest, *enough])
 
@@ -183,7 +203,8 @@ class Late:
 class Tried:
     """What candidates do with numbers of machines: `machines` [choice], `per_machine` replicas [row], the rest by both.
 
-    `done_s` is the time to the end with the headroom, `paid_s` what each machine is expected to be paid for.
+    `done_s` is the time to the end with the headroom at the confidence of the job, `paid_s` what each machine is
+    expected to be paid for.
     """
 
     machines: FloatArray
@@ -217,11 +238,17 @@ def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolut
     candidates, largest = every.take(kept), space.largest_batch[kept]
     curves = load_curves(service.arch, candidates, calibration, service.demand.workload, largest)
     rates = generation_rates(curves, service.demand.mix.held_squared_variation)
-    hosts = hosts_of(service.choices.instances, candidates, rates)
+    model = StepModel.build(service.arch, candidates, calibration)
+    slow = slow_ratio(question.job.confidence, high_ratio_of(model, rates, service.demand.lengths))
+    hosts = hosts_of(service.choices.instances, candidates, rates, slow)
     ranked = within_usd(place_jobs(question.market, hosts, rates, rejections), question.job, rejections)
     num_layouts = len(every) + sum(rejections.counts.values())
-    model = StepModel.build(service.arch, candidates, calibration)
     return BatchSolution(candidates, model, rates, largest, ranked, rejections, num_layouts)
+
+
+def high_ratio_of(model: StepModel, rates: WorkRates, lengths: Lengths) -> FloatArray:
+    """How many times as long as expected each candidate works at the high end of its range, at its best batch."""
+    return np.asarray(time_bounds(model, rates.best_batch, lengths)["tpot"].high_ratio)
 
 
 def generation_rates(curves: LoadCurves, held_squared_variation: float) -> WorkRates:
@@ -260,12 +287,12 @@ def machine_choices(most: int) -> FloatArray:
     return np.asarray(np.unique(choices[choices <= most]), dtype=np.float64)
 
 
-def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates) -> Hosts:
+def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates, slow: FloatArray) -> Hosts:
     """Which candidates that get anything done each machine type can host."""
     works = rates.best_per_s > 0
     machines = {(i.cloud, i.name): i for i in instances}
     rows = {key: np.flatnonzero(is_host(i, candidates) & works) for key, i in machines.items()}
-    return Hosts(machines, rows, np.asarray(candidates.num_devices))
+    return Hosts(machines, rows, np.asarray(candidates.num_devices), slow)
 
 
 def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
@@ -312,7 +339,7 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
     row, (rate, wait) = int(hosts.rows[key][i]), interruptions_of(market, offer)
     return JobPlacement(
         hosts.instances[key], offer, row, count, count * int(tried.per_machine[i]), float(tried.requests[i, j]),
-        float(tried.work_s[i, j]), float(tried.wave_s[i]), rate, wait, market.job.held_s,
+        float(tried.work_s[i, j]), float(tried.wave_s[i]), rate, wait, market.job.held_s, float(hosts.slow_ratio[row]),
     )  # fmt: skip
 
 
@@ -325,8 +352,9 @@ def try_machines(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates
     seconds = work_s(rates, rows, requests, job.longest_ratio)
     rate, wait = interruptions_of(market, offer)
     per_s, wave_s = rate.expected / HOUR, rates.wave_s(rows)
-    planned = seconds * (1 + job.headroom_ratio)
-    done = elapsed_work_s(planned, per_s, job.startup_s, wave_s[:, None] / 2, wait.expected)
+    planned = seconds * (1 + job.headroom_ratio) * hosts.slow_ratio[rows][:, None]
+    often, waited_s = (planned_value(job.confidence, spread) for spread in (rate, wait))
+    done = elapsed_work_s(planned, often / HOUR, job.startup_s, wave_s[:, None] / 2, waited_s)
     used = paid_work_s(seconds, per_s, job.startup_s, wave_s[:, None] / 2)
     paid = np.asarray(billed_s(offer.price_kind, used, job.held_s))
     return Tried(machines, per_machine, requests, seconds, wave_s, np.asarray(done), paid)
@@ -389,7 +417,7 @@ def count_late(found: Mapping[Terms, JobPlacement | Late], job: Job, rejections:
     in_time = {terms[:3] for terms, p in found.items() if isinstance(p, JobPlacement)}
     for (cloud, name, kind, _, most), p in found.items():
         if isinstance(p, Late) and (cloud, name, kind) not in in_time:
-            what = f"{cloud} {name}, {kind.replace('_', ' ')}: {p.said(most)}"
+            what = f"{cloud} {name}, {kind.replace('_', ' ')}: {p.said(most, job.confidence)}"
             rejections.add(late_reason(p, job, most), what, p.soonest_s)
 
 

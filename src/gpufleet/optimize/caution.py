@@ -7,12 +7,35 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.interruption import Spread
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
 
 EXPECTED, HIGH_END = 0.5, 0.9
+
+
+def slow_ratio(confidence: float, high_ratio: FloatArray) -> FloatArray:
+    """How many times as long as expected is planned for, where it is `high_ratio` times at the high end.
+
+    ratio(c) = ratio(0.9) ^ (z(c) / z(0.9)): ranges are log-normal   [1]
+
+    >>> slow_ratio(0.5, np.array([1.3])), slow_ratio(0.9, np.array([1.3]))
+    (array([1.]), array([1.3]))
+    """
+    return np.asarray(high_ratio ** (normal_quantile(confidence) / normal_quantile(HIGH_END)))
+
+
+def planned_value(confidence: float, spread: Spread) -> float:
+    """The value between expected and high that is planned for; what never happens does not happen then either.
+
+    >>> planned_value(0.9, Spread(0.1, 0.2, 0.8)), planned_value(0.5, Spread(0.1, 0.2, 0.8))
+    (0.8, 0.2)
+    """
+    if spread.expected == 0:
+        return 0.0
+    return spread.expected * float(slow_ratio(confidence, np.array(spread.high / spread.expected)))
 
 
 @dataclass(frozen=True)
@@ -30,15 +53,15 @@ class Caution:
     def at(cls, confidence: float, model: StepModel, batch: FloatArray, lengths: Lengths) -> Caution | None:
         """The factors of every candidate at every batch; None where the expected value is planned for.
 
-        ratio(c) = ratio(0.9) ^ (z(c) / z(0.9)): ranges are log-normal   [1]
+        The ratios are those of `slow_ratio`.
         """
         if confidence == EXPECTED:
             return None
-        power = normal_quantile(confidence) / normal_quantile(HIGH_END)
         rows = np.ones(len(model.candidates))
         columns = [time_bounds(model, b * rows, lengths) for b in batch]
         ttft, tpot = (
-            np.stack([column[name].high_ratio for column in columns], axis=1) ** power for name in ("ttft", "tpot")
+            slow_ratio(confidence, np.stack([column[name].high_ratio for column in columns], axis=1))
+            for name in ("ttft", "tpot")
         )
         return cls(ttft, tpot)
 
@@ -51,8 +74,7 @@ class Caution:
         """
         if confidence == EXPECTED:
             return None
-        power = normal_quantile(confidence) / normal_quantile(HIGH_END)
-        ratio = np.repeat(high_ratio[:, None] ** power, num_columns, axis=1)
+        ratio = np.repeat(slow_ratio(confidence, high_ratio)[:, None], num_columns, axis=1)
         return cls(ratio, ratio)
 
     def of(self, metric: str) -> FloatArray:

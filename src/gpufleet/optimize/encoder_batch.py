@@ -44,5 +44,5 @@ def solve_encoder_batch(question: EncoderJobQuestion, calibration: Calibration) 
     rejections, market = Rejections(), question.market
     copies = copies_of(question.encoders, calibration, rejections)
     rates = copies.work_rates()
-    placed = place_jobs(market, copies.hosts(question.instances), rates, rejections)
+    placed = place_jobs(market, copies.hosts(question.instances, market.job.confidence), rates, rejections)
     return EncoderJobSolution(copies, rates, within_usd(placed, market.job, rejections), rejections)

@@ -15,6 +15,7 @@ from gpufleet.errors import DataMissing
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import EncoderMemory, encoder_memory
 from gpufleet.optimize.batch import Hosts, WorkRates
+from gpufleet.optimize.caution import slow_ratio
 from gpufleet.optimize.encoder import (
     MOST_TRIED,
     EncoderQuestion,
@@ -87,11 +88,12 @@ class Copies:
         """Copies that a machine type hosts: those for its GPU."""
         return np.flatnonzero([copy.question.gpu.name == instance.accelerator for copy in self.all])
 
-    def hosts(self, instances: Iterable[Instance]) -> Hosts:
-        """Which copies each machine type can host."""
+    def hosts(self, instances: Iterable[Instance], confidence: float) -> Hosts:
+        """Which copies each machine type can host, and how much longer than expected they are planned to work."""
         machines = {(i.cloud, i.name): i for i in instances}
         rows = {key: self.on(instance) for key, instance in machines.items()}
-        return Hosts(machines, rows, np.ones(len(self.all), dtype=np.int64))
+        slow = slow_ratio(confidence, self.figures("high_ratio"))
+        return Hosts(machines, rows, np.ones(len(self.all), dtype=np.int64), slow)
 
 
 def copies_of(questions: Sequence[EncoderQuestion], calibration: Calibration, rejections: Rejections) -> Copies:

@@ -34,6 +34,7 @@ from gpufleet.optimize.size import (
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.units import MILLISECOND
 
 NO_PRICE = "no price under the chosen clouds, regions and price kinds"
@@ -164,9 +165,10 @@ def within_budget(
     priced: Sequence[PricedPlacement], most_usd_per_hour: float, rejections: Rejections
 ) -> list[PricedPlacement]:
     """What the budget pays for; the rest is counted with its price."""
+    budget = f"${most_usd_per_hour:,.2f}/h (${usd_per_month(most_usd_per_hour):,.0f}/mo)"
     for p in (p for p in priced if p.usd_per_hour > most_usd_per_hour):
         what = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}: ${p.usd_per_hour:,.2f}/h"
-        rejections.add(f"over the budget of ${most_usd_per_hour:,.2f}/h", what, p.usd_per_hour)
+        rejections.add(f"over the budget of {budget}", what, p.usd_per_hour)
     return [p for p in priced if p.usd_per_hour <= most_usd_per_hour]
 
 

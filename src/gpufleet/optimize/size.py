@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Protocol
 
@@ -121,8 +121,9 @@ class Capacity:
     """What one replica of each candidate sustains within the objectives.
 
     `objectives_s` maps a figure's label (each limit's among them) to seconds [candidate, batch]; `breaks` maps a
-    reason to where it forbids a batch; `best` is the last admissible column at the highest rate, `beyond` how far
-    towards the next column every limit still holds (0..1), `requests_per_s` the rate there (0: none is admissible).
+    reason to where it forbids a batch, `strains` to what is planned over what is allowed; `best` is the last admissible
+    column at the highest rate, `beyond` how far towards the next column every limit still holds (0..1),
+    `requests_per_s` the rate there (0: none is admissible).
     With `caution` limits hold and the rate is served even where all is so much slower than expected.
     """
 
@@ -134,6 +135,7 @@ class Capacity:
     requests_per_s: FloatArray
     sustained_requests_per_s: FloatArray
     caution: Caution | None = None
+    strains: Mapping[str, FloatArray] = field(default_factory=dict)
 
     def planned_s(self, label: str) -> FloatArray:
         """What a figure is planned to be: its expected value, or how late it comes with the confidence asked for."""
@@ -189,11 +191,34 @@ def capacity_within(
     """The highest rate of each candidate at which every strain (planned / limit) stays at or below 1."""
     breaks = {reason: ~(strain <= 1) for reason, strain in strains.items()}
     served = curves.requests_per_s if caution is None else curves.requests_per_s / caution.tpot_ratio
-    rates = np.where(np.any(list(breaks.values()), axis=0), 0.0, served)
+    best, beyond, found = highest_rate(list(strains.values()), served)
+    return Capacity(curves, objectives, breaks, best, beyond, found, sustained, caution, strains)
+
+
+def highest_rate(strains: Sequence[FloatArray], served: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """The last admissible column, how far beyond it all strains stay at or below 1, and the rate there."""
+    rates = np.where(np.any([~(strain <= 1) for strain in strains], axis=0), 0.0, served)
     best = np.argmax(rates, axis=1)
-    beyond = share_of_next_column(list(strains.values()), best)
-    found = rate_between(rates, served, best, beyond)
-    return Capacity(curves, objectives, breaks, best, beyond, found, sustained, caution)
+    beyond = share_of_next_column(strains, best)
+    return best, beyond, rate_between(rates, served, best, beyond)
+
+
+def rate_within_limits(found: Capacity, row: int, step_ratio: float, late_ratio: Mapping[str, float]) -> float:
+    """The highest rate of a replica that keeps every limit where steps take `step_ratio` times as long as expected.
+
+    `late_ratio`: how many times later than expected each metric comes then. 0: its limits break at any load   [1/s].
+    """
+
+    def strain(reason: str) -> FloatArray:
+        planned = found.strains[reason][[row]]
+        if reason not in found.objectives_s:
+            return planned
+        metric = metric_of(reason)
+        planned_ratio = 1.0 if found.caution is None else found.caution.of(metric)[[row]]
+        return np.asarray(planned * late_ratio[metric] / planned_ratio)
+
+    strains = [strain(reason) for reason in found.strains]
+    return float(highest_rate(strains, found.curves.requests_per_s[[row]] / step_ratio)[2][0])
 
 
 def later(expected_s: FloatArray, metric: str, caution: Caution | None) -> FloatArray:

@@ -58,11 +58,15 @@ class Needs:
 
 @dataclass(frozen=True)
 class PlanCost:
-    """What the machines of a plan cost, and where they turn out slow; `runs_alike`: they are of today's make."""
+    """What the machines of a plan cost, and where they turn out slow; `runs_alike`: they are of today's make.
+
+    `is_same`: they are today's own type, bought the same way at another price.
+    """
 
     usd_per_hour: float
     slow_usd_per_hour: float
     runs_alike: bool = False
+    is_same: bool = False
 
     def is_surely_below(self, usd_per_hour: float) -> bool:
         """Whether it is cheaper at the slow end too; machines of the same make are as slow on both sides."""
@@ -175,16 +179,26 @@ def weights(held: Sequence[Held]) -> list[float]:
     return prices if len(prices) == len(held) else [1.0] * len(held)
 
 
-def verdict(now: Counts, needs: Needs, own_usd_per_hour: float | None, plan: PlanCost | None) -> Verdict:
+def verdict(
+    now: Counts,
+    needs: Needs,
+    own_usd_per_hour: float | None,
+    plan: PlanCost | None,
+    bill_usd_per_hour: float | None = None,
+) -> Verdict:
     """What to do: move only where the plan is cheaper than what today's machines can become, at the slow end too.
 
-    `own_usd_per_hour`: what today's types cost in the number that is needed, None where a price is unknown.
+    Nobody moves to the machines that run: their other price is a matter of what is paid for them.
+
+    `own_usd_per_hour`: what today's types cost in the number that is needed, None where a price is unknown. Then the
+    plan is held to the bill of today: what moving saves is known, what fewer of today's machines save is not.
     """
     if needs.asked is None:
         return Verdict(Step.NOTHING if plan is None else Step.REPLACE)
     step = step_to(needs.asked, now)
-    rival = plan if own_usd_per_hour is not None else None
-    own = math.inf if own_usd_per_hour is None else own_usd_per_hour
+    known = bill_usd_per_hour if own_usd_per_hour is None else own_usd_per_hour
+    rival, own = (None, math.inf) if known is None else (plan, known)
+    rival = None if rival is None or rival.is_same else rival
     if rival is not None and rival.is_surely_below(own):
         return Verdict(Step.REPLACE)
     if step is Step.KEEP:

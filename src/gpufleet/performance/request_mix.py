@@ -42,7 +42,8 @@ class RequestMix:
     """A mixture of requests as an engine meets it.
 
     `held_tokens` is the context that a running sequence is given room for, with its squared variation;
-    `shared_tokens` stand once in memory for all; `longest_tokens` must fit at all. `prompts` is None where all are
+    `shared_tokens` stand once in memory for all; `longest_tokens` must fit at all; about
+    `beyond_longest_ratio` of the requests may be longer. `prompts` is None where all are
     alike and nothing is cached.
     """
 
@@ -51,6 +52,7 @@ class RequestMix:
     held_squared_variation: float = 0.0
     shared_tokens: float = 0.0
     longest_tokens: float = 0.0
+    beyond_longest_ratio: float = 0.0
     prompt_squared_variation: float = 0.0
     prompts: Prompts | None = None
 
@@ -71,9 +73,28 @@ def mix_of(workload: Workload) -> RequestMix:
         held_tokens=float(np.average(each_holds, weights=running)),
         held_squared_variation=moments(running, each_holds, held_variations(classes, each_holds))[1],
         shared_tokens=max(c.input_tokens.mean * c.shared_ratio for c in classes),
-        longest_tokens=max(c.input_tokens.most + c.output_tokens.most for c in classes),
+        longest_tokens=max(map(longest_tokens, classes)),
+        beyond_longest_ratio=beyond_longest_ratio(classes),
         prompt_squared_variation=prefilled[1],
         prompts=prompts_of(classes),
+    )
+
+
+def longest_tokens(c: RequestClass) -> float:
+    """What requests of a class are given at most: the longest prompt and the longest answer."""
+    return c.input_tokens.most + c.output_tokens.most
+
+
+def beyond_longest_ratio(classes: Sequence[RequestClass]) -> float:
+    """About which share of all requests is longer than that of the class that reaches furthest   [1].
+
+    Where prompts and answers both differ, those of which both are at their longest are as rare as one of them.
+    """
+    longest, total = max(map(longest_tokens, classes)), sum(c.rate_requests_per_s for c in classes)
+    return sum(
+        c.rate_requests_per_s / total * max(c.input_tokens.beyond_ratio, c.output_tokens.beyond_ratio)
+        for c in classes
+        if longest_tokens(c) == longest
     )
 
 

@@ -42,11 +42,12 @@ def octiles(ordered: FloatArray) -> tuple[float, ...]:
     return tuple(float(x) for x in parts * (ordered.mean() / parts.mean()))
 
 
-def of_percentiles(given: Mapping[float, float], mean: float | None) -> TokenCounts:
+def of_percentiles(given: Mapping[float, float], mean: float | None, longest: float | None = None) -> TokenCounts:
     """Counts whose logarithm runs straight between the given percentiles, over the normal quantile.
 
     Two percentiles are a log-normal distribution, more are pieces of several; one needs the mean beside it:
     ln(x_q / mean) = z_q s - s^2 / 2, the smaller s   [1]   Where both are given, the mean counts as stated.
+    No request is above `longest`; where that is not known, what must fit is the last of QUANTILES.
 
     >>> counts = of_percentiles({0.5: 1000.0, 0.95: 4000.0}, None)
     >>> round(counts.mean), round(counts.at("p95"))
@@ -59,12 +60,14 @@ def of_percentiles(given: Mapping[float, float], mean: float | None) -> TokenCou
         z, logs = [z[0], z[0] + 1.0], [logs[0], logs[0] + spread]
     points = np.exp(straight(np.array(z), np.array(logs), middle_quantiles()))
     at = np.exp(straight(np.array(z), np.array(logs), np.array([normal_quantile(q) for q in QUANTILES])))
+    points, at = (np.minimum(tokens, math.inf if longest is None else longest) for tokens in (points, at))
     found = float(points.mean()) if mean is None else mean
     if points[0] == points[-1]:
         return TokenCounts(found)
     parts = points.reshape(NUM_PARTS, -1).mean(axis=1) * (found / points.mean())
     variation = float(points.var() / points.mean() ** 2)
-    return TokenCounts(found, variation, tuple(map(float, at)), float(at[-1]), tuple(map(float, parts)))
+    most, beyond_ratio = (float(at[-1]), 1 - QUANTILES[-1]) if longest is None else (longest, 0.0)
+    return TokenCounts(found, variation, tuple(map(float, at)), most, tuple(map(float, parts)), beyond_ratio)
 
 
 def spread_of(z: float, log_ratio: float) -> float:

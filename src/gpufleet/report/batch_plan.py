@@ -9,6 +9,7 @@ from gpufleet.report.job_plan import (
     BINDING,
     COST_FORMULA,
     OwnColumns,
+    confidence_line,
     cost_table,
     formulas_table,
     headline_of,
@@ -94,6 +95,7 @@ def why_table(plan: BatchPlan) -> Table:
         *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),
+        *confidence_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 

@@ -164,7 +164,8 @@ def price_cells(row: PriceRow) -> Row:
     mark = "~" if row.basis == "estimated" else ""
     instance, gpu = row.price_per_instance_usd_per_hour, row.price_per_gpu_usd_per_hour
     prices = {"instance_price": mark + usd(instance), "gpu_price": mark + usd(gpu)}
-    return {**row.model_dump(), **prices, "day": short_day(row)}
+    stated = row.as_of if row.first_seen is None else None
+    return {**row.model_dump(), **prices, "day": short_day(row), "as_of": stated}
 
 
 def short_day(price: PriceRow) -> str:
@@ -207,6 +208,7 @@ def price_columns(*, has_end: bool) -> list[Column]:
         Column("price_per_instance_usd_per_hour", "$/h", where="data"),
         Column("price_per_gpu_usd_per_hour", "$/GPU/h", where="data"),
         Column("as_of", "as of", str, priority=3, where="data"),
+        Column("first_seen", "first seen", where="data"),
         Column("day", "as of", priority=3, where="text"),
         Column("basis", "basis", priority=5),
         Column("interruption", "reclaimed/month", lambda value: str(value or "-"), priority=6),

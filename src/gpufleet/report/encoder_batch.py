@@ -10,6 +10,7 @@ from gpufleet.report.job_plan import (
     BINDING,
     COST_FORMULA,
     OwnColumns,
+    confidence_line,
     cost_table,
     formulas_table,
     headline_of,
@@ -102,6 +103,7 @@ def why_table(plan: EncoderBatchPlan) -> Table:
         *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),
+        *confidence_line(plan),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 

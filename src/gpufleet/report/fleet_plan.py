@@ -30,6 +30,7 @@ from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
+from gpufleet.units import HOURS_PER_MONTH
 
 
 def fleet_page(
@@ -40,13 +41,23 @@ def fleet_page(
     tables += [shared_table(fleet)] if fleet.shared else []
     for index, plan in enumerate(fleet.plans):
         own = tables_of(plan, tenancies(fleet, index), all_rejections)
-        tables += [titled(table, f"{plan.model}: {table.title}") for table in own]
-    for encoder in fleet.encoder_plans:
+        tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
+    for index, encoder in enumerate(fleet.encoder_plans, len(fleet.plans)):
         own = tables_of_encoder(encoder, all_rejections)
-        tables += [titled(table, f"{encoder.model}: {table.title}") for table in own]
+        tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
     if explain:
-        tables += [titled(inputs_table(plan.inputs), f"Inputs of {plan.model}") for plan in fleet.every_plan]
+        tables += [
+            titled(inputs_table(plan.inputs), f"Inputs of {name_of(fleet, index)}")
+            for index, plan in enumerate(fleet.every_plan)
+        ]
     return Page(headline(fleet), tables, notes(fleet, today))
+
+
+def name_of(fleet: FleetPlan, index: int) -> str:
+    """A model's name; where it stands in the list more than once, with its number among its own."""
+    models = [plan.model for plan in fleet.every_plan]
+    model, total = models[index], models.count(models[index])
+    return model if total == 1 else f"{model} ({models[: index + 1].count(model)} of {total})"
 
 
 def tenancies(fleet: FleetPlan, index: int) -> list[TenantPlan]:
@@ -89,16 +100,32 @@ def headline(fleet: FleetPlan) -> str:
     """What all costs, or what hinders."""
     models = plural(len(fleet.every_plan), "model")
     if fleet.missing:
-        return f"{models}: {'; '.join(map(missing_words, fleet.missing))}."
+        return f"{models}: {'; '.join(map(missing_words, fleet.missing))}. {NO_MIXES}"
     if fleet.usd_per_hour is None:
-        return f"{models}: nothing on offer serves {', '.join(fleet.unserved)}."
+        mixed = [plan for plan in fleet.plans if not plan.deployments and plan.mix is not None]
+        alone = "".join(f" {plan.model} alone is served by two types." for plan in mixed)
+        hindered = f"{models}: {'no one machine type' if mixed else 'nothing on offer'} serves"
+        return f"{hindered} {', '.join(fleet.unserved)}.{f'{alone} {NO_MIXES}' if mixed else ''}"
     total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
     if not fleet.is_within_budget:
-        return f"{models}: {total} at least, over the budget of {usd_per_hour(fleet.budget_usd_per_hour)}."
+        return f"{models}: {total} at least, over the budget of {budget_words(fleet.budget_usd_per_hour)}."
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
     return f"{models} together: {total}{beside}."
+
+
+def budget_words(usd_hourly: float | None) -> str:
+    """What may be spent, by the hour and by the month."""
+    if usd_hourly is None:
+        return usd_per_hour(None)
+    return f"{usd_per_hour(usd_hourly)} ({usd_per_month(usd_hourly * HOURS_PER_MONTH)})"
+
+
+NO_MIXES = (
+    "Two machine types for one model were not looked at and may fit: plan a model alone (it may get two), and the "
+    "others within what is left in quotas.csv."
+)
 
 
 def missing_words(m: MissingMachines) -> str:
@@ -140,7 +167,7 @@ def region_priority(fleet: FleetPlan, otherwise: int) -> int:
 OWNED = "owned"
 DATA_COLUMNS = (
     "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
-    "price_kind", "price_basis", "price_source", "price_as_of", "layout", "replicas", "shares",
+    "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",
 )  # fmt: skip
 NO_ANSWER = "nothing serves it"
 
@@ -151,7 +178,8 @@ def model_row(fleet: FleetPlan, index: int, plan: ServicePlan) -> Row:
     shares = bool(tenancies(fleet, index))
     cells: dict[str, object] = {key: None if d is None else getattr(d, key, None) for key in DATA_COLUMNS}
     cells |= {"model": plan.model, "rate_requests_per_s": plan.rate_requests_per_s, "shares": shares}
-    cells |= {"name": plan.model + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
+    cells |= {"price_as_of": None if d is None else d.stated_price_day}
+    cells |= {"name": name_of(fleet, index) + ("*" if shares else ""), "asked": amount(plan.rate_requests_per_s)}
     return cells | (answer_cells(d) if d is not None else dict.fromkeys(ANSWER_CELLS, "-") | {"machines": NO_ANSWER})
 
 
@@ -183,17 +211,17 @@ def shared_table(fleet: FleetPlan) -> Table:
         Column("tenants", "replicas", wraps=True),
         Column("idle_gpus", "idle GPUs", align="right"),
     ]
-    return Table(columns, [shared_row(s) for s in fleet.shared], "Shared machines")
+    return Table(columns, [shared_row(fleet, s) for s in fleet.shared], "Shared machines")
 
 
-def shared_row(s: SharedDeployment) -> Row:
+def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
     """The cells of one set of shared machines."""
     return {
         "price": usd(s.usd_per_hour),
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
         "where": region_name(s.region),
-        "tenants": "; ".join(f"{t.replicas}x {t.layout} {t.model}" for t in s.tenants),
+        "tenants": "; ".join(f"{t.replicas}x {t.layout} {name_of(fleet, t.plan)}" for t in s.tenants),
         "idle_gpus": str(s.idle_gpus),
     }
 

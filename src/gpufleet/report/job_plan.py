@@ -18,18 +18,18 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.plan import (
+    EXPECTED_CONFIDENCE,
     NARROW_PAGE,
     OVER_BUDGET,
-    SHORT_MACHINE,
     UNVARIED,
     about,
     are_regions_asked,
     dated_sources,
     gpus,
+    machines_texts,
     place,
     preferred_line,
 )
-from gpufleet.report.text import cut
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
@@ -39,6 +39,12 @@ BINDING = {
     "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
 SEED_RULE = "seed rule"
+ASSUMED_WORDS = {
+    "engine": "engine {}",
+    "beams": "beams {}, the engine's own",
+    "time to start": "{} until a machine works",
+    "headroom": "{} headroom",
+}
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
 BOUND = "bought for a term"
 COST_FORMULA = (
@@ -147,9 +153,19 @@ def tight_line(plan: JobPlan) -> list[str]:
         return []
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
-        return ["Tight: late at the high end of its range."]
+        others = ", as in all rows" if len(plan.deployments) > 1 else ""
+        return [f"Tight: late at the high end of its range{others}: --confidence 0.9 plans for it."]
     row, d = steady
-    return [f"Tight: late at the high end of its range; row {row} ({about(d)}{usd(d.usd.value)}) is in time there too."]
+    in_time = f"row {row} ({about(d)}{usd(d.usd.value)}) is in time there too"
+    return [f"Tight: late at the high end of its range; {in_time}; --confidence 0.9 plans for it."]
+
+
+def confidence_line(plan: JobPlan) -> list[str]:
+    """How surely it is done in time, where more than the expected value was asked for."""
+    if plan.confidence <= EXPECTED_CONFIDENCE:
+        return []
+    sure = f"Planned at {percent(plan.confidence)} confidence"
+    return [f"{sure}: in time with the headroom that far up the range of speed, and of interruptions on spot."]
 
 
 def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
@@ -185,8 +201,10 @@ def ranged_usd(figure: Figure) -> str:
 
 def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
-    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
-    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    named = machines_texts(plan.deployments, width)
+    rows = [
+        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+    ]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: done in time as expected, late at the high end of its range."] if tight else []
     legend += [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
@@ -208,7 +226,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         ),
         Column("row", "", align="right", where="text"),
         Column("cost", "cost", align="right", where="text"),
-        Column("machines", "machines", where="text"),
+        Column("machines", "machines", where="text", wraps=True),
         Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
@@ -225,6 +243,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", where="data"),
+        Column("price_first_seen", "first seen", where="data"),
         Column("price_day", "price of", priority=11, where="text"),
     ]
 
@@ -238,14 +257,13 @@ def reclaimed_columns(plan: JobPlan) -> list[Column]:
     return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 
-def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int | None) -> Row:
+def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     """The cells of one deployment."""
-    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
         **d.model_dump(exclude={*FIGURES, *own.figures, "launch"}),
         "row": str(rank),
         "cost": about(d) + usd(d.usd.value),
-        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "machines": machines,
         "place": place(d),
         "kind": kind(d),
         "gpus": gpus(d),
@@ -257,6 +275,7 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int |
         "finish": duration(d.finish_s.value),
         "verdict": "tight" if d.is_tight else "holds",
         "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
         "per_million": own.per_million[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }
@@ -287,8 +306,7 @@ def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str
 def assumed_line(plan: JobPlan) -> list[str]:
     """Inputs that nobody gave."""
     assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
-    shown = {"engine": "engine {}", "time to start": "{} until a machine works", "headroom": "{} headroom"}
-    parts = [words.format(assumed[name]) for name, words in shown.items() if name in assumed]
+    parts = [words.format(assumed[name]) for name, words in ASSUMED_WORDS.items() if name in assumed]
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts += [f"all {', '.join(open_to_all)}"] if open_to_all else []
     return [f"Assumed: {'; '.join(parts)}; billed by the second."] if parts else []

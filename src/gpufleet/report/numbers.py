@@ -167,12 +167,30 @@ def percent(share: float | None) -> str:
 def spare(share: float | None) -> str:
     """How much more than asked is carried; what is many times as much is said as a multiple.
 
-    >>> spare(0.32), spare(387.1)
-    ('32%', '388x')
+    >>> spare(0.32), spare(9.5), spare(387.1)
+    ('32%', '10.5x', '388x')
     """
     if share is None or math.isinf(share) or share < MULTIPLE_FROM:
         return percent(share)
-    return f"{share + 1:,.0f}x"
+    return f"{significant(share + 1)}x"
+
+
+def headroom(share: float) -> str:
+    """How much more than asked is carried, in words.
+
+    >>> headroom(0.32), headroom(9.5)
+    ('32%', '10.5x what is asked')
+    """
+    return f"{spare(share)}{' what is asked' if share >= MULTIPLE_FROM else ''}"
+
+
+def wanted_beside(share: float, wanted: float) -> str:
+    """The headroom that is wanted, said as what is had is.
+
+    >>> wanted_beside(0.32, 0.2), wanted_beside(9.5, 0.2)
+    ('20%', '1.2x')
+    """
+    return f"{amount(1 + wanted)}x" if share >= MULTIPLE_FROM else percent(wanted)
 
 
 def count(amount: float | None) -> str:
@@ -189,10 +207,13 @@ def count(amount: float | None) -> str:
 def amount(number: float) -> str:
     """A whole number as it is, any other to three digits, without zeros at the end.
 
-    >>> amount(50.0), amount(0.0123456), amount(0.5)
-    ('50', '0.0123', '0.5')
+    >>> amount(50.0), amount(0.0123456), amount(0.5), amount(349.99999999999994)
+    ('50', '0.0123', '0.5', '350')
     """
-    return count(number) if number == round(number) else significant(number).rstrip("0").rstrip(".")
+    if math.isinf(number) or number == round(number):
+        return count(number)
+    whole, point, decimals = significant(number).partition(".")
+    return f"{whole}{point}{decimals.rstrip('0')}".removesuffix(".")
 
 
 def several(number: float, noun: str) -> str:

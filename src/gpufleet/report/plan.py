@@ -15,6 +15,7 @@ from gpufleet.report.numbers import (
     amount,
     count,
     duration,
+    headroom,
     percent,
     ranged,
     ranged_duration,
@@ -25,6 +26,7 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
     usd_per_month,
+    wanted_beside,
 )
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan_explained import explained_tables
@@ -33,12 +35,14 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
+from gpufleet.results.plan_changes import PlanChanges
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12
+EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 MOSTLY_IDLE_RATIO = 0.2
@@ -53,6 +57,7 @@ BINDING = {
     "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one replica is enough": "One replica is enough: no limit is near.",
     "one machine is enough": "One machine is enough: no limit is near.",
+    "machines that may fail": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
     LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
@@ -79,9 +84,9 @@ def verdict_on_today(plan: ServePlan) -> list[str]:
     """What to do with what runs today, where that was said."""
     if plan.today is None:
         return []
-    from gpufleet.report.today import verdict_line
+    from gpufleet.report.today import price_lines, verdict_line
 
-    return [verdict_line(plan, plan.today)]
+    return [verdict_line(plan, plan.today), *price_lines(plan, plan.today)]
 
 
 def today_tables(plan: ServePlan) -> list[Table]:
@@ -152,7 +157,7 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
     return roughly(show, amount_usd)
 
 
-def why_nothing(plan: ServicePlan) -> str:
+def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     """Why there is no answer."""
     if plan.relaxations:
         return "nothing on offer keeps every objective."
@@ -211,6 +216,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *quality_line(plan),
+        *cache_line(plan),
         *steadier_line(plan),
         *confidence_line(plan),
         *hours_line(d),
@@ -221,7 +227,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan, " More: --flips." if is_alone else ""),
-        *mix_line(plan),
+        *mix_line(plan, is_alone),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -240,17 +246,23 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     """What all replicas carry beside what is asked."""
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
-    is_multiple = d.headroom_ratio >= MULTIPLE_FROM
-    has = f"{spare(d.headroom_ratio)} {'what is asked' if is_multiple else 'headroom'}"
+    has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
     sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
-    return f"Carries {carried}: {has}{sure}, {percent(plan.headroom_wanted_ratio)} wanted."
+    return f"Carries {carried}: {has}{sure}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
+    if d.binding_limit in broken_at_high_end(plan, d):
+        return f"{d.binding_limit} binds: it is the first to break, and breaks at the high end of its range."
     if d.binding_limit in plan.objectives:
         return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
     return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+
+
+def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
+    """Objectives that the high end of their range breaks."""
+    return [name for name, limit_s in plan.objectives.items() if (d.latency[name].high or 0.0) > limit_s]
 
 
 def load_line(d: Deployment) -> str:
@@ -271,9 +283,14 @@ def flip_line(plan: ServePlan, more: str) -> list[str]:
     return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
 
 
-def mix_line(plan: ServePlan) -> list[str]:
-    """That two offers together cost less."""
-    return [] if plan.mix is None else [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
+    """That two offers together cost less; beside other models which, as no table of them follows."""
+    if plan.mix is None:
+        return []
+    if is_alone:
+        return [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+    which = " + ".join(machines_of(part.deployment) for part in plan.mix.parts)
+    return [f"Were it alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
 
 
 def quality_line(plan: ServePlan) -> list[str]:
@@ -281,20 +298,38 @@ def quality_line(plan: ServePlan) -> list[str]:
     return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
 
 
+def cache_line(plan: ServePlan) -> list[str]:
+    """That the KV cache has fewer bits than nobody asked for."""
+    d, is_chosen = plan.answer, any(i.name == "KV cache" and i.origin in SAID for i in plan.inputs)
+    if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
+        return []
+    default = f"KV cache {d.kv_precision}: {d.engine}'s default for {d.weight_format} weights"
+    return [f"{default}, beside what the weights cost in quality; --kv-precision bf16 keeps it at 16 bits."]
+
+
 def steadier_line(plan: ServicePlan) -> list[str]:
     """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
     if not plan.deployments[0].is_tight:
         return []
+    tight = f"Tight: {tight_words(plan)}"
     steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
     if steady is None:
         others = ", as in all rows" if len(plan.deployments) > 1 else ""
-        return [f"Tight: an objective breaks at the high end of its range{others}: --confidence 0.9 plans for it."]
+        return [f"{tight}{others}: --confidence 0.9 plans for it."]
     row, d = steady
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
-    return [
-        f"Tight: an objective breaks at the high end of its range; row {row} ({price}) keeps its limits there too; "
-        "--confidence 0.9 plans for it."
-    ]
+    return [f"{tight}; row {row} ({price}) keeps its limits there too; --confidence 0.9 plans for it."]
+
+
+def tight_words(plan: ServicePlan) -> str:
+    """Which objectives break at the high end, and the rate up to which all hold there."""
+    d = plan.deployments[0]
+    broken, low = broken_at_high_end(plan, d), d.requests_per_s_capacity.low or 0.0
+    if not broken:
+        return "queues grow without end at the high end of its range"
+    verbs = ("breaks", "its") if len(broken) == 1 else ("break", "their")
+    holds = f"limits hold there up to {significant(low)}/s" if low else "at any load"
+    return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
 
 
 def confidence_line(plan: ServicePlan) -> list[str]:
@@ -325,8 +360,8 @@ def beside_lone(ratio: float) -> str:
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
     """Where a limit on latency, not work, decides how much is bought."""
-    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1 and d.binding_limit != LEAST_REPLICAS
-    if not is_idle or not plan.objectives:
+    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1
+    if not is_idle or d.binding_limit not in plan.objectives:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 
@@ -426,8 +461,10 @@ def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -
 
 def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
-    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
-    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    named = machines_texts(plan.deployments, width)
+    rows = [
+        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+    ]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: holds as expected, breaks an objective at the high end of its range."] if tight else []
     estimated = any(d.price_basis == "estimated" for d in plan.deployments)
@@ -444,7 +481,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         *(Column(f"{name}{end}_s", name, where="data") for name in objectives for end in ("", "_low", "_high")),
         Column("row", "", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
-        Column("machines", "machines", where="text"),
+        Column("machines", "machines", where="text", wraps=True),
         *place_and_gpus(plan.inputs),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
@@ -460,6 +497,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         Column("gpu_price", "$/GPU/h", align="right", priority=8, where="text"),
         Column("binding_limit", "binds", priority=10),
         Column("price_as_of", "price of", where="data"),
+        Column("price_first_seen", "first seen", where="data"),
         Column("price_day", "price of", priority=11, where="text"),
     ]
 
@@ -509,14 +547,24 @@ FILE_COLUMNS = (
 )  # fmt: skip
 
 
-def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: int | None) -> Row:
+def machines_texts(rented: Sequence[RentedMachines], width: int) -> list[str]:
+    """How many machines of which type, a text for each row; a narrow page shortens names that stay apart so."""
+    names = [f"{d.cloud} {d.instance.removeprefix('Standard_')}" for d in rented]
+    counts = [f"{d.instance_count}x " for d in rented]
+    if width >= NARROW_PAGE:
+        return [count + name for count, name in zip(counts, names, strict=True)]
+    short = [cut(name, SHORT_MACHINE - len(count)) for count, name in zip(counts, names, strict=True)]
+    alike = {text for text in short if len({n for n, s in zip(names, short, strict=True) if s == text}) > 1}
+    return [c + (n if s in alike else s) for c, n, s in zip(counts, names, short, strict=True)]
+
+
+def ranking_row(rank: int, d: RentedService, own: OwnColumns, machines: str) -> Row:
     """The cells of one deployment."""
-    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
         **d.model_dump(exclude={"latency", "launch"}),
         "row": str(rank),
         "price": about(d) + usd(d.usd_per_hour),
-        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "machines": machines,
         "place": place(d),
         "gpus": gpus(d),
         "shape": own.replicas[rank - 1],
@@ -526,6 +574,9 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         "bought": bought(d),
         "verdict": "tight" if d.is_tight else "holds",
         "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
+        "gpus_per_instance": as_count(d.gpus_per_instance),
+        "largest_batch": as_count(d.largest_batch),
         "machine_price": about(d) + usd(d.price_per_instance_usd_per_hour),
         "gpu_price": about(d) + usd(d.price_per_gpu_usd_per_hour),
         "requests_per_s_capacity": d.requests_per_s_capacity.value,
@@ -535,6 +586,15 @@ def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: i
         cells[f"{name}_text"] = duration(figure.value)
         cells |= {f"{name}_s": figure.value, f"{name}_low_s": figure.low, f"{name}_high_s": figure.high}
     return cells
+
+
+def as_count(number: float) -> float:
+    """A whole number without decimals; a slice of a GPU, or no bound, as it is.
+
+    >>> as_count(461.0), as_count(0.125)
+    (461, 0.125)
+    """
+    return int(number) if number.is_integer() else number
 
 
 def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> Table:
@@ -605,6 +665,7 @@ def assumed_line(plan: ServicePlan) -> list[str]:
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
         *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
+        *([f"beams {assumed['beams']}, the engine's own"] if "beams" in assumed else []),
         *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),

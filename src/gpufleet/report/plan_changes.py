@@ -4,16 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.report.fleet_plan import budget_words, missing_words
 from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.plan import why_nothing
 from gpufleet.report.plan_further import machines_of
 from gpufleet.results.plan import Deployment
-from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, is_same
+from gpufleet.results.plan_changes import (
+    DigestChange,
+    FleetChanges,
+    PlanChanges,
+    PriceChange,
+    QuestionChange,
+    QuotaChange,
+    is_same,
+)
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
-NOTHING = "nothing that serves"
-SHOWN_PRICES = 12
+NOTHING, TWO_OFFERS = "nothing that serves", "two offers together"
+SHOWN_PRICES, SHOWN_QUOTAS = 12, 3
 WORDS = {
     "release": "the release of gpufleet",
     "model": "what is known of the model",
@@ -28,7 +38,23 @@ def changes_page(result: PlanChanges) -> Page:
     tables += [prices_table(result)] if result.price_changes else []
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
-    return Page(headline(result), tables, [hashes], paragraphs=[why(result), *verdicts(result)])
+    lines = [*asked_lines(result), headline(result), why(result), *verdicts(result)]
+    return Page(lines[0], tables, [hashes], paragraphs=lines[1:])
+
+
+def asked_lines(result: PlanChanges | FleetChanges) -> list[str]:
+    """That the workload file asks something else, and what."""
+    if not result.is_asked_otherwise:
+        return []
+    own = [otherwise_words(change) for change in result.question_changes]
+    models = result.models if isinstance(result, FleetChanges) else []
+    own += [f"{model.model}: {otherwise_words(change)}" for model in models for change in model.question_changes]
+    return [f"The workload file asks something else than the plan: {'; '.join(own)}. Plan again. As it was asked:"]
+
+
+def otherwise_words(change: QuestionChange) -> str:
+    """One input, then and now."""
+    return f"{change.what} {change.was or 'not said'} in the plan, {change.now or 'not said'} in the file"
 
 
 def fleet_changes_page(result: FleetChanges) -> Page:
@@ -42,7 +68,20 @@ def fleet_changes_page(result: FleetChanges) -> Page:
     was, now = (usd_per_hour(usd) for usd in (result.was_usd_per_hour, result.now_usd_per_hour))
     change = f"still {now}" if result.stands else f"{was} in the plan, {now} today"
     verdict = "The plan stands" if result.stands else "The plan changed"
-    return Page(f"{verdict}: {len(result.models)} models together, {change}.", tables, [hashes])
+    together = f"{verdict}: {len(result.models)} models together, {change}."
+    lines = [*asked_lines(result), together if result.is_feasible else fleet_hindrance(result, was)]
+    return Page(lines[0], tables, [hashes], paragraphs=lines[1:])
+
+
+def fleet_hindrance(result: FleetChanges, was: str) -> str:
+    """What hinders all models together today."""
+    hindered = "; ".join(map(missing_words, result.missing))
+    if result.unserved:
+        hindered = f"nothing on offer serves {', '.join(result.unserved)}"
+    elif not result.missing:
+        now, budget = usd_per_hour(result.now_usd_per_hour), budget_words(result.budget_usd_per_hour)
+        hindered = f"{now} at least, over the budget of {budget}"
+    return f"The plan does not hold today: {len(result.models)} models, {hindered}; in the plan {was}."
 
 
 def verdict_table(result: FleetChanges) -> Table:
@@ -52,12 +91,15 @@ def verdict_table(result: FleetChanges) -> Table:
 
 
 def headline(result: PlanChanges) -> str:
-    """Whether the plan still stands."""
+    """Whether the plan still stands, and first whether anything serves today."""
+    if not result.is_feasible:
+        then = "nothing" if result.was is None else bought(result.was)
+        return f"The plan for {result.model} does not hold today: {why_nothing(result)} In the plan: {then}."
     if result.is_reproduced:
         return f"The plan for {result.model} is reproduced: {bought(result.now)}."
     if is_same(result.was, result.now):
         return f"The answer for {result.model} stands: {bought(result.now)}."
-    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought(result.now)}."
+    return f"The answer for {result.model} changed: from {bought(result.was)} to {bought_today(result)}."
 
 
 def verdicts(result: PlanChanges) -> list[str]:
@@ -86,14 +128,37 @@ def bought(d: Deployment | None) -> str:
     return NOTHING if d is None else f"{machines_of(d)}, {d.replicas}x {d.layout}"
 
 
+def bought_today(result: PlanChanges) -> str:
+    """Machines, layout and cost of today's answer, which may be two offers together."""
+    return TWO_OFFERS if result.now is None and result.is_feasible else bought(result.now)
+
+
 def why(result: PlanChanges) -> str:
-    """What made the difference: the model, prices, both or neither."""
-    if not result.model_changed_it and not result.prices_changed_it:
-        moved = [*(["prices"] if result.price_changes else []), *(["the model"] if result.digest_changes else [])]
+    """What made the difference: the model, quotas, prices, several of them or none."""
+    if not (result.model_changed_it or result.quotas_changed_it or result.prices_changed_it):
+        pairs = {"prices": result.price_changes, "quotas": result.quota_changes, "the model": result.digest_changes}
+        moved = [what for what, changes in pairs.items() if changes]
         return f"What changed ({' and '.join(moved)}) makes no difference." if moved else "Nothing changed since."
     parts = [*([model_words(result)] if result.model_changed_it else [])]
+    parts += [quota_words(result)] if result.quotas_changed_it else []
     parts += [price_words(result)] if result.prices_changed_it else ["Prices make no difference."]
     return " ".join(parts)
+
+
+def quota_words(result: PlanChanges) -> str:
+    """Of which machines another number can be had: those of the answer without the change and with it, else all."""
+    ends = {(d.cloud, d.instance) for d in (result.at_old_prices, result.at_todays_quotas) if d is not None}
+    own = [c for c in result.quota_changes if (c.cloud, c.instance) in ends] or result.quota_changes
+    named = list(dict.fromkeys(quota_change_words(c) for c in own))
+    what = "; ".join(named[:SHOWN_QUOTAS]) or "quotas of other models"
+    return f"How many can be had decides: {what}."
+
+
+def quota_change_words(c: QuotaChange) -> str:
+    """One quota, a reservation or a rack, then and now."""
+    was, now = ("without a bound" if most is None else count(most) for most in (c.was, c.now))
+    kind = "" if c.price_kind == "on_demand" else f" {c.price_kind.replace('_', ' ')}"
+    return f"quota of {c.cloud} {c.instance.removeprefix('Standard_')}{kind} {was} -> {now}"
 
 
 def model_words(result: PlanChanges) -> str:
@@ -109,7 +174,7 @@ def price_words(result: PlanChanges) -> str:
     if decisive:
         moves = "; or ".join(f"{machine(c)} {movement(c)}" for c in decisive)
         return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} turns the choice."
-    if is_same_choice(result.at_old_prices, result.now):
+    if is_same_choice(result.at_todays_quotas, result.now):
         own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
         moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
         return f"The choice stays and its price moved{moved}."
@@ -154,6 +219,7 @@ def answers_table(result: PlanChanges) -> Table:
     named = [
         ("in the plan", result.was),
         ("today's model, prices of the plan", result.at_old_prices),
+        *([("within today's quotas", result.at_todays_quotas)] if result.quota_changes else []),
         ("today", result.now),
     ]
     return Table(columns, [answer_row(name, d) for name, d in named], "Then and now")

@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from collections.abc import Sequence
+
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, Energy, ServePlan
-from gpufleet.units import DAY, HOUR
+from gpufleet.units import DAY, HOUR, in_full
 
 ASSUMED = "*"
+ALIKE, DIFFERENT = "M/D/1", "M/G/1 with the variation of the prompts"
+PART_FLAGS = {"TP": "--tp", "PP": "--pp", "EP": "--ep", "DP": "--attention-dp"}
 
 FORMULAS = (
     (
         "TTFT",
-        "a lone request (handling, tokens, prefill) + the running step + the wait for others' prompts (M/D/1)",
+        "a lone request (handling, tokens, prefill) + the running step + the wait for others' prompts ({wait})",
     ),
     ("TPOT", "one decode step at the batch + the share of neighbours' prompts that lengthens it"),
     ("latency", "TTFT + (output tokens - 1) x TPOT, both at the same percentile: an upper bound"),
@@ -22,7 +28,8 @@ FORMULAS = (
     ("load factor", "rate per replica / the most that a replica sustains; refused above 0.95"),
     (
         "capacity",
-        "replicas x the highest rate at which one keeps all objectives, load <= 0.95 and KV room for a burst",
+        "replicas x the highest rate at which one keeps all objectives, load <= 0.95 and KV room for a burst; "
+        "its range: the same where steps and first tokens come as late, or early, as the ends of their ranges",
     ),
     ("headroom", "capacity / rate - 1"),
     ("range", "10th to 90th percentile, from errors on measurements that the fit had not seen"),
@@ -36,7 +43,56 @@ FORMULAS = (
 def explained_tables(plan: ServePlan) -> list[Table]:
     """Inputs, formulas and, where there is an answer, its figures with the numbers put in."""
     figures = [figures_table(plan)] if plan.deployments else []
-    return [inputs_table(plan.inputs), *figures, formulas_table()]
+    alone = [alone_table(plan)] if plan.deployments else []
+    return [
+        inputs_table(plan.inputs),
+        *figures,
+        formulas_table(DIFFERENT if has_spread(plan.inputs) else ALIKE),
+        *alone,
+    ]
+
+
+def has_spread(inputs: Sequence[Input]) -> bool:
+    """Whether prompts differ from request to request."""
+    return any(
+        i.name.startswith("class ") or (i.name == "input tokens" and i.value.startswith("mean ")) for i in inputs
+    )
+
+
+def alone_table(plan: ServePlan) -> Table:
+    """The command that takes one replica's step apart: where the milliseconds of its mean request go."""
+    words = estimate_words(plan)
+    notes = (
+        [] if not has_spread(plan.inputs) else ["Of the mean request: percentiles over lengths are not taken apart."]
+    )
+    return Table([], [], "Where the milliseconds of one replica go", notes, empty="", listing=[words])
+
+
+def estimate_words(plan: ServePlan) -> list[list[str]]:
+    """`gpufleet estimate` of a replica of the answer at the sequences that it decodes at a time."""
+    d, origins = plan.answer, {i.name: i.origin for i in plan.inputs}
+    stated = [] if origins.get("weights") == "checkpoint" else [["--precision", d.weight_format]]
+    return [
+        ["gpufleet", "estimate", shlex.quote(plan.model)],
+        ["--gpus", f"{d.gpu}:{d.gpus_per_replica}"],
+        *layout_flags(d.layout),
+        ["--in", in_full(round(plan.input_tokens))],
+        ["--out", in_full(max(round(plan.output_tokens), 1))],
+        ["--concurrency", str(max(round(d.batch), 1))],
+        ["--engine", d.engine],
+        *stated,
+        ["--kv-precision", d.kv_precision],
+        ["--explain"],
+    ]
+
+
+def layout_flags(label: str) -> list[list[str]]:
+    """A layout as flags.
+
+    >>> layout_flags("TP4/PP2"), layout_flags("DP8xTP1/EP8")
+    ([['--tp', '4'], ['--pp', '2']], [['--attention-dp', '8'], ['--tp', '1'], ['--ep', '8']])
+    """
+    return [[PART_FLAGS[part], number] for part, number in re.findall(r"(TP|PP|EP|DP)([0-9]+)", label)]
 
 
 def inputs_table(inputs: list[Input]) -> Table:
@@ -47,10 +103,12 @@ def inputs_table(inputs: list[Input]) -> Table:
     return Table(columns, rows, "Inputs", notes)
 
 
-def formulas_table() -> Table:
-    """How the figures are computed, in words."""
+def formulas_table(wait: str) -> Table:
+    """How the figures are computed, in words; `wait`: the queue that prompts are taken to form."""
     columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    return Table(columns, [{"name": name, "formula": formula} for name, formula in FORMULAS], "How it is computed")
+    return Table(
+        columns, [{"name": n, "formula": formula.format(wait=wait)} for n, formula in FORMULAS], "How it is computed"
+    )
 
 
 def figures_table(plan: ServePlan) -> Table:

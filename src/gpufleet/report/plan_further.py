@@ -193,7 +193,7 @@ def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
     rows = [
         ("the API's price", price),
         ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {mean_rate(plan)}"),
-        ("own machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
+        ("these machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
         ("machines cost no more", break_even_words(found)),
     ]
     cells = [{"name": name, "value": value} for name, value in rows]

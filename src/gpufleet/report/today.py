@@ -8,15 +8,17 @@ from collections.abc import Sequence
 from gpufleet.report.numbers import (
     amount,
     count,
+    headroom,
     percent,
     ranged,
     ranged_duration,
     significant,
-    spare,
     usd_per_hour,
     usd_per_month,
+    wanted_beside,
 )
 from gpufleet.report.page import Column, Table
+from gpufleet.report.plan import region_name
 from gpufleet.report.plan_further import machines_of, nearest_refusal, refused_columns, refused_row
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import ServePlan
@@ -26,6 +28,8 @@ from gpufleet.units import PERCENT
 UNKNOWN_PRICE = "unknown, so no saving is said: '@98.32/h' after the machines states what one costs"
 NOTHING_ELSE = "Nothing on offer serves this as asked."
 NONE_ENOUGH = "; at the slow end of the range no number of machines is enough"
+LISTED, STATED_AS = "list price on demand", {"bill": "its share of the bill", "stated": "as stated"}
+WORTH_ASKING = 1.15
 CLOSE = "Too close to call: "
 
 
@@ -38,9 +42,23 @@ def verdict_line(plan: ServePlan, today: Today) -> str:
     return say[today.step](plan, today) + alone
 
 
+def price_lines(plan: ServePlan, today: Today) -> list[str]:
+    """Beside the verdict: that the machines which run are sold at another price than is paid."""
+    if not today.is_plan_of_same_type:
+        return []
+    d, paid = plan.answer, today.machines[0].price.usd_per_hour
+    listed = d.price_per_instance_usd_per_hour
+    if paid is None or paid <= listed:
+        return []
+    price = f"{usd_per_hour(listed)} in {region_name(d.region)} ({d.price_source}, {d.price_day})"
+    saving, machines = today.plan_saving_usd_per_month, machines_words(d.instance_count)
+    saves_all = "" if saving is None else f": at it {machines} would save {saving_words(today, saving)}"
+    return [f"You pay {usd_per_hour(paid)} for one {name_of(today.machines[0])}; its list price is {price}{saves_all}."]
+
+
 def keep(plan: ServePlan, today: Today) -> str:
     """What runs is needed, and nothing is surely cheaper."""
-    bill, saving = bill_words(today), today.plan_saving_usd_per_month
+    bill, saving = bill_words(today), None if today.is_plan_of_same_type else today.plan_saving_usd_per_month
     if today.is_close and saving is not None:
         return (
             f"{CLOSE}{choice_of(plan)} would save {usd_per_month(saving.value)}{share_words(today, saving)} as "
@@ -84,7 +102,17 @@ def grow(plan: ServePlan, today: Today) -> str:
 def move(plan: ServePlan, today: Today) -> str:
     """The plan's answer is surely cheaper than what today's machines can become."""
     why = "" if today.serves else " What runs today does not serve this."
-    return f"Replace by {choice_of(plan)}: {saves(today)}.{why}"
+    return f"Replace by {choice_of(plan)}: {saves(today)}.{why}{unpriced_alternative(today)}"
+
+
+def unpriced_alternative(today: Today) -> str:
+    """That fewer of today's machines serve too, where a bill of several types leaves open what that saves."""
+    if today.own_saving_usd_per_month is not None or not today.serves or not today.idle_count:
+        return ""
+    enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
+    return (
+        f" Fewer of today's serve too, {enough}: what that saves is unknown until each type has its price ('@98.32/h')."
+    )
 
 
 def types_words(today: Today) -> str:
@@ -109,7 +137,7 @@ def carries_the_rate(plan: ServePlan, today: Today) -> str:
 def beside(plan: ServePlan, today: Today) -> str:
     """What the plan's answer would save, where it is no verdict."""
     own, other = today.own_saving_usd_per_month, today.plan_saving_usd_per_month
-    if other is None or other.value <= (0.0 if own is None else own.value):
+    if today.is_plan_of_same_type or other is None or other.value <= (0.0 if own is None else own.value):
         return ""
     if own is None:
         return f" {choice_of(plan)} would save {saving_words(today, other)}."
@@ -223,6 +251,7 @@ def machine_rows(m: TodaysMachines) -> list[tuple[str, str]]:
     return [
         ("machines", f"{m.instance_count}x {name_of(m)} ({gpus})" if m.cloud else own),
         ("price of one", price_words(m.price)),
+        ("list price", beside_list(m.price)),
         *(service_rows(m.service) if m.service else [("lacks", nearest_refusal(m.refused))]),
         ("needed", needed_row(m)),
     ]
@@ -233,14 +262,25 @@ def price_words(price: PricePaid) -> str:
     if price.usd_per_hour is None:
         return "part of the bill below" if price.origin == "bill" else UNKNOWN_PRICE
     paid = usd_per_hour(price.usd_per_hour)
-    if price.origin != "list":
-        return f"{paid}, {'its share of the bill' if price.origin == 'bill' else 'as stated'}"
+    if price.origin in STATED_AS:
+        return f"{paid}, {STATED_AS[price.origin]}"
     if price.owned_usd_per_hour is not None:
         whole = usd_per_hour(price.owned_usd_per_hour)
         return f"{paid} to run your own; with what is spent whether it runs or not {whole}"
     dear = price.highest_usd_per_hour
-    elsewhere = f"; up to {usd_per_hour(dear)} elsewhere" if dear is not None and dear > price.usd_per_hour else ""
-    return f"{paid}, list price on demand in {price.region} ({price.source}, {price.day}){elsewhere}"
+    others = "by others of yours" if price.origin == "own" else "elsewhere"
+    elsewhere = f"; up to {usd_per_hour(dear)} {others}" if dear is not None and dear > price.usd_per_hour else ""
+    what = f"your own price, {(price.price_kind or '').replace('_', ' ')}" if price.origin == "own" else LISTED
+    return f"{paid}, {what} in {price.region} ({price.source}, {price.day}){elsewhere}"
+
+
+def beside_list(price: PricePaid) -> str:
+    """How many times the list price is paid, where that is worth a question to who sells it."""
+    listed, times = price.listed, price.times_list
+    if listed is None or times is None or times < WORTH_ASKING:
+        return ""
+    held = f"{usd_per_hour(listed.usd_per_hour)} on demand in {listed.region} ({listed.source}, {listed.day})"
+    return f"you pay {significant(times, 2)}x the list price that is held here: {held}"
 
 
 def service_rows(s: TodaysService) -> list[tuple[str, str]]:
@@ -250,7 +290,10 @@ def service_rows(s: TodaysService) -> list[tuple[str, str]]:
     latency = "; ".join(f"{name} {ranged_duration(f.value, f.low, f.high)}" for name, f in s.latency.items())
     size = f"{amount(s.gpus_per_replica)} GPU{'' if s.gpus_per_replica == 1 else 's'} each"
     return [
-        ("best as", f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}"),
+        (
+            "best use",
+            f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}; not what runs",
+        ),
         ("carries", f"{carried}; {amount(s.requests_per_s)} asked of it"),
         ("load", f"{significant(s.load_ratio, 2)} of what its replicas sustain; grade {s.grade}"),
         ("latency", latency or "queues grow without end at this rate"),
@@ -267,8 +310,8 @@ def needed_row(m: TodaysMachines) -> str:
 
 def fleet_rows(plan: ServePlan, today: Today) -> list[tuple[str, str]]:
     """The fleet as a whole, beside the plan."""
-    spared = "none" if today.headroom_ratio is None else spare(today.headroom_ratio)
-    wanted = f"{spared}, {percent(plan.headroom_wanted_ratio)} wanted"
+    spared = "none" if today.headroom_ratio is None else headroom(today.headroom_ratio)
+    wanted = f"{spared}, {wanted_beside(today.headroom_ratio or 0.0, plan.headroom_wanted_ratio)} wanted"
     stated = {"bill": ", as stated"}.get(today.bill_origin, "")
     then = today.plan_usd_per_month
     return [

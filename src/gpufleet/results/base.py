@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
@@ -13,6 +14,17 @@ class Result(BaseModel):
     """Base of everything that users get; frozen, and refuses fields it does not know."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+
+class Judged(Result):
+    """A result whose file also says what follows from it, such as whether it holds; that is not read back."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_follows(cls, written: Any) -> Any:
+        if not isinstance(written, dict):
+            return written
+        return {name: value for name, value in written.items() if name not in cls.model_computed_fields}
 
 
 class Figure(Result):

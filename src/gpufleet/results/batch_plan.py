@@ -62,6 +62,7 @@ def batch_plan(
         startup_s=job.startup_s,
         period_s=job.period_s,
         headroom_wanted_ratio=job.headroom_ratio,
+        confidence=job.confidence,
         inputs=inputs,
         deployments=deployments,
         rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],

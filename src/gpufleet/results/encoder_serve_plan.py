@@ -93,13 +93,14 @@ def encoder_deployment(context: EncoderContext, priced: PricedPlacement) -> Enco
     copy, q = context.solution.copies.all[p.row], context.question.any_encoder
     running = operate(found, p.row, demand.workload.rate_requests_per_s / p.replicas)
     label = copy.grade.label
-    latency = latency_figures(found, p.row, running, {LATENCY: context.bounds}, label, {})
-    limit = bought_for(found, demand, p)
+    bounds = {LATENCY: context.bounds}
+    latency = latency_figures(found, p.row, running, bounds, label, {})
+    limit = bought_for(found, demand, p, latency)
     requests_per_hour = demand.mean_requests_per_s * HOUR
     inputs_per_hour = requests_per_hour * q.num_windows
     tokens_per_hour = inputs_per_hour * q.size.tokens if q.tower.takes is Takes.TEXT else None
     return EncoderDeployment(
-        **rented_service(priced, found, demand, running, latency, context.bounds, label),
+        **rented_service(priced, found, demand, running, latency, bounds, label),
         engine=copy.question.runtime.name,
         weight_format=copy.question.weights.name,
         largest_batch=copy.largest_batch,

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.results.base import SCHEMA_VERSION, Result
+from pydantic import computed_field
+
+from gpufleet.results.base import SCHEMA_VERSION, Judged, Result
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.launch import Launch
 from gpufleet.results.plan import PriceSource, ServePlan, ServicePlan
@@ -58,14 +60,14 @@ class MissingMachines(Result):
     gpu_quota: str | None = None
 
 
-class FleetPlan(Result):
+class FleetPlan(Judged):
     """Plans of several models, machines that they share, and what all costs.
 
     `missing`: machines of which all models together need more than can be had; then nothing is planned for them
     together. `plans` are of each model alone that writes, in the order that they were asked, `encoder_plans` of those
     that do not; where a model is a tenant of `shared`, its first deployment is what it would take apart.
     `usd_per_hour` is of all together, `usd_per_hour_apart` with machines of its own for each, None where there are too
-    few.
+    few. A file also says `is_feasible`, and by itself what may break that: `unserved`, `is_within_budget`.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -86,11 +88,13 @@ class FleetPlan(Result):
         """The plans of all models, encoders last."""
         return [*self.plans, *self.encoder_plans]
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def unserved(self) -> list[str]:
         """Models that no offer serves alone."""
         return [plan.model for plan in self.every_plan if not plan.deployments]
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def is_within_budget(self) -> bool:
         """Whether all is served for what may be spent."""
@@ -98,6 +102,7 @@ class FleetPlan(Result):
             return False
         return self.budget_usd_per_hour is None or self.usd_per_hour <= self.budget_usd_per_hour
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
         """Whether every model is served, within the budget."""

@@ -40,7 +40,8 @@ class RentedJob(RentedMachines):
 class JobPlan(Result):
     """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
 
-    The job comes again every `period_s`; None: it runs once.
+    The job comes again every `period_s`; None: it runs once. It is done in time with `confidence`: 0.5 is the expected
+    time, 0.9 the high end of its range.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -51,6 +52,7 @@ class JobPlan(Result):
     startup_s: float
     period_s: float | None = None
     headroom_wanted_ratio: float
+    confidence: float = 0.5
     inputs: list[Input]
     deployments: Sequence[RentedJob]
     rejections: list[RejectionCount]

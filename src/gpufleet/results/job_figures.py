@@ -153,9 +153,8 @@ def what_binds(job: Job, p: JobPlacement) -> str:
     """Why not fewer machines: one fewer would be late, or it is one already; else starting them costs least so."""
     if p.machines == 1:
         return ONE_MACHINE
-    fewer = p.work_s * p.machines / next_fewer(p.machines) * (1 + job.headroom_ratio)
-    late = p.elapsed_s(job.startup_s, fewer, p.per_hour.expected, p.wait_s.expected) > job.deadline_s
-    return DEADLINE if late else STARTUP
+    fewer_s = p.work_s * p.machines / next_fewer(p.machines)
+    return DEADLINE if p.planned_s(job, fewer_s) > job.deadline_s else STARTUP
 
 
 def next_fewer(machines: int) -> float:

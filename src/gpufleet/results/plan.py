@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Result
+from pydantic import computed_field
+
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
 from gpufleet.results.refused import Refused
@@ -40,7 +42,9 @@ class RentedService(RentedMachines):
     """Machines that serve a rate of requests, whatever a model does with a request.
 
     `latency` maps a name (ttft.p95) to its figure at the asked rate: every objective, and the 95th percentile of what
-    has none; of a class of requests it begins with its name (chat.ttft.p95). `headroom_ratio` is how much the rate
+    has none; of a class of requests it begins with its name (chat.ttft.p95). `requests_per_s_capacity` is the rate up
+    to which every limit holds: as expected, at the slow end of the ranges (low; 0: at no load) and at the fast one
+    (high). `headroom_ratio` is how much the rate
     may grow before a limit breaks. `usd_per_hour` is the mean over all hours: with quiet hours, `busy_usd_per_hour` is
     paid in the others (`busy_time_ratio` of the time) and `quiet_instance_count` machines are kept.
     `steady_instance_count` of the machines are bought on demand, at a price of their own, as not all may be spot.
@@ -261,12 +265,12 @@ class PlanBasis(Result):
     prices: list[ConsideredPrice]
 
 
-class ServicePlan(Result):
+class ServicePlan(Judged):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
     bills by the request rest on. Limits and headroom are kept with `confidence`: 0.5 is the expected value, 0.9 the
-    high end of every range.
+    high end of every range. A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -295,6 +299,7 @@ class ServicePlan(Result):
         """The rate over all hours."""
         return self.rate_requests_per_s if self.mean_requests_per_s is None else self.mean_requests_per_s
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
         """Whether any deployment serves the workload within its objectives."""
@@ -323,6 +328,7 @@ class ServePlan(ServicePlan):
     break_even: BreakEven | None = None
     today: Today | None = None
 
+    @computed_field  # type: ignore[prop-decorator]
     @property
     def is_feasible(self) -> bool:
         """Whether any deployment, or two offers together, serve the workload within its objectives."""

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Result
-from gpufleet.results.plan import ConsideredPrice, Deployment
+from gpufleet.results.fleet import MissingMachines
+from gpufleet.results.plan import ConsideredPrice, Deployment, RejectionCount, Relaxation
 from gpufleet.results.today import Today
 
 TypeKey = tuple[str, str, str]
@@ -38,12 +39,34 @@ class DigestChange(Result):
     now: str | None
 
 
+class QuotaChange(Result):
+    """How many machines of an offer can be had, then and now; None where nothing bounds them."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+    was: int | None
+    now: int | None
+
+
+class QuestionChange(Result):
+    """An input that a workload file gives another value than the plan has; None where nothing was said."""
+
+    what: str
+    was: str | None
+    now: str | None
+
+
 class PlanChanges(Result):
     """A plan of some day beside the same question asked today.
 
-    `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices of the file; `now`:
-    today's answer. From `was` to `at_old_prices` the model changed the answer, from there to `now` prices did.
-    `was_today`, `now_today`: the verdicts on what ran when the plan was made.
+    `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices and quotas of the file;
+    `at_todays_quotas`: the same within today's quotas, reservations and racks; `now`: today's answer. From `was` to
+    `at_old_prices` the model changed the answer, from there to `at_todays_quotas` quotas did, from there prices.
+    `was_today`, `now_today`: the verdicts on what ran when the plan was made. `is_feasible`: whether anything serves
+    today within objectives, budget and quotas; `relaxations` and `rejections` say what hinders where nothing does.
+    `question_changes`: what a workload file, where one was named, asks otherwise; the answers are to the old question.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -52,12 +75,18 @@ class PlanChanges(Result):
     now_hash: str
     was: Deployment | None
     at_old_prices: Deployment | None
+    at_todays_quotas: Deployment | None
     now: Deployment | None
     price_changes: list[PriceChange]
+    quota_changes: list[QuotaChange] = []
     digest_changes: list[DigestChange]
     num_prices: int
     was_today: Today | None = None
     now_today: Today | None = None
+    is_feasible: bool = True
+    relaxations: list[Relaxation] = []
+    rejections: list[RejectionCount] = []
+    question_changes: list[QuestionChange] = []
 
     @property
     def is_reproduced(self) -> bool:
@@ -68,6 +97,11 @@ class PlanChanges(Result):
     def stands(self) -> bool:
         """Whether the answer is what it was, and the verdict on what ran then, whatever changed around it."""
         return is_same(self.was, self.now) and self.verdict_stands
+
+    @property
+    def is_asked_otherwise(self) -> bool:
+        """Whether a workload file asks something else."""
+        return bool(self.question_changes)
 
     @property
     def verdict_stands(self) -> bool:
@@ -81,13 +115,22 @@ class PlanChanges(Result):
         return not is_same(self.was, self.at_old_prices)
 
     @property
+    def quotas_changed_it(self) -> bool:
+        """Whether how many machines can be had makes a difference to today's model at the prices of the file."""
+        return not is_same(self.at_old_prices, self.at_todays_quotas)
+
+    @property
     def prices_changed_it(self) -> bool:
-        """Whether prices alone make a difference to today's model."""
-        return not is_same(self.at_old_prices, self.now)
+        """Whether prices alone make a difference to today's model within today's quotas."""
+        return not is_same(self.at_todays_quotas, self.now)
 
 
 class FleetChanges(Result):
-    """A plan of several models beside the same questions asked today: each model alone, and all together."""
+    """A plan of several models beside the same questions asked today: each model alone, and all together.
+
+    `is_feasible`: whether all are served today within the budget, and no more machines than can be had; else
+    `unserved` names who is not, and `missing` of what there is too little for all together.
+    """
 
     schema_version: str = SCHEMA_VERSION
     models: list[PlanChanges]
@@ -95,6 +138,16 @@ class FleetChanges(Result):
     now_hash: str
     was_usd_per_hour: float | None
     now_usd_per_hour: float | None
+    budget_usd_per_hour: float | None = None
+    is_feasible: bool = True
+    unserved: list[str] = []
+    missing: list[MissingMachines] = []
+    question_changes: list[QuestionChange] = []
+
+    @property
+    def is_asked_otherwise(self) -> bool:
+        """Whether a workload file asks something else of all models or of any."""
+        return bool(self.question_changes) or any(model.question_changes for model in self.models)
 
     @property
     def stands(self) -> bool:

@@ -46,6 +46,11 @@ class RentedMachines(Result):
         """Of which day the price is, as far as is known."""
         return day_in_words(self.price_as_of, self.price_first_seen)
 
+    @property
+    def stated_price_day(self) -> date | None:
+        """The day that the source gives its price; None of an undated copy."""
+        return self.price_as_of if self.price_first_seen is None else None
+
 
 def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
     """What an offer says of so many machines."""

@@ -28,7 +28,7 @@ from gpufleet.performance.load_curves import crowded_batch
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
-from gpufleet.results.base import Input
+from gpufleet.results.base import Figure, Input
 from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan
 from gpufleet.results.price_sources import price_days, price_sources
@@ -109,14 +109,14 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
     bounds = {"ttft": context.ttft, "tpot": context.tpot, "latency": context.tpot}
     latency = latency_figures(solution.found, row, running, bounds, label, {"tpot": floor_s(context, row)})
     return Deployment(
-        **rented_service(priced, solution.found, demand, running, latency, context.tpot, label),
+        **rented_service(priced, solution.found, demand, running, latency, bounds, label),
         engine=palette.engines[c.engine[row]].name,
         weight_format=palette.weight_formats[c.weight_format[row]].name,
         kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
         layout=layout_of(context, row).label,
         largest_batch=float(solution.found.curves.largest_batch[row]),
         usd_per_million_output_tokens=usd_per_million_output(priced, demand),
-        binding_limit=what_binds(context, priced),
+        binding_limit=what_binds(context, priced, latency),
         slack_ratio={**slack_of_limits(solution.found, row, demand, running), ROOM: room_slack(context, row, running)},
         energy=energy_of(context, priced),
     )
@@ -142,10 +142,10 @@ def layout_of(context: Context, row: int) -> Layout:
     return Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
 
 
-def what_binds(context: Context, priced: PricedPlacement) -> str:
+def what_binds(context: Context, priced: PricedPlacement, latency: Mapping[str, Figure]) -> str:
     """The limit that forbids more load per replica, or what else decides how much is bought."""
     row = priced.placement.row
-    limit = bought_for(context.solution.found, context.question.demand, priced.placement)
+    limit = bought_for(context.solution.found, context.question.demand, priced.placement, latency)
     if limit == ROOM and context.solution.limited_by_engine[row]:
         return ENGINE_LIMIT
     return AT_MOST.get(limit, limit)

@@ -25,6 +25,7 @@ from gpufleet.optimize.size import (
     needed_alone,
     needed_together,
     operate_beyond,
+    rate_within_limits,
 )
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds
@@ -36,7 +37,7 @@ from gpufleet.results.plan import Relaxation
 from gpufleet.results.rented import machines_of
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
-LEAST_REPLICAS = "the least number of replicas"
+LEAST_REPLICAS, SPARE = "the least number of replicas", "machines that may fail"
 AT_MOST = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
 BUSY_RATIO = 0.8
 
@@ -47,7 +48,7 @@ def rented_service(
     demand: Demand,
     running: Operation,
     latency: dict[str, Figure],
-    step: Bounds,
+    bounds: Mapping[str, Bounds],
     grade: str,
 ) -> dict[str, Any]:
     """What every deployment of a service says of machines, price, latency and cost."""
@@ -61,7 +62,7 @@ def rented_service(
         "idle_gpus": p.idle_gpus,
         "batch": running.batch,
         "latency": latency,
-        "requests_per_s_capacity": capacity_figure(step, p.row, capacity * slowness(found, p.row), grade),
+        "requests_per_s_capacity": capacity_figure(found, p.row, p.replicas, bounds, grade),
         "load_ratio": running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
         "headroom_ratio": capacity / rate - 1,
         "usd_per_hour": priced.usd_per_hour,
@@ -109,25 +110,44 @@ def latency_figures(
     return figures
 
 
-def slowness(found: Capacity, row: int) -> float:
-    """How many times slower than expected steps were planned to be."""
-    return 1.0 if found.caution is None else float(found.caution.tpot_ratio[row, int(found.best[row])])
+def capacity_figure(found: Capacity, row: int, replicas: int, bounds: Mapping[str, Bounds], grade: str) -> Figure:
+    """The rates at which replicas keep every limit: as expected, with slow steps (low) and with fast ones (high)."""
+    slow = {metric: float(b.high_ratio[row]) for metric, b in bounds.items()}
+    fast = {metric: float(b.low_ratio[row]) for metric, b in bounds.items()}
+    as_expected = dict.fromkeys(bounds, 1.0)
+    value, low, high = (
+        replicas * rate_within_limits(found, row, late["latency"], late) for late in (as_expected, slow, fast)
+    )
+    return Figure(value=value, unit="1/s", low=min(low, value), high=max(high, value), grade=grade)
 
 
-def capacity_figure(step: Bounds, row: int, requests_per_s: float, grade: str) -> Figure:
-    """Capacity moves against the time of a step: slower steps, fewer requests."""
-    low, high = requests_per_s / float(step.high_ratio[row]), requests_per_s / float(step.low_ratio[row])
-    return Figure(value=requests_per_s, unit="1/s", low=low, high=high, grade=grade)
+def first_to_break(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> str | None:
+    """The objective that the high end of its range takes furthest beyond its limit, None where all hold there."""
+    used = {x.label: (latency[x.label].high or latency[x.label].value) / x.limit_s for x in limits}
+    worst = max(used, key=lambda label: used[label], default=None)
+    return worst if worst is not None and used[worst] > 1 else None
 
 
-def bought_for(found: Capacity, demand: Demand, p: Placement) -> str:
-    """What decides how much is bought: a least number, one machine, or what forbids more load on a replica."""
+def bought_for(found: Capacity, demand: Demand, p: Placement, latency: Mapping[str, Figure]) -> str:
+    """What decides how much is bought: a least number, one machine, or what forbids more load on a replica.
+
+    Of one machine with much to spare it is the objective that breaks at the high end of its range, where one does.
+    """
     needed_replicas = demand.planned_requests_per_s / float(found.requests_per_s[p.row])
     if p.instance_count > 1 and math.ceil(needed_replicas) < demand.min_replicas:
         return LEAST_REPLICAS
+    if p.instance_count > 1 and is_one_machine_enough(needed_replicas, demand, p):
+        return SPARE
     if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
-        return ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
+        enough = ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
+        return first_to_break(latency, demand.workload.slo.limits) or enough
     return binding_limit(found, p.row)
+
+
+def is_one_machine_enough(needed_replicas: float, demand: Demand, p: Placement) -> bool:
+    """Whether all others are there because some may fail: one would carry the rate, and not be busy."""
+    may_fail = demand.spare_machines > 0 or demand.zones > 1
+    return may_fail and needed_replicas < BUSY_RATIO * p.replicas / p.instance_count
 
 
 def slack_of_limits(found: Capacity, row: int, demand: Demand, running: Operation) -> dict[str, float]:

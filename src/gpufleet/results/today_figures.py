@@ -26,7 +26,7 @@ from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade
 from gpufleet.results.base import Figure
 from gpufleet.results.serve_plan import Context, floor_s, layout_of
-from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures, slowness
+from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures
 from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService, origin_of
 from gpufleet.results.why_not import refusals
 
@@ -67,12 +67,13 @@ class PlanEnds:
     fast_usd_per_hour: float | None = None
     slow_usd_per_hour: float | None = None
     runs_alike: bool = False
+    is_same: bool = False
 
     @property
     def cost(self) -> PlanCost:
         """What decides."""
         slow = math.inf if self.slow_usd_per_hour is None else self.slow_usd_per_hour
-        return PlanCost(self.usd_per_hour, slow, self.runs_alike)
+        return PlanCost(self.usd_per_hour, slow, self.runs_alike, self.is_same)
 
     @property
     def month(self) -> Figure:
@@ -93,7 +94,7 @@ def today_of(
     bill = cost_usd_per_hour(held, running(held)) if bill_usd_per_hour is None else bill_usd_per_hour
     own, paid = own_figure(held, needs, bill), None if plan is None else plan.month
     own_usd = None if own is None else own_usd_per_hour(held, needs.asked, bill)
-    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost)
+    found = verdict(running(held), needs, own_usd, None if plan is None else plan.cost, bill)
     saving = saved(bill, paid if found.step is Step.REPLACE else own)
     return Today(
         asked=asked,
@@ -110,6 +111,7 @@ def today_of(
         saving_ratio=None if saving is None or not bill else saving.value / float(usd_per_month(bill)),
         own_saving_usd_per_month=saved(bill, own),
         plan_usd_per_month=paid,
+        is_plan_of_same_type=plan is not None and plan.is_same,
         plan_saving_usd_per_month=saved(bill, paid),
         notes=notes,
     )
@@ -189,7 +191,7 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
         weight_format=c.palette.weight_formats[c.weight_format[p.row]].name,
         kv_precision=c.palette.kv_precisions[c.kv_precision[p.row]].name,
         requests_per_s=rate,
-        requests_per_s_capacity=capacity_figure(context.tpot, p.row, capacity * slowness(found, p.row), label),
+        requests_per_s_capacity=capacity_figure(found, p.row, replicas, bounds, label),
         load_ratio=rate / replicas / float(found.sustained_requests_per_s[p.row]),
         latency=latency,
         is_tight=running is None or is_tight(latency, demand.workload.slo.limits),

@@ -19,6 +19,7 @@ from gpufleet.api import (
     plan_serve,
 )
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.runtimes import load_runtimes
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
 from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -54,6 +55,26 @@ def job_usd(**changes: object) -> float:
 def usd_per_hour(**changes: object) -> float:
     plan = service(**changes)
     return plan.answer.usd_per_hour if plan.is_feasible else INFINITE
+
+
+@pytest.mark.parametrize("typed", ["tei", "tml", "tf", "hugging", "whispr", "wisper.cp"])
+def test_an_unknown_engine_is_answered_with_engines_of_the_list_alone(typed: str) -> None:
+    with pytest.raises(UnknownName) as refused:
+        job(engine=typed)
+    assert set(refused.value.nearest) <= set(load_runtimes())
+
+
+@pytest.mark.parametrize(("engine", "kept"), [("faster-whisper", 5), ("whisper.cpp", 5), ("transformers", 1)])
+def test_plans_and_estimates_keep_the_same_beams_unless_they_are_said(engine: str, kept: int) -> None:
+    asked = {"model": "whisper-small", "engine": engine, "gpus": ["L4"], "input_tokens": None}
+    alone = {i.name: i.value for i in estimate_encoder("whisper-small", "L4", engine=engine).inputs}["beams"]
+    for usual, said in (
+        (job(**asked), job(**asked, beams=kept)),
+        (service(**asked, slo=None), service(**asked, slo=None, beams=kept)),
+    ):
+        read = {i.name: i for i in usual.inputs}["beams"]
+        assert (read.value, read.origin) == (alone, "default") == (str(kept), "default")
+        assert usual.answer.usd_per_hour == said.answer.usd_per_hour
 
 
 # --- jobs ------------------------------------------------------------------------------------------------------------
@@ -129,6 +150,21 @@ def test_a_longer_deadline_and_a_larger_choice_never_cost_more() -> None:
 
 def test_more_headroom_never_costs_less() -> None:
     costs = [job_usd(requests=1e9, deadline_s=HOUR, headroom=h) for h in (0, 0.2, 1, 3)]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize("pricing", [["on_demand"], ["spot"]])
+def test_no_row_planned_at_the_high_end_is_late_there(pricing: list[str]) -> None:
+    expected, sure = (job(requests=3e9, headroom=0.0, pricing=pricing, rows=100, confidence=c) for c in (None, 0.9))
+    assert any(d.is_tight for d in expected.deployments)
+    assert not any(d.is_tight for d in sure.deployments)
+    assert max(d.finish_s.high for d in sure.deployments) > 0.9 * sure.deadline_s
+    assert sure.answer.binding_limit == expected.answer.binding_limit == "the deadline"
+
+
+def test_more_confidence_in_a_job_never_costs_less() -> None:
+    costs = [job_usd(requests=1e9, deadline_s=HOUR, confidence=c) for c in (None, 0.5, 0.7, 0.9, 0.95)]
+    assert costs[0] == costs[1] < costs[-1]
     assert costs == sorted(costs)
 
 
@@ -322,6 +358,8 @@ def test_spare_machines_and_quiet_hours_are_as_of_decoders() -> None:
         ({"beams": 0}, "beams"),
         ({"headroom": -1}, "headroom"),
         ({"engine": "vllm"}, "transformers"),
+        ({"engine": "All"}, "one engine at a time; found 'All'; expected one of faster-whisper, "),
+        ({"engine": "transfromers"}, "Did you mean transformers"),
         ({"engine": "faster-whisper", "precision": ["tf32"]}, "tf32"),
         ({"precision": ["fp99"]}, "precision"),
         ({"rows": 0}, "rows"),

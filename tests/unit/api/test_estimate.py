@@ -359,3 +359,9 @@ def test_attention_without_a_kernel_for_its_groups_says_that_it_rests_on_a_judge
 def test_the_time_of_a_vision_tower_says_that_it_is_a_judgement() -> None:
     [note] = [note for note in ask("qwen3.5-35b-a3b").notes if "An image" in note]
     assert "a judgement: 40% of the peak" in note
+
+
+def test_a_layout_on_fewer_gpus_says_how_many_to_ask_for() -> None:
+    with pytest.raises(UsageError, match="the layout does not use the GPUs") as refused:
+        estimate("llama-3.1-8b", "H100:4", input_tokens=1000, output_tokens=200, concurrency=4, tp=2)
+    assert "--gpus NAME:2" in str(refused.value)

@@ -149,3 +149,13 @@ def test_a_fleet_within_a_rack_is_reproduced_as_it_was_shared_out(tmp_path: Path
 def test_every_answer_within_a_rack_says_how_it_is_started(tmp_path: Path) -> None:
     fleet = plan_fleet(MODELS, catalog=tables(tmp_path, 1))
     assert all(plan.answer.launch is not None for plan in fleet.plans)
+
+
+def test_two_services_of_one_model_have_headings_of_their_own() -> None:
+    one = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, clouds=["aws"], rows=1)
+    same, other = plan_fleet([one, replace(one, rate=9.0)]), plan_fleet([one, replace(one, model="qwen3-32b")])
+    titles = [table.title for table in fleet_page(same).tables]
+    assert {title.partition(":")[0] for title in titles if ":" in title} == {
+        "llama-3.1-8b (1 of 2)", "llama-3.1-8b (2 of 2)",
+    }  # fmt: skip
+    assert not any("of 2)" in table.title for table in fleet_page(other).tables)

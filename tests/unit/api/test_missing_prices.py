@@ -85,7 +85,9 @@ def test_the_row_that_an_error_shows_can_be_copied_and_is_planned(tmp_path: Path
     assert [(d.instance, d.price_kind) for d in plan.deployments] == [(instance, "commit_1y")]
 
 
-@pytest.mark.parametrize(("kind", "said"), [("commit_3y", "--prices -40%"), ("savings_plan", None)])
+@pytest.mark.parametrize(
+    ("kind", "said"), [("commit_3y", "--pricing on_demand,commit_3y --prices -40%"), ("savings_plan", None)]
+)
 def test_a_rule_of_thumb_is_offered_as_a_question_where_there_is_one(kind: str, said: str | None) -> None:
     with pytest.raises(DataMissing) as refusal:
         plan_serve(replace(ASKED, pricing=(kind,)))

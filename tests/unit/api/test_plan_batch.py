@@ -71,6 +71,31 @@ def test_gpus_that_are_paid_for_run_replicas_or_idle(plan: BatchPlan) -> None:
         assert 0 <= d.idle_gpus < d.instance_count * d.gpus_per_replica
 
 
+def test_what_is_planned_at_the_high_end_is_in_time_there() -> None:
+    asked = {"requests": 1e8, "headroom": 0.0, "rows": 100}
+    expected, sure = ask(**asked), ask(**asked, confidence=0.9)
+    assert any(d.is_tight for d in expected.deployments)
+    assert sure.deployments
+    assert not any(d.is_tight for d in sure.deployments)
+
+
+def test_more_confidence_never_costs_less() -> None:
+    costs = [ask(requests=1e8, confidence=c).answer.usd.value for c in (None, 0.5, 0.6, 0.8, 0.9, 0.99)]
+    assert costs[0] == costs[1] < costs[-1]
+    assert costs == sorted(costs)
+
+
+@pytest.mark.parametrize("confidence", [0.0, 0.49, 0.995, float("nan")])
+def test_a_confidence_below_the_expected_value_is_refused(confidence: float) -> None:
+    with pytest.raises(UsageError, match="confidence is out of range"):
+        ask(confidence=confidence)
+
+
+def test_a_late_job_says_at_which_confidence_it_is_late() -> None:
+    plan = ask(requests=1e8, confidence=0.9, most_machines=2)
+    assert any("with the headroom at 90% confidence" in r.best for r in plan.rejections if r.best)
+
+
 @every_plan
 def test_rows_come_cheapest_first_and_once(plan: BatchPlan) -> None:
     costs = [d.usd.value for d in plan.deployments]

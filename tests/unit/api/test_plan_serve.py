@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from dataclasses import replace
 from functools import lru_cache
@@ -10,7 +11,13 @@ import pytest
 
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.cli import main
 from gpufleet.errors import DataMissing, UnknownName, UsageError
+from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.report.plan import plan_page
+from gpufleet.report.plan_explained import estimate_words
+from gpufleet.report.text import page_as_text
+from gpufleet.results.launch import Launch
 from gpufleet.results.plan import ServePlan
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<60ms")
@@ -169,3 +176,52 @@ def test_what_is_needed_is_what_the_best_with_a_price_misses() -> None:
         miss = next(r for r in plan.rejections if r.reason.startswith("latency.p95"))
         assert miss.best.endswith("no price") or f" {needed} at best" in miss.best
     assert miss.best.endswith("at best")
+
+
+def started(prompts: str) -> Launch:
+    asked = ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), 350, clouds=["aws"], rows=1)
+    found = plan_serve(asked).answer.launch
+    assert found is not None
+    return found
+
+
+def test_a_start_command_says_which_requests_it_refuses_until_the_longest_is_stated() -> None:
+    guessed, known = started("mean=1500,p95=5000"), started("mean=1500,p95=5000,max=32k")
+    [refused] = [note for note in guessed.notes if "the engine refuses them" in note]
+    assert "about 1% of the requests (0.12/s) are longer" in refused
+    assert not any("refuses" in note for note in known.notes)
+    assert known.arguments[known.arguments.index("--max-model-len") + 1] == str(32 * 1024 + 350)
+
+
+def shown(asked: ServeRequest) -> str:
+    return " ".join(page_as_text(plan_page(plan_serve(asked), explain=True), 200).split())
+
+
+FP8_ENGINE = ServeRequest("qwen3-32b", 12.0, 1500, 350, engine="tensorrt-llm", precision=["fp8"], rows=1)
+
+
+def test_an_engine_that_keeps_its_cache_in_8_bits_by_default_says_so_and_how_it_would_not() -> None:
+    words = shown(FP8_ENGINE)
+    assert "KV cache fp8: tensorrt-llm's default for fp8 weights" in words
+    assert "--kv-precision bf16 keeps it at 16 bits" in words
+    for kept in (replace(FP8_ENGINE, kv_precision="bf16"), replace(FP8_ENGINE, kv_precision="fp8")):
+        assert "default for fp8 weights" not in shown(kept)
+
+
+@pytest.mark.parametrize(("prompts", "queue"), [("1500", "M/D/1"), ("mean=1500,p95=5000", "M/G/1")])
+def test_the_explanation_names_the_queue_that_is_computed(prompts: str, queue: str) -> None:
+    counts = parse_token_counts(prompts)
+    words = shown(ServeRequest("qwen3-32b", 12.0, 1500 if counts.is_alike else counts, 350, rows=1))
+    assert f"the wait for others' prompts ({queue}" in words
+
+
+@pytest.mark.parametrize("engine", ["vllm", "tensorrt-llm"])
+def test_the_command_that_takes_a_replica_apart_runs_and_estimates_that_replica(
+    engine: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_serve(replace(FP8_ENGINE, engine=engine))
+    words = [word for group in estimate_words(plan) for word in group]
+    assert words[:2] == ["gpufleet", "estimate"]
+    assert main([*words[1:], "-o", "json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["tpot_s"]["value"] == pytest.approx(plan.answer.latency["tpot.p95"].value, rel=0.5)

@@ -145,8 +145,37 @@ def test_prices_that_rise_by_a_fifth_cost_a_fifth_more_everywhere() -> None:
 def test_own_machines_cost_what_they_cost_whatever_clouds_ask(quoted: Catalog) -> None:
     own = replace(JOB, clouds=("own",), pricing=("owned",))
     assert plan_batch(replace(own, price_change=0.5), quoted).answer.usd == plan_batch(own, quoted).answer.usd
-    rented = [plan_batch(replace(JOB, price_change=change), quoted).answer.usd.value for change in (None, 0.5)]
-    assert rented[1] == pytest.approx(1.5 * rented[0])
+
+
+def test_what_was_agreed_on_stays_where_list_prices_rise(quoted: Catalog) -> None:
+    """A contract of one's own is no list price: it holds to its end, and the plan says so."""
+    now, dear = (plan_batch(replace(JOB, price_change=change), quoted) for change in (None, 0.5))
+    paid = [{d.instance: d.usd.value for d in plan.deployments} for plan in (now, dear)]
+    assert paid[1]["p4d.24xlarge"] == paid[0]["p4d.24xlarge"]
+    assert "What if: prices +50% on all that is rented; your own prices stay as agreed" in dear.notes
+    listed = [plan_batch(replace(JOB, price_change=change)).answer.usd.value for change in (None, 0.5)]
+    assert listed[1] == pytest.approx(1.5 * listed[0])
+
+
+# --- what would a commitment save ------------------------------------------------------------------------------------
+
+
+def test_a_supposed_commitment_is_paid_while_machines_of_the_hour_are_given_back() -> None:
+    """40 % off, round the clock, beside on-demand machines that are given back for two thirds of the day."""
+    quiet = replace(SERVED, rate=20.0, off_peak_rate=4.0, peak_hours=8.0, gpus=("L40S",), clouds=("aws",))
+    plan = plan_serve(replace(quiet, pricing=("on_demand", "commit_1y"), price_change=-0.4))
+    cost = {d.price_kind: d for d in plan.deployments if d.instance == plan.answer.instance}
+    one = {kind: d.price_per_instance_usd_per_hour for kind, d in cost.items()}
+    assert one["commit_1y"] == pytest.approx(0.6 * one["on_demand"])
+    assert cost["commit_1y"].price_basis == "estimated"
+    assert cost["commit_1y"].usd_per_hour > cost["on_demand"].usd_per_hour
+    assert plan.answer.price_kind == "on_demand"
+
+
+def test_a_supposed_commitment_of_a_daily_job_is_paid_all_day() -> None:
+    job = replace(DAILY, pricing=("on_demand", "commit_1y"), price_change=-0.4)
+    [term] = [d for d in plan_batch(job).deployments if d.price_kind == "commit_1y" and d.instance == "p4d.24xlarge"]
+    assert term.usd.value == pytest.approx(term.instance_count * 0.6 * 21.96 * 24, rel=0.01)
 
 
 @pytest.mark.parametrize("change", [-1.0, 11.0])

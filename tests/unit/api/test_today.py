@@ -14,6 +14,7 @@ import pytest
 from gpufleet.api import ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.plan_file import read_plan
@@ -138,6 +139,40 @@ def test_without_a_price_the_list_price_of_the_cheapest_region_counts_and_is_dat
     assert f"list price on demand in {price.region} ({price.source}, {price.as_of})" in said(plan)
 
 
+OWN_P5 = "aws,us-east-1,p5.48xlarge,{kind},0,{usd},observed,your-tables,2026-10-01,\n"
+
+
+def test_without_a_price_ones_own_contract_goes_before_the_list(tmp_path: Path) -> None:
+    (tmp_path / "offers").mkdir()
+    rows = [OWN_P5.format(kind=kind, usd=usd) for kind, usd in (("commit_1y", 40.0), ("spot", 20.0))]
+    (tmp_path / "offers" / "own.csv").write_text("".join([",".join(OFFER_COLUMNS) + "\n", *rows]), encoding="utf-8")
+    plan = plan_serve(replace(CHAT, fleet_today="9 aws:p5.48xlarge"), load_catalog(tmp_path))
+    assert plan.today is not None
+    assert plan.today.usd_per_hour == pytest.approx(9 * 40.0)
+    assert "$40.00/h, your own price, commit 1y in us-east-1 (your-tables, 2026-10-01)" in said(plan)
+
+
+def test_without_a_price_that_of_the_regions_asked_for_counts() -> None:
+    """The same machine costs more in one region than in another; where it has no price the cheapest is named."""
+    machine = "azure:Standard_ND96isr_H100_v5"
+    prices = {o.region: o.price_per_instance_usd_per_hour for o in load_catalog().offers
+              if (o.cloud, o.instance, o.price_kind) == (*machine.split(":"), PriceKind.ON_DEMAND)}  # fmt: skip
+    dear = max(prices, key=prices.__getitem__)
+    assert prices[dear] > min(prices.values())
+    [there] = judged(f"9 {machine}", regions=(dear,)).machines
+    assert (there.price.region, there.price.usd_per_hour) == (dear, pytest.approx(prices[dear]))
+    [away] = judged("9 aws:p5.48xlarge", regions=("eu",)).machines
+    assert away.price.region == "us-east-1"
+
+
+def test_what_is_paid_beyond_the_list_is_said() -> None:
+    """$98.32 was the price of a p5.48xlarge once; $55.04 is held here: 1.8 times."""
+    told = said(planned("9 aws:p5.48xlarge@98.32/h"))
+    assert "you pay 1.8x the list price that is held here: $55.04/h on demand in us-east-1 (aws-price-list" in told
+    assert "the list price that is held here" in said(planned("9 aws:p5.48xlarge, 600,000/mo"))
+    assert "the list price that is held here" not in said(planned("9 aws:p5.48xlarge@60/h"))
+
+
 def test_a_list_price_that_is_too_old_ends_the_question() -> None:
     """The plan's own price is newer: it is that of today's machines which is refused."""
     tables = load_catalog()
@@ -169,6 +204,26 @@ def test_a_bill_stands_for_prices() -> None:
     assert by_bill.bill_origin == "bill"
 
 
+def test_what_moving_saves_leads_where_a_bill_of_several_types_hides_what_fewer_save() -> None:
+    """A bill says what all machines cost together, so what the plan saves is known and what shrinking saves is not."""
+    fleet = "9 aws:p5.48xlarge + 2 gcp:a2-highgpu-8g, 900,000/mo"
+    plan, today = planned(fleet), judged(fleet)
+    assert (today.step, today.own_saving_usd_per_month) == ("replace", None)
+    assert today.saving_usd_per_month is not None
+    assert today.saving_usd_per_month.value == pytest.approx(900_000 - plan.answer.usd_per_hour * HOURS_PER_MONTH)
+    assert "Fewer of today's serve too" in verdict_line(plan, today)
+    assert "unknown until each type has its price" in verdict_line(plan, today)
+
+
+def test_a_bill_less_the_prices_that_are_stated_is_the_rest() -> None:
+    today = judged("9 aws:p5.48xlarge@98/h + 2 gcp:a2-highgpu-8g, 700,000/mo")
+    rest = (700_000 / HOURS_PER_MONTH - 9 * 98) / 2
+    assert [m.price.usd_per_hour for m in today.machines] == pytest.approx([98, rest])
+    assert [m.price.origin for m in today.machines] == ["stated", "bill"]
+    with pytest.raises(UsageError, match="leave nothing of the bill"):
+        judged("9 aws:p5.48xlarge@98/h + 2 gcp:a2-highgpu-8g, 500,000/mo")
+
+
 def test_of_several_types_the_dear_one_is_given_back() -> None:
     today = judged("5 H100:8@20/machine/h + 3 H200:8@60/h")
     assert [m.idle_count for m in today.machines] == [0, 3]
@@ -197,14 +252,24 @@ def test_machines_that_cannot_serve_say_what_they_lack() -> None:
     assert f"${-today.saving_usd_per_month.value:,.0f}/mo more than today" in said(plan)
 
 
-def test_the_same_machines_at_a_lower_list_price_are_a_replacement_that_is_no_guess() -> None:
-    """Both sides are as slow as each other: the range of speeds does not make it close."""
-    plan = plan_serve(replace(CHAT, fleet_today="5 aws:p5.48xlarge@98.32/h", gpus=["H100"], clouds=["aws"]))
+@pytest.mark.parametrize(("count", "step"), [(5, "keep"), (7, "shrink")])
+def test_nobody_moves_to_the_machines_that_run_but_their_lower_list_price_is_said(count: int, step: str) -> None:
+    asked = replace(CHAT, fleet_today=f"{count} aws:p5.48xlarge@98.32/h", gpus=["H100"], clouds=["aws"])
+    plan, listed = plan_serve(asked), list_usd_per_hour("aws", "p5.48xlarge")
     assert plan.today is not None
-    assert (plan.answer.instance, plan.today.step, plan.today.is_close) == ("p5.48xlarge", "replace", False)
+    assert (plan.answer.instance, plan.answer.instance_count, plan.today.step) == ("p5.48xlarge", 5, step)
     assert plan.today.saving_usd_per_month is not None
-    exact = 5 * (98.32 - list_usd_per_hour("aws", "p5.48xlarge")) * HOURS_PER_MONTH
-    assert plan.today.saving_usd_per_month.value == pytest.approx(exact)
+    assert plan.today.saving_usd_per_month.value == pytest.approx((count - 5) * 98.32 * HOURS_PER_MONTH)
+    all_saved = (count * 98.32 - 5 * listed) * HOURS_PER_MONTH
+    words = said(plan)
+    assert f"You pay $98.32/h for one aws p5.48xlarge; its list price is ${listed:.2f}/h in us-east-1" in words
+    assert f"5 machines would save ${all_saved:,.0f}/mo" in words
+    assert "Replace" not in words
+
+
+def test_a_machine_that_is_priced_as_listed_has_no_line_on_its_price() -> None:
+    plan = plan_serve(replace(CHAT, fleet_today="7 aws:p5.48xlarge", gpus=["H100"], clouds=["aws"]))
+    assert "You pay" not in said(plan)
 
 
 def test_a_cheaper_plan_that_may_turn_out_dearer_leaves_the_fleet_as_it_is() -> None:
@@ -343,6 +408,14 @@ def test_the_price_of_one_gpu_is_not_taken_for_that_of_a_machine() -> None:
 
 def test_the_price_of_all_machines_is_warned_of() -> None:
     assert "Warning: 3 aws:p5.48xlarge@294.96/h is 5.4x the usual price" in said(planned("3 aws:p5.48xlarge@294.96/h"))
+
+
+def test_a_bill_that_no_saving_explains_is_refused_and_one_far_off_is_warned_of() -> None:
+    """388,000 a month read as 388: five machines that cost $200,000 a month at the least."""
+    with pytest.raises(UsageError, match=r"too low for these machines; found '\$388\.00/mo.*usually cost \$200,896/mo"):
+        plan_serve(replace(CHAT, fleet_today="5 aws:p5.48xlarge, 388/mo"))
+    assert "Warning: the bill is 0.2x the usual price" in said(planned("5 aws:p5.48xlarge, 40000/mo"))
+    assert "Warning: the bill" not in said(planned("5 aws:p5.48xlarge, 200000/mo"))
 
 
 def test_machines_of_ones_own_save_their_electricity_alone_and_end_with_the_rack() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -103,3 +105,31 @@ def test_a_price_may_be_in_the_currency_of_the_answer(typed: str, in_dollars: st
 def test_a_price_in_a_currency_without_a_rate_is_refused() -> None:
     with pytest.raises(UsageError, match="no rate for EUR"):
         fleet_in_dollars("3 aws:p5.48xlarge@50 EUR/h", None)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("5 aws:p5.48xlarge, 388.000/mo", "5 aws:p5.48xlarge, $388.000/month", "5 aws:p5.48xlarge@70.000/mo"),
+        *("aws:p5.48xlarge@1.500/d", "5 aws:p5.48xlarge, 388.000/h"),
+    ],
+)
+def test_an_amount_that_is_a_thousandth_to_other_readers_is_refused_with_both_spellings(text: str) -> None:
+    with pytest.raises(UsageError, match="read in two ways") as refusal:
+        parse_fleet(text)
+    assert re.search(r"'\d+000' or '\d+,000'|'1500' or '1,500'", str(refusal.value))
+
+
+def test_a_thousandth_is_refused_in_another_currency_too_and_made_by_no_rate() -> None:
+    with pytest.raises(UsageError, match="read in two ways"):
+        fleet_in_dollars("5 H100:8, 388.000 EUR/mo", Currency("EUR", 0.92))
+    assert parse_fleet(
+        fleet_in_dollars("H100:8, 64.5 EUR/mo", Currency("EUR", 0.8))
+    ).bill_usd_per_hour == pytest.approx(80.625 / 730)
+
+
+@pytest.mark.parametrize(("typed", "usd"), [("@1.861/h", 1.861), ("@12.290/gpu/h", 12.29), ("@98.320/hour", 98.32)])
+def test_prices_of_an_hour_have_three_decimals_as_clouds_list_them(typed: str, usd: float) -> None:
+    [machines] = parse_fleet(f"5 aws:p5.48xlarge{typed}").machines
+    assert machines.price is not None
+    assert machines.price.usd_per_hour == usd

@@ -21,6 +21,16 @@ def test_stated_percentiles_and_mean_are_kept() -> None:
     assert 700 < counts.at("p90") < 4000 < counts.at("p99") == counts.most
 
 
+def test_the_longest_is_kept_where_it_is_known_and_nothing_is_above_it() -> None:
+    known, guessed = parse_token_counts("mean=1500,p95=5000,max=8000"), parse_token_counts("mean=1500,p95=5000")
+    assert (known.most, known.at("p99"), known.beyond_ratio) == (8000, 8000, 0.0)
+    assert guessed.at("p99") == guessed.most > 8000
+    assert guessed.beyond_ratio == pytest.approx(0.01)
+    assert max(known.octiles) <= 8000
+    assert known.scaled(2.0).most == 16000
+    assert guessed.scaled(2.0).beyond_ratio == guessed.beyond_ratio
+
+
 def test_equal_percentiles_are_requests_that_are_alike() -> None:
     assert parse_token_counts("p50=700,p95=700").is_alike
 
@@ -30,6 +40,9 @@ def test_equal_percentiles_are_requests_that_are_alike() -> None:
     [
         ("p50=700,p95=300", "must not fall"),
         ("p95=300", "one percentile"),
+        ("mean=1500,max=32k", "does not say how lengths differ"),
+        ("max=32k", "does not say how lengths differ"),
+        ("mean=1500,p95=5000,max=4k", "max of at least 5000"),
         ("mean=10,p95=4000", "a mean of at least 200"),
         ("mean=4000,p95=1000", "the mean of tokens is above their p95"),
         ("mean=4000,p95=1000", "at most 5% of the requests are longer"),

@@ -58,6 +58,28 @@ def test_capacity_at_the_confidence_is_the_low_end_of_the_range() -> None:
         assert capacity.low == pytest.approx(20.0 * (1 + d.headroom_ratio), rel=0.02)
 
 
+@pytest.mark.parametrize("asked", [q for q in ASKED.values() if q.slo])
+@pytest.mark.parametrize("rate_ratio", [1.0, 0.5])
+def test_limits_hold_at_the_slow_end_up_to_the_low_end_of_what_is_carried(
+    asked: ServeRequest, rate_ratio: float
+) -> None:
+    plan = plan_serve(replace(asked, rate=asked.rate * rate_ratio, headroom=0.0))
+    assert plan.deployments
+    for d in plan.deployments:
+        low_ratio = (d.requests_per_s_capacity.low or 0.0) / plan.rate_requests_per_s
+        assert low_ratio <= 1.02 if d.is_tight else low_ratio >= 0.95 * 0.98
+
+
+def test_one_machine_is_not_called_enough_where_an_objective_breaks_at_its_high_end() -> None:
+    asked = ServeRequest("qwen3-32b", 6.0, 1500, 350, "ttft.p95<150ms,tpot.p95<35ms", clouds=["aws"], rows=1)
+    plan = plan_serve(asked)
+    d = plan.answer
+    assert (d.instance_count, d.is_tight, d.binding_limit) == (1, True, "ttft.p95")
+    words = " ".join(page_as_text(plan_page(plan), 200).split())
+    assert "ttft.p95 binds: it is the first to break, and breaks at the high end of its range" in words
+    assert "no limit is near" not in words
+
+
 def test_what_is_needed_grows_with_the_confidence() -> None:
     impossible = replace(CHAT, slo="ttft.p95<1ms")
     needed = [sure(impossible, c).relaxations[0].needed for c in (0.5, 0.9)]

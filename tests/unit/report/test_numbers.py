@@ -82,3 +82,16 @@ def test_unknown_is_said_and_unlimited_is_said(show: object) -> None:
 @given(st.floats(min_value=1e-6, max_value=1e12))
 def test_what_is_shown_is_within_half_a_percent_of_the_value(value: float) -> None:
     assert float(numbers.significant(value).replace(",", "")) == pytest.approx(value, rel=0.005)
+
+
+@given(st.floats(min_value=1e-6, max_value=1e9))
+def test_an_amount_keeps_the_size_of_its_number(number: float) -> None:
+    shown = numbers.amount(number)
+    assert float(shown.replace(",", "")) == pytest.approx(number, rel=0.0051)
+    assert "." not in shown or shown[-1] not in "0."
+
+
+@given(st.integers(1, 10_000_000), st.sampled_from((-1, 1)))
+def test_a_mean_that_missed_a_whole_number_by_rounding_keeps_its_zeros(whole: int, side: int) -> None:
+    nearly = math.nextafter(float(whole), side * math.inf)
+    assert float(numbers.amount(nearly).replace(",", "")) == pytest.approx(whole, rel=0.0051)
