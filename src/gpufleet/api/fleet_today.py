@@ -94,7 +94,7 @@ def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest,
 
 def most_to_be_had(offers: Sequence[Offer]) -> float:
     """Machines that the largest of these offers allows; any number where one is unbounded, or none is known."""
-    bounds = [math.inf if o.max_instances is None else o.max_instances for o in offers]
+    bounds = [math.inf if (most := o.most_instances) is None else most for o in offers]
     return max(bounds, default=math.inf)
 
 

@@ -16,7 +16,7 @@ from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
@@ -259,6 +259,7 @@ def offer_of(price: ConsideredPrice) -> Offer:
             source=RECORDED,
             as_of=price.as_of,
             max_instances=price.max_instances,
+            gpu_quotas=tuple(GpuQuota(**bound.model_dump()) for bound in price.gpu_quotas),
         )
     except ValueError as error:
         raise DataMissing(f"a price of the plan cannot be read: {error}") from error

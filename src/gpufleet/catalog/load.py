@@ -18,6 +18,7 @@ from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
     CONTRACT_COLUMNS,
     FOREIGN_COLUMNS,
+    GPU_QUOTA_COLUMNS,
     OWN_SOURCE,
     OWN_TITLE,
     QUOTA_COLUMNS,
@@ -32,8 +33,10 @@ from gpufleet.catalog.own_terms import (
     discounted,
     exchanged,
     foreign_offer_from,
+    gpu_quota_from,
     quota_from,
     rate_from,
+    within_gpu_quotas,
     within_quotas,
 )
 from gpufleet.catalog.query import gpu_of
@@ -159,7 +162,9 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=on_own_terms(overlay, listed, [machine.offer for machine in own], sold),
+        offers=on_own_terms(
+            overlay, listed, [machine.offer for machine in own], sold, instances, (accelerators, aliases)
+        ),
         availability=tuple(availability.values()),
         sources=sources,
         gpu_aliases=aliases,
@@ -172,6 +177,9 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
         as_of=as_of,
         now=now,
+        unlisted=unlisted_places(offers_in(overlay, Days(as_of, now)).values(), availability.values())
+        if overlay
+        else {},
         ended=ended_prices(overlay, Days(as_of, now), listed) if overlay else (),
         later_prices=later_prices(directories, as_of, listed.values()),
     )
@@ -242,6 +250,18 @@ def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) ->
     return (*prices, *discounts)
 
 
+def unlisted_places(own: Iterable[Offer], availability: Iterable[Availability]) -> dict[Sold, date]:
+    """Machine types at prices of the user that are not known to be sold in their region, of those that are known."""
+    known: dict[tuple[str, str], date] = {}
+    sold = set()
+    for row in availability:
+        place = row.cloud, row.region
+        known[place] = max(known.get(place, row.as_of), row.as_of)
+        sold.add((*place, row.instance))
+    places = ((o.cloud, o.region, o.instance) for o in own)
+    return {key: known[key[:2]] for key in places if key[:2] in known and key not in sold}
+
+
 def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer]) -> dict[OfferKey, Offer]:
     """Prices, those of undated copies with the day on which these were first seen."""
     undated = {source.id: source.first_seen for source in sources.values() if source.first_seen is not None}
@@ -252,12 +272,22 @@ def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer
 
 
 def on_own_terms(
-    overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer], sold: Sequence[Sold]
+    overlay: Path | None,
+    listed: Mapping[OfferKey, Offer],
+    own: Sequence[Offer],
+    sold: Sequence[Sold],
+    instances: Mapping[InstanceKey, Instance],
+    gpus: tuple[Mapping[str, Accelerator], Mapping[str, str]],
 ) -> tuple[Offer, ...]:
-    """Listed prices and one's own machines, within one's quotas."""
+    """Listed prices and one's own machines, within one's quotas of machines and of GPUs."""
     offers = (*listed.values(), *own)
-    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from)) if overlay else []
-    return tuple(within_quotas(offers, quotas, sold)) if quotas else offers
+    if overlay is None:
+        return offers
+    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from))
+    bounded = tuple(within_quotas(offers, quotas, sold)) if quotas else offers
+    typed = table_in(overlay, "gpu_quotas.csv", GPU_QUOTA_COLUMNS, gpu_quota_from)
+    of_gpus = [replace(q, match=q.match._replace(gpu=gpu_of(q.match.gpu, *gpus) or q.match.gpu)) for q in typed]
+    return tuple(within_gpu_quotas(bounded, of_gpus, instances)) if of_gpus else bounded
 
 
 def overlay_directory(overlay: str | os.PathLike[str]) -> Path:

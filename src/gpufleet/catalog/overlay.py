@@ -30,7 +30,7 @@ TABLE_SUFFIX = {
 }
 TABLE_FILES = (
     *("gpu_aliases.toml", "regions.csv", "restricted_regions.csv", "sources.toml", "owned.toml"),
-    *("contracts.csv", "quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
+    *("contracts.csv", "quotas.csv", "gpu_quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
 )
 
 

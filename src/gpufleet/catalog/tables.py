@@ -23,7 +23,8 @@ InstanceKey = tuple[str, str]
 class Catalog:
     """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region).
 
-    `now`: the day on which prices must hold; `ended`: those of the user that do not any more.
+    `now`: the day on which prices must hold; `ended`: those of the user that do not any more. `unlisted`: (cloud,
+    region, instance) of the user's prices for what is not known to be sold there, and of which day that is known.
     `later_prices`: of prices as of a day, the clouds and price kinds with none up to it, and the day of the first one.
     """
 
@@ -45,6 +46,7 @@ class Catalog:
     as_of: date | None = None
     now: date | None = None
     ended: tuple[EndedPrice, ...] = ()
+    unlisted: Mapping[tuple[str, str, str], date] = field(default_factory=dict)
     later_prices: Mapping[tuple[str, PriceKind], date] = field(default_factory=dict)
 
     @cached_property

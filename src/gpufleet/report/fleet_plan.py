@@ -130,8 +130,11 @@ NO_MIXES = (
 
 def missing_words(m: MissingMachines) -> str:
     """By how many machines an offer falls short."""
+    if m.gpu_quota is not None:
+        return f"together they take {m.needed} GPUs of the quota of {m.can_be_had}: {m.gpu_quota}"
     name = f"{m.cloud} {m.instance.removeprefix('Standard_')}, {m.region}, {m.price_kind.replace('_', ' ')}"
-    return f"together they take {m.needed} of the {m.can_be_had} that can be had: {name}"
+    bound = "that can be had" if m.price_kind == OWNED else "that the quota or reservation allows"
+    return f"together they take {m.needed} of the {m.can_be_had} {bound}: {name}"
 
 
 def models_table(fleet: FleetPlan) -> Table:
@@ -161,6 +164,7 @@ def region_priority(fleet: FleetPlan, otherwise: int) -> int:
     return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.every_plan) else otherwise
 
 
+OWNED = "owned"
 DATA_COLUMNS = (
     "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
     "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",
