@@ -30,11 +30,13 @@ _TIME_SUFFIX = {
     "µs": MICROSECOND,
     "μs": MICROSECOND,
     "ms": MILLISECOND,
-    "s": 1.0,
+    **dict.fromkeys(("s", "sec"), 1.0),
     "min": MINUTE,
-    "h": HOUR,
-    "d": DAY,
+    **dict.fromkeys(("h", "hour", "hours"), HOUR),
+    **dict.fromkeys(("d", "day", "days"), DAY),
+    **dict.fromkeys(("w", "week", "weeks"), 7 * DAY),
 }
+TIME_UNITS = "ms, s, min, h, day, week"
 _WHOLE = r"(?:[0-9]{1,3}(?:,[0-9]{3})+|[0-9]+(?:_[0-9]+)*)"
 _NUMBER = rf"([+-]?(?:{_WHOLE}(?:\.[0-9]*)?|\.[0-9]+)(?:e[+-]?[0-9]+)?)"
 _TWO_READINGS = re.compile(r"([1-9][0-9]{0,2})\.([0-9]{3})")
@@ -93,12 +95,12 @@ def parse_rate(text: object) -> float:
 
 
 def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
-    """Seconds: '500ms', '12s', '24h'; an error shows the example.
+    """Seconds: '500ms', '12s', '24h', '1week'; an error shows the example and the units.
 
-    >>> parse_duration("500ms")
-    0.5
+    >>> parse_duration("500ms"), parse_duration("1week")
+    (0.5, 604800.0)
     """
-    return _quantity(text, _TIME_SUFFIX, "a duration", example)
+    return _quantity(text, _TIME_SUFFIX, "a duration", f"{example}, in {TIME_UNITS}")
 
 
 def parse_usd_per_hour(text: object) -> float:
@@ -162,8 +164,12 @@ def parse_change(text: object) -> float:
         value = float(stripped.removesuffix("%")) / (PERCENT if stripped.endswith("%") else 1.0)
     except ValueError:
         value = math.nan
-    if stripped[:1] not in ("+", "-") or not math.isfinite(value):
-        raise UsageError("cannot read a change", found=text, expected="a share with its sign: '+20%' or '-10%'")
+    bare = stripped.lstrip("+-").removesuffix("%")
+    is_number = math.isfinite(value) and bool(bare)
+    like = f"'+{bare}%' is dearer, '-{bare}%' cheaper" if is_number else "'+20%' is dearer, '-10%' cheaper"
+    is_bare = abs(value) > 1 and not stripped.endswith("%")
+    if stripped[:1] not in ("+", "-") or not math.isfinite(value) or is_bare:
+        raise UsageError("cannot read a change", found=text, expected=f"a share with its sign: {like}")
     return value
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+import gpufleet
 from gpufleet.cli import main
 from gpufleet.report.numbers import significant
 
@@ -222,6 +223,40 @@ def test_what_is_no_plan_is_refused_in_one_message(ask: Ask, tmp_path: Path, con
     assert (code, out) == (2, "")
     assert told in err
     assert len(err.splitlines()) == 1
+
+
+OTHER_ANSWERS = {
+    "BatchPlan": ("plan", "batch", "llama-3.1-8b", *LOAD[2:6], "--requests", "1M", "--deadline", "24h"),
+    "EncoderBatchPlan": ("plan", "batch", "whisper-tiny", "--requests", "1M", "--deadline", "24h"),
+    "EncoderServePlan": ("plan", "serve", "vit-base", "--rate", "100/s"),
+    "EncoderEstimate": ("encode", "vit-base", "--gpus", "L4"),
+}
+READ_BACK = {
+    **OTHER_ANSWERS,
+    "ServePlan": PLAN,
+    "ServingEstimate": ("estimate", "llama-3.1-8b", "--gpus", "L4", "--in", "100", "--out", "10", "--batch", "4"),
+    "FitResult": ("fit", "llama-3.1-8b", "--gpus", "L4"),
+    "Comparison": ("compare", "L4", "H100", "--model", "llama-3.1-8b", *LOAD),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_ANSWERS)
+def test_answers_that_are_not_asked_again_are_named_with_what_reads_them(ask: Ask, tmp_path: Path, name: str) -> None:
+    file = tmp_path / "answer.json"
+    file.write_text(ask(*OTHER_ANSWERS[name], "-o", "json")[1], encoding="utf-8")
+    for words in (("explain", str(file)), ("compare", str(file), str(file))):
+        code, out, err = ask(*words)
+        assert (code, out) == (2, "")
+        assert "which is not asked again" in err
+        assert f"gpufleet.{name}." in err
+        assert "Field required" not in err
+
+
+@pytest.mark.parametrize("name", READ_BACK)
+def test_an_answer_in_json_is_read_back_by_the_class_of_its_name(ask: Ask, name: str) -> None:
+    written = ask(*READ_BACK[name], "-o", "json")[1]
+    read = getattr(gpufleet, name).model_validate_json(written)
+    assert json.loads(read.model_dump_json()) == json.loads(written)
 
 
 @pytest.mark.parametrize(

@@ -179,3 +179,21 @@ def test_a_currency_of_small_units_keeps_its_digits() -> None:
 def test_in_dollars_a_page_stays_what_it_is() -> None:
     page = Page("$2.50/h")
     assert page_in_shown_currency(page) is page
+
+
+def test_a_rate_that_never_was_is_refused(run_gpufleet: RunGpufleet) -> None:
+    """A slip of two places would make every amount of the answer a hundred times what it is."""
+    refused = run_gpufleet(*SERVE, "--currency", "EUR@92")
+    assert (refused.returncode, "not a rate of EUR" in refused.stderr) == (2, True)
+    assert run_gpufleet(*SERVE, "--currency", "JPY@150").returncode == 0
+
+
+def test_the_rate_of_the_answer_and_that_of_the_price_list_agree(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+    rates = tmp_path / "exchange_rates.csv"
+    rates.write_text("currency,usd_per_unit,source_id,as_of\nEUR,1.087,,2026-10-01\n", encoding="utf-8")
+    asked = (*SERVE, "--catalog", str(tmp_path), "--currency")
+    assert run_gpufleet(*asked, "EUR@0.92").returncode == 0
+    refused = run_gpufleet(*asked, "EUR@0.80")
+    assert (refused.returncode, "two rates of EUR" in refused.stderr, "EUR@0.92" in refused.stderr) == (2, True, True)
+    rates.write_text("currency,usd_per_unit,source_id,as_of\nEUR,0.0092,,2026-10-01\n", encoding="utf-8")
+    assert "dollars for one EUR" in run_gpufleet(*asked, "EUR@0.92").stderr

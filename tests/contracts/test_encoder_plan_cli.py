@@ -94,6 +94,22 @@ def test_a_workload_file_says_what_flags_say(ask: Ask, tmp_path: Path) -> None:
     assert origins["audio"] == origins["beams"] == origins["requests"] == "file"
 
 
+@pytest.mark.parametrize("cloud", ["gcp", "aws", "azure", "nebius"])
+def test_a_narrow_page_keeps_what_tells_machine_types_apart(ask: Ask, cloud: str) -> None:
+    asked = ("plan", "batch", "bge-base-en-v1.5", "--requests", "3000M", "--in", "200", "--deadline", "8h",
+             "--clouds", cloud, "--pricing", "on_demand", "--rows", "30")  # fmt: skip
+    page, told = ask(*asked)[1], json.loads(ask(*asked, "-o", "json")[1])
+    lines = page.split("\nCheapest first")[1].split("\nNot shown")[0].splitlines()[3:]
+    start = next(line.index("machines") for line in page.splitlines() if " machines " in line and " cost " in line)
+    rows: list[str] = []
+    for line in lines:
+        cell = line[start:].split("  ")[0].strip()
+        rows = [*rows[:-1], f"{rows[-1]} {cell}"] if not line[:start].strip() else [*rows, cell]
+    types = {(d["cloud"], d["instance"]) for d in told["deployments"]}
+    assert len(types) == len(told["deployments"]) > 3
+    assert len({row.split("x ", 1)[1] for row in rows}) == len(types)
+
+
 def test_compare_says_at_once_that_it_takes_no_encoder_and_what_does(run_gpufleet: RunGpufleet) -> None:
     bare = run_gpufleet("compare", "L4", "T4", "--model", "whisper-small")
     full = run_gpufleet("compare", "L4", "T4", "--model", "whisper-small", "--rate", "1/s", "--in", "9", "--out", "9")

@@ -165,3 +165,36 @@ def test_a_file_of_more_models_is_another_question_altogether(ask: Ask, tmp_path
     code, out, err = ask("explain", plan, "--workload", fleet_file(tmp_path))
     assert (code, out) == (2, "")
     assert "1 in the plan, 2 in the workload file" in err
+
+
+def test_a_quota_that_shrank_is_named_and_prices_are_not_blamed(ask: Ask, tmp_path: Path) -> None:
+    then, now = prices(tmp_path / "then", quota=16), prices(tmp_path / "now", quota=4)
+    _, file = planned(ask, tmp_path, *ONE, "--catalog", then)
+    code, text, _ = ask("explain", file, "--check", "--catalog", now)
+    assert code == 4
+    assert "How many can be had decides: quota of aws g6e.xlarge 16 -> 4. Prices make no difference." in text
+    assert "within today's quotas" in text
+
+
+def test_a_quota_among_several_models_is_named(ask: Ask, tmp_path: Path) -> None:
+    """Each model alone finds enough within the new quota; both together do not."""
+    then, now = prices(tmp_path / "then", quota=16), prices(tmp_path / "now", quota=1)
+    _, file = planned(ask, tmp_path, "plan", "serve", "--workload", fleet_file(tmp_path), "--catalog", then)
+    code, text, _ = ask("explain", file, "--check", "--catalog", now)
+    assert code == 4
+    assert "quota of aws g6e.xlarge 16 -> 1" in text
+    assert "Prices decide" not in text
+
+
+def test_a_quota_and_a_price_that_both_turn_the_answer_are_both_named(ask: Ask, tmp_path: Path) -> None:
+    then, now = prices(tmp_path / "then", quota=16), prices(tmp_path / "now", ratio=1.01, quota=4)
+    _, file = planned(ask, tmp_path, *ONE, "--catalog", then)
+    _, text, _ = ask("explain", file, "--catalog", now)
+    assert "quota of aws g6e.xlarge 16 -> 4. " in text
+
+
+def test_a_quota_that_binds_nobody_makes_no_difference(ask: Ask, tmp_path: Path) -> None:
+    then, now = prices(tmp_path / "then"), prices(tmp_path / "now", quota=5_000)
+    _, file = planned(ask, tmp_path, *ONE, "--catalog", then)
+    code, text, _ = ask("explain", file, "--check", "--catalog", now)
+    assert (code, "What changed (quotas) makes no difference." in text) == (0, True)

@@ -249,3 +249,12 @@ def test_the_link_of_a_named_machine_counts(ask: Ask) -> None:
     usual, named = as_json(ask, *words), as_json(ask, *words, "--instance", "g6e.12xlarge")
     assert usual["tpot_s"]["value"] > 0
     assert named["tpot_s"]["value"] >= usual["tpot_s"]["value"]
+
+
+def test_a_spare_machine_decides_and_nobody_is_sent_to_looser_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    """One machine would carry it and keep its limits by far: the second is there because one may fail."""
+    words = ("plan", "serve", "bge-base-en-v1.5", "--rate", "200/s", "--in", "200", "--slo", "latency.p95<200ms")
+    assert main((*words, "--gpus", "L40S", "--clouds", "aws", "--spare-machines", "1")) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    assert "Machines that may fail decide (--spare-machines, --zones): one alone would carry it." in text
+    assert "Latency decides" not in text

@@ -63,6 +63,21 @@ def test_a_flag_and_the_key_of_its_name_ask_the_same(key: str, run_gpufleet: Run
     assert hashes[0] == hashes[1] != hashes[2]
 
 
+@pytest.mark.parametrize(("flag", "text"), [("--deadline", "48"), ("--every", "2x"), ("--startup", "60m")])
+def test_a_time_that_cannot_be_read_is_answered_with_its_units(flag: str, text: str, run_gpufleet: RunGpufleet) -> None:
+    done = run_gpufleet(*BATCH, flag, text)
+    assert done.returncode == 2
+    assert "ms, s, min, h, day, week" in done.stderr
+
+
+def test_a_week_is_a_week_for_the_deadline_and_for_the_period(run_gpufleet: RunGpufleet) -> None:
+    asked = [*BATCH[:-2], "--rows", "1", "-o", "json"]
+    told = [json.loads(run_gpufleet(*asked, "--deadline", week).stdout) for week in ("1week", "week", "7d", "168h")]
+    assert [plan["deadline_s"] for plan in told] == [604_800.0] * 4
+    again = json.loads(run_gpufleet(*asked, "--deadline", "1d", "--every", "1week").stdout)
+    assert again["period_s"] == 604_800.0
+
+
 SPEECH = ("plan", "batch", "whisper-small", "--requests", "10k", "--audio", "30min", "--deadline", "24h")
 
 

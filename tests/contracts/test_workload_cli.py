@@ -112,7 +112,7 @@ def test_a_trace_is_found_beside_its_file_and_its_bursts_are_told(ask: Ask) -> N
 def test_over_the_budget_is_infeasible_and_says_what_the_cheapest_costs(ask: Ask) -> None:
     code, text = ask(*serve("office-hours.yaml", "--budget", "1/h"))
     assert code == 3
-    assert "over the budget of $1.00/h (cheapest: " in " ".join(text.split())
+    assert "over the budget of $1.00/h ($730/mo) (cheapest: " in " ".join(text.split())
     code, text = ask(*serve("three-models.yaml", "--budget", "1/h"))
     assert code == 3
     assert "over the budget of $1.00/h" in " ".join(text.split())

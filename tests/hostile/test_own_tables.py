@@ -16,6 +16,7 @@ from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
     CONTRACT_COLUMNS,
     FOREIGN_COLUMNS,
+    GPU_QUOTA_COLUMNS,
     QUOTA_COLUMNS,
     RATE_COLUMNS,
     ExchangeRate,
@@ -24,6 +25,7 @@ from gpufleet.catalog.own_terms import (
     contract_from,
     exchanged,
     foreign_offer_from,
+    gpu_quota_from,
     quota_from,
     rate_from,
 )
@@ -46,6 +48,7 @@ SOUND = {
     "discount_ratio": "0.3", "source_id": "your-tables", "as_of": "2026-10-01", "max_instances": "3",
     "currency": "EUR", "usd_per_unit": "1.1", "line": "disk", "quantity": "5", "quantity_per": "instance",
     "unit": "GiB", "unit_usd": "0.1", "upfront": "0", "price_per_instance_per_hour": "60", "basis": "list",
+    "gpu": "H100", "max_gpus": "16",
     "interruption": "", "upfront_usd": "0", "price_per_instance_usd_per_hour": "55", "num_zones": "2", "zones": "a b",
     "sold_as": "on_demand spot", "saving_low_ratio": "0.4", "saving_high_ratio": "0.6", "evidence": "",
 }  # fmt: skip
@@ -55,6 +58,7 @@ MEAN = ("", "0", "-1", "nan", "inf", "1e999", "1e-320", "1e308", "true", "２", 
 READERS: dict[str, tuple[tuple[str, ...], Callable[[Place, Mapping[str, str]], object]]] = {
     "contracts": (CONTRACT_COLUMNS, contract_from),
     "quotas": (QUOTA_COLUMNS, quota_from),
+    "quotas of GPUs": (GPU_QUOTA_COLUMNS, gpu_quota_from),
     "rates": (RATE_COLUMNS, rate_from),
     "bill": (BILL_COLUMNS, bill_line_from),
     "foreign": (FOREIGN_COLUMNS, foreign_offer_from),
@@ -108,7 +112,15 @@ def test_an_own_machine_of_mean_values_is_a_machine_or_a_sentence() -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["contracts.csv", "quotas.csv", "exchange_rates.csv", "bill_lines.csv", "foreign_offers/x.csv", "owned.toml"],
+    [
+        "contracts.csv",
+        "quotas.csv",
+        "gpu_quotas.csv",
+        "exchange_rates.csv",
+        "bill_lines.csv",
+        "foreign_offers/x.csv",
+        "owned.toml",
+    ],
 )
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"\x00" * 100, b'"', b",,,\n,,,,,\n", b"[a]\nb = \n", b"{}"])
 def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:

@@ -40,6 +40,10 @@ PARSERS: tuple[Callable[[object], float], ...] = (
         (units.parse_rate, "1k/h", 1000 / 3600),
         (units.parse_duration, "500ms", 0.5),
         (units.parse_duration, "24h", 86400),
+        (units.parse_duration, "36 hours", 129_600),
+        (units.parse_duration, "2days", 172_800),
+        (units.parse_duration, "1week", 604_800),
+        (units.parse_duration, "2 w", 1_209_600),
         (units.parse_duration, "5μs", 5e-6),
         (units.parse_duration, "5µs", 5e-6),
         (units.parse_bytes, "80GB", 80e9),
@@ -68,6 +72,7 @@ def test_nonsense_is_refused_by_every_parser(parse: Callable[[object], float], t
     ("parse", "text"),
     [
         (units.parse_duration, "500"),
+        (units.parse_duration, "60m"),
         (units.parse_bytes, "80"),
         (units.parse_bytes, "80G"),
         (units.parse_rate, "50"),

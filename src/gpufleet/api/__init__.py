@@ -1,4 +1,7 @@
-"""The one facade: load, call, return an answer. Each question has a module of its own, loaded when it is asked."""
+"""The one facade: load, call, return an answer. Each question has a module of its own, loaded when it is asked.
+
+Answers are read back from their JSON by their own classes: `BatchPlan.model_validate_json(text)`.
+"""
 
 from __future__ import annotations
 
@@ -17,13 +20,35 @@ if TYPE_CHECKING:
     from gpufleet.api.fleets import plan_fleet
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import ServeRequest, plan_serve
+    from gpufleet.results.batch import BatchPlan
+    from gpufleet.results.comparison import Comparison, FleetComparison
+    from gpufleet.results.encoder_batch import EncoderBatchPlan
+    from gpufleet.results.encoder_estimate import EncoderEstimate
+    from gpufleet.results.encoder_service import EncoderServePlan
+    from gpufleet.results.estimate import ServingEstimate
+    from gpufleet.results.fit import FitResult
+    from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.plan import ServePlan
+    from gpufleet.results.plan_changes import FleetChanges, PlanChanges
 
 __all__ = [
+    "BatchPlan",
     "BatchRequest",
+    "Comparison",
+    "EncoderBatchPlan",
     "EncoderBatchRequest",
+    "EncoderEstimate",
+    "EncoderServePlan",
     "EncoderServeRequest",
+    "FitResult",
+    "FleetChanges",
+    "FleetComparison",
+    "FleetPlan",
+    "PlanChanges",
     "RequestKind",
+    "ServePlan",
     "ServeRequest",
+    "ServingEstimate",
     "compare",
     "compare_plans",
     "estimate",
@@ -38,22 +63,34 @@ __all__ = [
 ]
 
 HOMES = {
-    "BatchRequest": "batches",
-    "EncoderBatchRequest": "encoder_batches",
-    "EncoderServeRequest": "encoder_services",
-    "RequestKind": "demands",
-    "ServeRequest": "plans",
-    "compare": "comparisons",
-    "compare_plans": "comparisons",
-    "estimate": "estimates",
-    "estimate_encoder": "encoders",
-    "explain_plan": "plan_changes",
-    "fit": "fits",
-    "plan_batch": "batches",
-    "plan_encoder_batch": "encoder_batches",
-    "plan_encoder_serve": "encoder_services",
-    "plan_fleet": "fleets",
-    "plan_serve": "plans",
+    "BatchPlan": "results.batch",
+    "BatchRequest": "api.batches",
+    "Comparison": "results.comparison",
+    "EncoderBatchPlan": "results.encoder_batch",
+    "EncoderBatchRequest": "api.encoder_batches",
+    "EncoderEstimate": "results.encoder_estimate",
+    "EncoderServePlan": "results.encoder_service",
+    "EncoderServeRequest": "api.encoder_services",
+    "FitResult": "results.fit",
+    "FleetChanges": "results.plan_changes",
+    "FleetComparison": "results.comparison",
+    "FleetPlan": "results.fleet",
+    "PlanChanges": "results.plan_changes",
+    "RequestKind": "api.demands",
+    "ServePlan": "results.plan",
+    "ServeRequest": "api.plans",
+    "ServingEstimate": "results.estimate",
+    "compare": "api.comparisons",
+    "compare_plans": "api.comparisons",
+    "estimate": "api.estimates",
+    "estimate_encoder": "api.encoders",
+    "explain_plan": "api.plan_changes",
+    "fit": "api.fits",
+    "plan_batch": "api.batches",
+    "plan_encoder_batch": "api.encoder_batches",
+    "plan_encoder_serve": "api.encoder_services",
+    "plan_fleet": "api.fleets",
+    "plan_serve": "api.plans",
 }
 
 
@@ -61,4 +98,4 @@ def __getattr__(name: str) -> Any:
     """Public names, loaded when they are first used."""
     if name not in HOMES:
         raise AttributeError(f"module 'gpufleet.api' has no attribute {name!r}")
-    return getattr(import_module(f"gpufleet.api.{HOMES[name]}"), name)
+    return getattr(import_module(f"gpufleet.{HOMES[name]}"), name)

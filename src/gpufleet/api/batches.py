@@ -13,7 +13,7 @@ from gpufleet.api.demands import Said, checked_confidence, demand_notes, inputs_
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.plans import ServeRequest, digest, market_question, understood
-from gpufleet.api.price_ends import ending_soon
+from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -100,7 +100,7 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     hashed = digest(inputs, question.offers)
     plan = batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))
-    ends = ending_soon(plan.deployments[:1], tables.now)
+    ends = said_of_prices(plan.deployments[:1], tables)
     return plan.model_copy(update={"deployments": launched(plan.deployments, launches), "notes": [*plan.notes, *ends]})
 
 

@@ -181,7 +181,7 @@ def slack_inputs(request: ServeRequest | EncoderServeRequest, demand: Demand) ->
     """(name, field, value, whether it was stated) of the failure domain, the hours and the purse, where stated."""
     stated: list[tuple[str, str, str, object]] = [
         ("confidence", "confidence", f"{demand.confidence:.3g}", request.confidence is not None),
-        ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines),
+        ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines is not None),
         ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
         ("rate off peak", "off_peak_rate", f"{in_full(request.off_peak_rate or 0)}/s", request.off_peak_rate),
         ("peak hours", "peak_hours", f"{request.peak_hours or 0:g} a day", request.peak_hours),

@@ -15,7 +15,7 @@ from gpufleet.api.estimates import calibration_of
 from gpufleet.api.market import market_rows
 from gpufleet.api.plans import digest
 from gpufleet.api.price_age import refuse_old_prices
-from gpufleet.api.price_ends import ending_soon
+from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.encoder import EncoderModel
@@ -87,7 +87,7 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     hashed = digest(inputs, choices.market.offers)
     notes = [*choices.notes, *request.notes]
     plan = encoder_batch_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
-    return plan.model_copy(update={"notes": [*plan.notes, *ending_soon(plan.deployments[:1], tables.now)]})
+    return plan.model_copy(update={"notes": [*plan.notes, *said_of_prices(plan.deployments[:1], tables)]})
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

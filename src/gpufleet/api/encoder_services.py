@@ -13,7 +13,7 @@ from gpufleet.api.estimates import calibration_of
 from gpufleet.api.market import best_on_spot, market_rows
 from gpufleet.api.plans import digest
 from gpufleet.api.price_age import refuse_old_prices
-from gpufleet.api.price_ends import ending_soon
+from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.slo import Slo
@@ -115,7 +115,7 @@ def encoder_answered(
         return plan
     spot = best_on_spot(request, solution.ranked, tables)
     beside = {
-        "notes": [*plan.notes, *ending_soon(plan.deployments[:1], tables.now)],
+        "notes": [*plan.notes, *said_of_prices(plan.deployments[:1], tables)],
         "spot_alternative": spot and encoder_deployment(EncoderContext.of(question, solution), spot),
         "rest_of_bill": rest_of_bill(plan.answer, plan.all_hours_requests_per_s, tables.bill_lines),
     }

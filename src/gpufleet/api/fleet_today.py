@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from gpufleet.api.market import USUAL_KINDS
+from gpufleet.api.market import USUAL_KINDS, regions_asked
 from gpufleet.api.plans import ServeRequest, refuse_too_old
 from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.own_prices import MOST_SAVING_RATIO
-from gpufleet.catalog.query import OfferFilter, matching_offers
+from gpufleet.catalog.query import OfferFilter, allows, matching_offers
 from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, is_usual, per_gpu_by_cloud, times_in_words
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
@@ -23,9 +23,9 @@ from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.size import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
-from gpufleet.results.today import PricePaid
+from gpufleet.results.today import ListPrice, PricePaid
 
-STATED, BILL, LIST, UNKNOWN = "stated", "bill", "list", "unknown"
+STATED, BILL, OWN, LIST, UNKNOWN = "stated", "bill", "own", "list", "unknown"
 NAMELESS = ""
 
 
@@ -61,7 +61,8 @@ class FleetToday:
 def fleet_of(request: ServeRequest, tables: Catalog) -> FleetToday:
     """The fleet of a request."""
     typed = parse_fleet(request.fleet_today or "")
-    machines = with_rest_of_bill(typed, [had_machines(m, typed, request, tables) for m in typed.machines])
+    priced = with_rest_of_bill(typed, [had_machines(m, typed, request, tables) for m in typed.machines])
+    machines = tuple(replace(m, price=with_list_price(m.price, m.instance, request, tables)) for m in priced)
     said = [] if typed.bill_usd_per_hour is None else unusual_bill(typed.bill_usd_per_hour, machines, tables)
     return FleetToday(machines, typed.bill_usd_per_hour, tuple(said))
 
@@ -93,7 +94,7 @@ def had_machines(typed: TypedMachines, fleet: TypedFleet, request: ServeRequest,
 
 def most_to_be_had(offers: Sequence[Offer]) -> float:
     """Machines that the largest of these offers allows; any number where one is unbounded, or none is known."""
-    bounds = [math.inf if o.max_instances is None else o.max_instances for o in offers]
+    bounds = [math.inf if (most := o.most_instances) is None else most for o in offers]
     return max(bounds, default=math.inf)
 
 
@@ -143,7 +144,12 @@ def usual_of_gpu(instance: Instance, tables: Catalog) -> float | None:
 
 def list_offers(instance: Instance, tables: Catalog) -> list[Offer]:
     """List prices of a machine type, on demand or of one's own; none where only its GPUs are known."""
-    wanted = OfferFilter(clouds=[instance.cloud], instances=[instance.name], price_kinds=USUAL_KINDS)
+    return offers_of_type(instance, tables, USUAL_KINDS)
+
+
+def offers_of_type(instance: Instance, tables: Catalog, kinds: Collection[PriceKind] | None) -> list[Offer]:
+    """Prices of a machine type, of these kinds or of any."""
+    wanted = OfferFilter(clouds=[instance.cloud], instances=[instance.name], price_kinds=kinds)
     return matching_offers(tables, wanted) if instance.cloud != NAMELESS else []
 
 
@@ -181,20 +187,45 @@ def dear_notes(typed: TypedMachines, usd_per_gpu: float, usual: float) -> list[s
 
 
 def list_price(instance: Instance, request: ServeRequest, tables: Catalog) -> PricePaid:
-    """The list price of the cheapest region, so that no saving is overstated; unknown where no table has one."""
-    offers = list_offers(instance, tables)
+    """The user's own price of the type but for spot, else the list price; the cheapest overstates no saving."""
+    own = [o for o in offers_of_type(instance, tables, None) if o.is_own and o.price_kind is not PriceKind.SPOT]
+    offers = where_asked(own or list_offers(instance, tables), request, tables)
     if not offers:
         return PricePaid(origin=UNKNOWN, usd_per_hour=None)
-    cheapest = min(offers, key=lambda o: (effective_price(o), o.region))
+    cheapest = cheapest_of(offers)
     refuse_too_old(request, [cheapest])
     return paid_to(cheapest, max(map(effective_price, offers)))
+
+
+def with_list_price(price: PricePaid, instance: Instance, request: ServeRequest, tables: Catalog) -> PricePaid:
+    """What is paid beside the list price on demand, where the tables hold one."""
+    listed = [o for o in list_offers(instance, tables) if not o.is_own and o.price_kind is PriceKind.ON_DEMAND]
+    if not listed or price.origin == LIST:
+        return price
+    o = cheapest_of(where_asked(listed, request, tables))
+    beside = ListPrice(
+        usd_per_hour=effective_price(o), region=o.region, source=o.source, as_of=o.as_of, first_seen=o.first_seen
+    )
+    return price.model_copy(update={"listed": beside})
+
+
+def where_asked(offers: Sequence[Offer], request: ServeRequest, tables: Catalog) -> list[Offer]:
+    """Offers in the regions that are asked for; all, where none is there or no region is asked for."""
+    regions = regions_asked(request, tables).regions
+    there = [o for o in offers if allows(regions, o.region)]
+    return there or list(offers)
+
+
+def cheapest_of(offers: Sequence[Offer]) -> Offer:
+    """The cheapest; of equal ones the first region by name."""
+    return min(offers, key=lambda o: (effective_price(o), o.region))
 
 
 def paid_to(offer: Offer, highest: float) -> PricePaid:
     """The price of an offer; of one's own machine, what running it costs."""
     price = effective_price(offer)
     return PricePaid(
-        origin=LIST,
+        origin=OWN if offer.is_own else LIST,
         usd_per_hour=price if offer.own_power is None else running_usd_per_hour(offer.own_power),
         region=offer.region,
         price_kind=offer.price_kind.value,

@@ -118,8 +118,9 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
 def gives_way(plan: ServicePlan) -> str:
     """Why a model does not get its cheapest machines."""
     first = plan.deployments[0]
-    words = f"{first.instance_count}x {first.cloud} {first.instance} would cost less, and other models need them more"
-    return f"{plan.model}: {words}"
+    machines = f"{first.instance_count}x {first.cloud} {first.instance}"
+    why = "other models need them more, under the quota, the reservation or the rack that all share"
+    return f"{plan.model}: {machines} would cost less, and {why}"
 
 
 def on_own_machines(plan: ServeAnswer, request: ServeRequest, pair: Solved, priced: PricedPlacement) -> ServeAnswer:

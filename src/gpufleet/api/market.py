@@ -21,6 +21,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
 from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
 
+EVERY_CLOUD = "all"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
 
 
@@ -99,8 +100,9 @@ def offer_filter(wishes: Wishes, tables: Catalog, gpus: Collection[str] | None) 
 
 
 def clouds_asked(wishes: Wishes, tables: Catalog) -> list[str] | None:
-    """Clouds by their right names."""
-    return [resolve_cloud(tables, name) for name in wishes.clouds or ()] or None
+    """Clouds by their right names; all of them where 'all' is said."""
+    asked = wishes.clouds or ()
+    return None if EVERY_CLOUD in map(str.casefold, asked) else [resolve_cloud(tables, c) for c in asked] or None
 
 
 def regions_asked(wishes: Wishes, tables: Catalog) -> RegionChoice:

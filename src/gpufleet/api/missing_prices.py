@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -10,14 +11,15 @@ from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import everywhere_note
 from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.own_terms import OWN_SOURCE
-from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions
-from gpufleet.catalog.schema import OFFER_COLUMNS
+from gpufleet.catalog.query import OfferFilter, allows, matching_offers, priced_regions, unpriced
+from gpufleet.catalog.schema import OFFER_COLUMNS, Availability
 from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing
 from gpufleet.units import PERCENT
 
-MOST_NAMED = 8
+MOST_NAMED, MOST_REGIONS = 8, 4
 HOW_TO_ADD = (
     "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
 )
@@ -98,10 +100,64 @@ def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     elsewhere = matching_offers(tables, replace(wanted, regions={EVERYWHERE})) if wanted.regions else []
     left_out = f" {everywhere_note(elsewhere)}." if elsewhere else ""
     shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
+    sold = "".join(f" {line}" for line in sold_there(tables, wanted))
     return DataMissing(
         "no offer has a known price under these clouds, regions, GPUs and price kinds",
-        hint=f"Regions with prices there: {shown or 'none'}.{left_out} 'gpufleet catalog prices' lists all.",
+        hint=f"Regions with prices there: {shown or 'none'}.{left_out}{sold} 'gpufleet catalog prices' lists all.",
     )
+
+
+def sold_there(tables: Catalog, wanted: OfferFilter) -> Iterator[str]:
+    """Which GPUs are sold in the regions without a price here, where the others are, and how to add a price."""
+    if wanted.regions is None:
+        return
+    sold = [row for row in unpriced(tables) if allows(wanted.clouds, row.cloud) and gpu_sold(tables, row) is not None]
+    asked = [row for row in sold if allows(wanted.accelerators, gpu_sold(tables, row))]
+    here = [row for row in asked if row.region in wanted.regions]
+    if here:
+        day = max(row.as_of for row in here)
+        yield f"Sold there by the tables of {day}, at no known price: {gpus_by_region(tables, here)}."
+    absent = set(wanted.accelerators or ()) - {gpu_sold(tables, row) for row in here}
+    elsewhere = [row for row in tables.availability if gpu_sold(tables, row) in absent]
+    if elsewhere := [row for row in elsewhere if allows(wanted.clouds, row.cloud)]:
+        yield f"Not sold there: {regions_by_gpu(tables, elsewhere, wanted.regions)}."
+    if here:
+        kind = next(iter(wanted.price_kinds or ()), PriceKind.ON_DEMAND)
+        smallest = min(here, key=lambda row: size_of(tables.instances[row.cloud, row.instance]))
+        yield quote_command(smallest, kind, tables.now)
+
+
+def gpu_sold(tables: Catalog, row: Availability) -> str | None:
+    """The GPU of a machine type of whole GPUs that is sold somewhere; None of others."""
+    machine = tables.instances.get((row.cloud, row.instance))
+    return None if machine is None or machine.gpu_count < 1 or machine.retired else machine.accelerator
+
+
+def size_of(machine: Instance) -> tuple[float, float, str]:
+    """By what machine types are called larger: GPUs, then vCPUs."""
+    return machine.gpu_count, machine.vcpus or math.inf, machine.name
+
+
+def gpus_by_region(tables: Catalog, rows: Iterable[Availability]) -> str:
+    """'eu-central-1: A10G, L4; eu-west-1: L4'."""
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        found.setdefault(row.region, set()).add(gpu_sold(tables, row) or "")
+    return "; ".join(f"{region}: {', '.join(sorted(gpus))}" for region, gpus in sorted(found.items())[:MOST_NAMED])
+
+
+def regions_by_gpu(tables: Catalog, rows: Iterable[Availability], near: Collection[str]) -> str:
+    """'H100-SXM (aws sells it in eu-north-1, us-east-1)': regions that begin like those that were asked first."""
+    found: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        found.setdefault((gpu_sold(tables, row) or "", row.cloud), set()).add(row.region)
+    begins = {region.partition("-")[0] for region in near}
+    words = []
+    for (gpu, cloud), regions in sorted(found.items()):
+        nearest = sorted(regions, key=lambda region: (region.partition("-")[0] not in begins, region))
+        more = ", ..." if len(nearest) > MOST_REGIONS else ""
+        words.append(f"{gpu} ({cloud} sells it in {', '.join(nearest[:MOST_REGIONS])}{more})")
+    return "; ".join(words[:MOST_NAMED])
 
 
 def no_price_of_kinds(tables: Catalog, wanted: OfferFilter, there: Iterable[Offer]) -> DataMissing:
@@ -124,7 +180,7 @@ def how_to_add(tables: Catalog, kind: PriceKind, there: Sequence[Offer]) -> str:
     return " ".join([quote_command(like, kind, tables.now), *thumb(tables, kind)])
 
 
-def quote_command(like: Offer, kind: PriceKind, day: date | None) -> str:
+def quote_command(like: Offer | Availability, kind: PriceKind, day: date | None) -> str:
     """A command that writes a table with the row of a quote, to be run with its price in place of PRICE."""
     cells = (like.cloud, like.region, like.instance, kind.value, "0", "PRICE", "observed", OWN_SOURCE, str(day), "")
     rows = f"{','.join(OFFER_COLUMNS)} {','.join(cells)}"

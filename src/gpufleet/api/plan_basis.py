@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import fields
+from dataclasses import asdict, fields
 from datetime import date
 from functools import lru_cache
 from importlib.metadata import version
@@ -22,7 +22,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.contest import deciding_offers
 from gpufleet.optimize.serve import ServeQuestion
 from gpufleet.optimize.size import effective_price
-from gpufleet.results.plan import ConsideredPrice, PlanBasis
+from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
 DIGEST_BYTES = 6
@@ -80,6 +80,7 @@ def considered(offer: Offer, tables: Catalog) -> ConsideredPrice:
         as_of=offer.as_of,
         machine=machine_digest(tables, offer.cloud, offer.instance),
         max_instances=offer.max_instances,
+        gpu_quotas=[GpuBound(**asdict(quota)) for quota in offer.gpu_quotas],
     )
 
 

@@ -16,19 +16,20 @@ from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
-from gpufleet.optimize.size import Placement, PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.size import Placement, PricedPlacement, best_of_each_type, effective_price, rank
 from gpufleet.optimize.together import Solved, planned_together
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
 from gpufleet.results.plan_changes import (
     FleetChanges,
     PlanChanges,
+    QuotaChange,
     TypeKey,
     cheapest_by_key,
     digest_changes,
@@ -105,12 +106,14 @@ def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
     requests = [request_of(basis) for basis in bases]
     new = plan_fleet(requests, old.budget_usd_per_hour, tables)
     markets = [market_of(request, sold_tables(request, tables)) for request in requests]
-    at_old_prices = best_together([m.at([offer_of(p) for p in b.prices]) for m, b in zip(markets, bases, strict=True)])
+    pairs = list(zip(markets, bases, strict=True))
+    at_old_prices = best_together([m.at([offer_of(p) for p in b.prices]) for m, b in pairs])
+    at_todays_quotas = best_together([m.at(within_todays_quotas(m, b)) for m, b in pairs])
     return FleetChanges(
         models=[
-            changes(then, now, market, priced, sold_tables(request, tables))
-            for then, now, market, priced, request in zip(
-                old.plans, new.plans, markets, at_old_prices, requests, strict=True
+            changes(then, now, market, between, sold_tables(request, tables))
+            for then, now, market, between, request in zip(
+                old.plans, new.plans, markets, zip(at_old_prices, at_todays_quotas, strict=True), requests, strict=True
             )
         ],
         was_hash=old.input_hash,
@@ -142,22 +145,30 @@ def changes_of(old: ServePlan, tables: Catalog) -> PlanChanges:
     sold = sold_tables(request, tables)
     market = market_of(request, sold)
     at_old_prices = market.best([offer_of(price) for price in basis.prices])
-    return changes(old, plan_serve(request, sold), market, at_old_prices, sold)
+    at_todays_quotas = market.best(within_todays_quotas(market, basis))
+    return changes(old, plan_serve(request, sold), market, (at_old_prices, at_todays_quotas), sold)
 
 
 def changes(
-    old: ServePlan, new: ServePlan, market: Market, at_old_prices: Deployment | None, tables: Catalog
+    old: ServePlan,
+    new: ServePlan,
+    market: Market,
+    between: tuple[Deployment | None, Deployment | None],
+    tables: Catalog,
 ) -> PlanChanges:
-    """A plan beside the one that is made today."""
+    """A plan beside the one that is made today; `between` at the prices of the plan, within its quotas and today's."""
     basis, today = recorded(old), recorded(new)
+    at_old_prices, at_todays_quotas = between
     return PlanChanges(
         model=old.model,
         was_hash=old.input_hash,
         now_hash=new.input_hash,
         was=old.answer if old.deployments else None,
         at_old_prices=at_old_prices,
+        at_todays_quotas=at_todays_quotas,
         now=new.answer if new.deployments else None,
         price_changes=price_changes(basis.prices, today.prices, decisive_prices(market, basis, today)),
+        quota_changes=quota_changes(market, basis),
         digest_changes=digest_changes(basis.digests, today.digests, basis.prices, machines_today(basis.prices, tables)),
         num_prices=len(basis.prices),
         was_today=old.today,
@@ -248,6 +259,7 @@ def offer_of(price: ConsideredPrice) -> Offer:
             source=RECORDED,
             as_of=price.as_of,
             max_instances=price.max_instances,
+            gpu_quotas=tuple(GpuQuota(**bound.model_dump()) for bound in price.gpu_quotas),
         )
     except ValueError as error:
         raise DataMissing(f"a price of the plan cannot be read: {error}") from error
@@ -255,18 +267,77 @@ def offer_of(price: ConsideredPrice) -> Offer:
 
 def decisive_prices(market: Market, old: PlanBasis, new: PlanBasis) -> frozenset[TypeKey]:
     """Price changes each of which alone turns the winner at the old prices into the winner at the new ones."""
-    was, now = (market.first([offer_of(p) for p in basis.prices]) for basis in (old, new))
+    held = within_todays_quotas(market, old)
+    was, now = market.first(held), market.first([offer_of(p) for p in new.prices])
     if was == now:
         return frozenset()
     then, today = cheapest_by_key(old.prices), cheapest_by_key(new.prices)
     changed = [key for key in {*then, *today} if usd(then.get(key)) != usd(today.get(key)) and key in (was, now)]
-    return frozenset(key for key in changed if market.first(with_one(old, new, key)) == now)
+    return frozenset(key for key in changed if market.first(with_one(held, new, key)) == now)
 
 
-def with_one(old: PlanBasis, new: PlanBasis, key: TypeKey) -> list[Offer]:
+def with_one(held: Sequence[Offer], new: PlanBasis, key: TypeKey) -> list[Offer]:
     """The old prices where those of one machine type and price kind are today's, or are gone."""
-    kept = [p for p in old.prices if key_of_price(p) != key]
-    return [offer_of(p) for p in (*kept, *(p for p in new.prices if key_of_price(p) == key))]
+    kept = [o for o in held if key_of_offer(o) != key]
+    return [*kept, *(offer_of(p) for p in new.prices if key_of_price(p) == key)]
+
+
+def key_of_offer(offer: Offer) -> TypeKey:
+    """The row of the ranking that an offer belongs to."""
+    return offer.cloud, offer.instance, offer.price_kind.value
+
+
+def within_todays_quotas(market: Market, basis: PlanBasis) -> list[Offer]:
+    """The offers of a plan, of which as many can be had as today.
+
+    A plan records no region that others beat. Where no price of a machine type moved, all its regions of today stand
+    for those of then: one that was beaten may be needed where a quota shrank.
+    """
+    todays = {(key_of_offer(o), o.region): o for o in market.question.offers}
+    moved = {key_of_price(p) for p in basis.prices if not is_priced_as(p, todays.get((key_of_price(p), p.region)))}
+    moved |= {key for key, usd in cheapest_usd(market.question.offers).items() if usd != recorded_usd(basis).get(key)}
+    kept = [bounded_as(todays.get((key_of_price(p), p.region)), p) for p in basis.prices if key_of_price(p) in moved]
+    unmoved = {key_of_price(p) for p in basis.prices} - moved
+    return [*kept, *(o for o in market.question.offers if key_of_offer(o) in unmoved)]
+
+
+def bounded_as(today: Offer | None, price: ConsideredPrice) -> Offer:
+    """A recorded price, of which as many machines can be had as of today's offer, where there is one."""
+    offer = offer_of(price)
+    return offer if today is None else replace(offer, max_instances=today.max_instances)
+
+
+def is_priced_as(price: ConsideredPrice, offer: Offer | None) -> bool:
+    """Whether an offer of today costs what a plan recorded."""
+    return offer is not None and effective_price(offer) == price.usd_per_hour
+
+
+def cheapest_usd(offers: Sequence[Offer]) -> dict[TypeKey, float]:
+    """The cheapest price of each row of the ranking."""
+    return {key_of_offer(o): effective_price(o) for o in sorted(offers, key=effective_price, reverse=True)}
+
+
+def recorded_usd(basis: PlanBasis) -> dict[TypeKey, float]:
+    """The cheapest price of each row of the ranking that a plan recorded."""
+    return {key: price.usd_per_hour for key, price in cheapest_by_key(basis.prices).items()}
+
+
+def quota_changes(market: Market, basis: PlanBasis) -> list[QuotaChange]:
+    """The offers of a plan of which another number can be had today."""
+    todays = {(key_of_offer(o), o.region): o for o in market.question.offers}
+    found = [(p, todays[key_of_price(p), p.region]) for p in basis.prices if (key_of_price(p), p.region) in todays]
+    return [
+        QuotaChange(
+            cloud=p.cloud,
+            region=p.region,
+            instance=p.instance,
+            price_kind=p.price_kind,
+            was=p.max_instances,
+            now=o.max_instances,
+        )
+        for p, o in found
+        if p.max_instances != o.max_instances
+    ]
 
 
 def machines_today(prices: Sequence[ConsideredPrice], tables: Catalog) -> dict[tuple[str, str], str]:

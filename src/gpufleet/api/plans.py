@@ -24,7 +24,7 @@ from gpufleet.api.estimates import calibration_of
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
-from gpufleet.api.price_ends import ending_soon
+from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -176,7 +176,7 @@ def answered(
     said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     plan = with_mix(plan, request, question, solution, tables)
-    plan = plan.model_copy(update={"notes": [*plan.notes, *ending_soon(chosen_of(plan), tables.now)]})
+    plan = plan.model_copy(update={"notes": [*plan.notes, *said_of_prices(chosen_of(plan), tables)]})
     if not plan.deployments:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
@@ -349,4 +349,5 @@ def supply(offer: Offer) -> str:
     """What the hash says of an upfront payment and of how many can be had, where it must."""
     bounds = [f"upfront {offer.upfront_usd!r}"] if offer.upfront_usd else []
     bounds += [] if offer.max_instances is None else [f"at most {offer.max_instances}"]
+    bounds += [f"at most {quota.max_gpus} GPUs of {quota.name}" for quota in offer.gpu_quotas]
     return "".join(f"/{bound}" for bound in bounds)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date, timedelta
 
 from gpufleet.catalog.own_terms import ANY, EndedPrice
@@ -31,6 +31,19 @@ def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
         (wanted.accelerators, ANY if machine is None else machine.accelerator),
     )
     return all(name == ANY or allows(names, name) for names, name in asked)
+
+
+def said_of_prices(rented: Sequence[RentedMachines], tables: Catalog) -> list[str]:
+    """What is to be said of the prices of an answer: that they end, or are of what nobody is known to sell there."""
+    return [*ending_soon(rented, tables.now), *unlisted_notes(rented, tables)]
+
+
+def unlisted_notes(rented: Iterable[RentedMachines], tables: Catalog) -> Iterator[str]:
+    """Machines at a price of the user's own that the cloud is not known to sell in that region."""
+    for d in rented:
+        day = tables.unlisted.get((d.cloud, d.region, d.instance))
+        if day is not None:
+            yield f"{d.cloud} does not list {d.instance} in {d.region} in the table of {day}; your own price says so"
 
 
 def ending_soon(rented: Iterable[RentedMachines], day: date | None) -> Iterator[str]:

@@ -123,5 +123,7 @@ def runs_alike(one: Instance, other: Instance) -> bool:
 def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> list[PriceSource]:
     """The sources of the plan's prices and of today's list prices."""
     used = [(s.id, s.as_of) for s in plan.price_sources]
-    listed = [(p.source, p.as_of) for p in (m.price for m in fleet.machines) if p.source and p.as_of]
-    return price_sources([*used, *listed], tables.sources)
+    prices = [m.price for m in fleet.machines]
+    paid = [(p.source, p.as_of) for p in prices if p.source and p.as_of]
+    listed = [(p.listed.source, p.listed.as_of) for p in prices if p.listed is not None]
+    return price_sources([*used, *paid, *listed], tables.sources)

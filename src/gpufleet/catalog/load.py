@@ -18,11 +18,13 @@ from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
     CONTRACT_COLUMNS,
     FOREIGN_COLUMNS,
+    GPU_QUOTA_COLUMNS,
     OWN_SOURCE,
     OWN_TITLE,
     QUOTA_COLUMNS,
     RATE_COLUMNS,
     EndedPrice,
+    ExchangeRate,
     ForeignOffer,
     Match,
     Sold,
@@ -31,8 +33,10 @@ from gpufleet.catalog.own_terms import (
     discounted,
     exchanged,
     foreign_offer_from,
+    gpu_quota_from,
     quota_from,
     rate_from,
+    within_gpu_quotas,
     within_quotas,
 )
 from gpufleet.catalog.query import gpu_of
@@ -158,7 +162,9 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         accelerators=accelerators,
         instances=instances,
         incomplete_instances={key: found for key, found in described.items() if isinstance(found, IncompleteInstance)},
-        offers=on_own_terms(overlay, listed, [machine.offer for machine in own], sold),
+        offers=on_own_terms(
+            overlay, listed, [machine.offer for machine in own], sold, instances, (accelerators, aliases)
+        ),
         availability=tuple(availability.values()),
         sources=sources,
         gpu_aliases=aliases,
@@ -166,10 +172,14 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         located_regions=merged(directories, located_regions_in),
         countries=countries(),
         foreign_offers=tuple(f for directory in directories for f in foreign_offers_in(directory, now)),
+        exchange_rates=tuple(rates_in(overlay, Days(as_of, now))) if overlay else (),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
         as_of=as_of,
         now=now,
+        unlisted=unlisted_places(offers_in(overlay, Days(as_of, now)).values(), availability.values())
+        if overlay
+        else {},
         ended=ended_prices(overlay, Days(as_of, now), listed) if overlay else (),
         later_prices=later_prices(directories, as_of, listed.values()),
     )
@@ -210,8 +220,7 @@ def priced(
         offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
     if overlay is None:
         return offers
-    known_rates = table_in(overlay, "exchange_rates.csv", RATE_COLUMNS, rate_from)
-    rates = {rate.currency: rate for rate in known_rates if days.has_begun(rate.as_of)}
+    rates = {rate.currency: rate for rate in rates_in(overlay, days)}
     offers |= {offer_key(offer): offer for offer in exchanged(foreign_offers_in(SHIPPED, days.now), rates)}
     abroad = exchanged(foreign_offers_in(overlay, days.now), rates)
     offers |= {offer_key(offer): replace(offer, is_own=True) for offer in abroad}
@@ -241,6 +250,18 @@ def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) ->
     return (*prices, *discounts)
 
 
+def unlisted_places(own: Iterable[Offer], availability: Iterable[Availability]) -> dict[Sold, date]:
+    """Machine types at prices of the user that are not known to be sold in their region, of those that are known."""
+    known: dict[tuple[str, str], date] = {}
+    sold = set()
+    for row in availability:
+        place = row.cloud, row.region
+        known[place] = max(known.get(place, row.as_of), row.as_of)
+        sold.add((*place, row.instance))
+    places = ((o.cloud, o.region, o.instance) for o in own)
+    return {key: known[key[:2]] for key in places if key[:2] in known and key not in sold}
+
+
 def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer]) -> dict[OfferKey, Offer]:
     """Prices, those of undated copies with the day on which these were first seen."""
     undated = {source.id: source.first_seen for source in sources.values() if source.first_seen is not None}
@@ -251,12 +272,22 @@ def first_seen_by(sources: Mapping[str, Source], listed: Mapping[OfferKey, Offer
 
 
 def on_own_terms(
-    overlay: Path | None, listed: Mapping[OfferKey, Offer], own: Sequence[Offer], sold: Sequence[Sold]
+    overlay: Path | None,
+    listed: Mapping[OfferKey, Offer],
+    own: Sequence[Offer],
+    sold: Sequence[Sold],
+    instances: Mapping[InstanceKey, Instance],
+    gpus: tuple[Mapping[str, Accelerator], Mapping[str, str]],
 ) -> tuple[Offer, ...]:
-    """Listed prices and one's own machines, within one's quotas."""
+    """Listed prices and one's own machines, within one's quotas of machines and of GPUs."""
     offers = (*listed.values(), *own)
-    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from)) if overlay else []
-    return tuple(within_quotas(offers, quotas, sold)) if quotas else offers
+    if overlay is None:
+        return offers
+    quotas = list(table_in(overlay, "quotas.csv", QUOTA_COLUMNS, quota_from))
+    bounded = tuple(within_quotas(offers, quotas, sold)) if quotas else offers
+    typed = table_in(overlay, "gpu_quotas.csv", GPU_QUOTA_COLUMNS, gpu_quota_from)
+    of_gpus = [replace(q, match=q.match._replace(gpu=gpu_of(q.match.gpu, *gpus) or q.match.gpu)) for q in typed]
+    return tuple(within_gpu_quotas(bounded, of_gpus, instances)) if of_gpus else bounded
 
 
 def overlay_directory(overlay: str | os.PathLike[str]) -> Path:
@@ -346,6 +377,12 @@ def foreign_offers_in(directory: Path, now: date) -> list[ForeignOffer]:
     """Rows of foreign_offers/*.csv that have not ended."""
     rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
     return [row for _, row in rows if row.until is None or now <= row.until]
+
+
+def rates_in(directory: Path, days: Days) -> list[ExchangeRate]:
+    """Rows of exchange_rates.csv that have begun."""
+    rates = table_in(directory, "exchange_rates.csv", RATE_COLUMNS, rate_from)
+    return [rate for rate in rates if days.has_begun(rate.as_of)]
 
 
 def table_in(
@@ -481,6 +518,10 @@ def lacking(path: Path, header: Sequence[str], column: str, columns: Sequence[st
     """The error of a header without a column, with the column that may have been meant by it."""
     nearest = nearest_names(column, [name for name in header if name not in columns], count=1)
     hint = f"{nearest[0]} is called {column} here." if nearest else None
+    if len(header) == 1 and header[0].count(";") >= len(columns) // 2:
+        hint = "Its cells are separated by semicolons; a comma separates them here, and a dot the decimals."
+    elif column == "price_per_instance_usd_per_hour" and any("_per_hour" in name for name in header):
+        hint = "Prices in another currency go into foreign_offers/, whose rows name it (docs/prices.md)."
     return UsageError(f"{path}: the header lacks a column", found=",".join(header), expected=column, hint=hint)
 
 

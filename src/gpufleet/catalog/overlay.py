@@ -30,7 +30,7 @@ TABLE_SUFFIX = {
 }
 TABLE_FILES = (
     *("gpu_aliases.toml", "regions.csv", "restricted_regions.csv", "sources.toml", "owned.toml"),
-    *("contracts.csv", "quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
+    *("contracts.csv", "quotas.csv", "gpu_quotas.csv", "exchange_rates.csv", "bill_lines.csv"),
 )
 
 
@@ -101,12 +101,12 @@ def refuse_broken_rules(catalog: Catalog, listed: Catalog, rows: OverlayRows, ov
 
 
 def broken_rule(findings: list[Finding], places: Mapping[str, Place], overlay: Path) -> UsageError:
-    """The error of the first finding, with the number of the others."""
-    first = findings[0]
+    """The error of the first finding, with the number of rows that have any."""
+    first, rows = findings[0], len({finding.row for finding in findings})
     return UsageError(
         f"{places.get(first.row, overlay)}: {first.row} breaks a rule of the catalog, {first.rule!r}: {first.fault}",
         expected=first.expected or None,
-        hint=f"{len(findings)} such faults." if len(findings) > 1 else None,
+        hint=f"{rows} rows have such faults." if rows > 1 else None,
     )
 
 

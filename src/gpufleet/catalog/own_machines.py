@@ -24,6 +24,7 @@ from gpufleet.errors import UsageError
 from gpufleet.pricing.owned import owned_usd_per_hour
 from gpufleet.units import DAY, GIGA, HOUR, HOURS_PER_YEAR
 
+LEAST_USD_PER_GPU, LEAST_WATTS_PER_GPU, MOST_USD_PER_KWH = 500.0, 20.0, 3.0
 OWN_CLOUD, HOME = "own", "home"
 OWNED_KEYS = frozenset(
     {
@@ -105,7 +106,20 @@ def own_power(place: Place, table: Mapping[str, Any]) -> OwnPower:
     if cooling < 1:
         raise UsageError(f"{place}: cooling_ratio is under 1", found=cooling, expected="the PUE, such as 1.3")
     watts = required_number(place, "power_watts", table.get("power_watts"))
-    return OwnPower(watts, cooling, stated(place, "electricity_usd_per_kwh", table))
+    electricity = stated(place, "electricity_usd_per_kwh", table)
+    gpus = required_number(place, "gpu_count", table.get("gpu_count", 1))
+    if watts < LEAST_WATTS_PER_GPU * gpus:
+        raise unlikely(
+            place, "power_watts", watts, f"the watts of the whole machine, over {LEAST_WATTS_PER_GPU:g} a GPU"
+        )
+    if electricity > MOST_USD_PER_KWH:
+        raise unlikely(place, "electricity_usd_per_kwh", electricity, "dollars, such as 0.30 (30 cents)")
+    return OwnPower(watts, cooling, electricity)
+
+
+def unlikely(place: Place, column: str, found: float, expected: str) -> UsageError:
+    """A number that a slip of the unit explains, and nothing else does."""
+    return UsageError(f"{place}: {column} cannot be meant", found=f"{found:g}", expected=expected)
 
 
 def age_years(place: Place, table: Mapping[str, Any], today: date) -> float:
@@ -121,6 +135,10 @@ def age_years(place: Place, table: Mapping[str, Any], today: date) -> float:
 def own_price(place: Place, table: Mapping[str, Any], power: OwnPower, today: date) -> float:
     """The machine by the hour: what is left to write off, power with cooling, everything else."""
     purchase = stated(place, "purchase_usd", table)
+    gpus = required_number(place, "gpu_count", table.get("gpu_count", 1))
+    if 0 < purchase < LEAST_USD_PER_GPU * gpus:
+        expected = f"dollars for the machine, over {LEAST_USD_PER_GPU:g} a GPU, or 0 (90000, no dot for thousands)"
+        raise unlikely(place, "purchase_usd", purchase, expected)
     price = owned_usd_per_hour(
         power,
         purchase_usd=purchase,

@@ -1,8 +1,8 @@
 """What a user has agreed on or is held to: negotiated discounts, quotas, exchange rates, lines of the bill.
 
-`contracts.csv` takes a share off list prices, `quotas.csv` bounds how many machines can be had, `exchange_rates.csv`
-turns prices of another currency into dollars. 'all' stands for every region, type or price kind. What has an
-`until` holds up to that day, and is then named as ended.
+`contracts.csv` takes a share off list prices, `quotas.csv` bounds how many machines can be had, `gpu_quotas.csv` how
+many GPUs, whatever machines hold them, `exchange_rates.csv` turns prices of another currency into dollars. 'all' stands
+for every region, type or price kind. What has an `until` holds up to that day, and is then named as ended.
 """
 
 from __future__ import annotations
@@ -27,15 +27,19 @@ from gpufleet.catalog.schema import (
     whole,
 )
 from gpufleet.domain.bill import BillLine, Per
-from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.currency import is_likely
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError, nearest_names
 
 ANY = "all"
 MOST_SURCHARGE = 10.0
+OF_GPUS = "A quota of GPUs, whatever machines hold them, is a row of gpu_quotas.csv."
 OWN_SOURCE, OWN_TITLE = "your-tables", "Your own tables"
 MATCH_COLUMNS = ("cloud", "region", "instance_type", "price_kind")
 CONTRACT_COLUMNS = (*MATCH_COLUMNS, "discount_ratio", "source_id", "as_of")
 QUOTA_COLUMNS = (*MATCH_COLUMNS, "max_instances")
+GPU_QUOTA_COLUMNS = ("cloud", "region", "gpu", "price_kind", "max_gpus")
 RATE_COLUMNS = ("currency", "usd_per_unit", "source_id", "as_of")
 BILL_COLUMNS = ("line", "cloud", "region", "quantity", "quantity_per", "unit", "unit_usd", "source_id")
 FOREIGN_COLUMNS = (
@@ -104,6 +108,34 @@ class Quota:
     max_instances: int
 
 
+class GpuMatch(NamedTuple):
+    """Which offers a quota of GPUs speaks of; 'all' is any cloud, region or price kind."""
+
+    cloud: str
+    region: str
+    gpu: str
+    price_kind: str
+
+    def accepts(self, offer: Offer, gpu: str) -> bool:
+        """Whether the row speaks of this offer, whose machines hold such GPUs."""
+        found = (offer.cloud, offer.region, gpu, offer.price_kind.value)
+        return all(wanted in (ANY, value) for wanted, value in zip(self, found, strict=True))
+
+    def name_at(self, offer: Offer) -> str:
+        """What is shared: the GPUs of one region, of one price kind or of all."""
+        kind = "" if self.price_kind == ANY else f", {self.price_kind.replace('_', ' ')}"
+        return f"{offer.cloud} {offer.region} {self.gpu}{kind}"
+
+
+@dataclass(frozen=True)
+class GpusAtMost:
+    """At most so many GPUs of a name in each region, whatever machines hold them."""
+
+    place: Place
+    match: GpuMatch
+    max_gpus: int
+
+
 class ExchangeRate(NamedTuple):
     """USD for one unit of a currency."""
 
@@ -164,10 +196,24 @@ def quota_from(place: Place, row: Row) -> Quota:
     return Quota(place, match_from(place, row), most)
 
 
+def gpu_quota_from(place: Place, row: Row) -> GpusAtMost:
+    """A row of gpu_quotas.csv; 0 says that none can be had."""
+    most = whole(place, "max_gpus", row["max_gpus"])
+    if most is None:
+        raise unreadable(place, "max_gpus", "", "a number of GPUs, 0 where none can be had")
+    cloud, region, gpu = (text(place, column, row[column]) for column in GPU_QUOTA_COLUMNS[:3])
+    if gpu == ANY:
+        raise unreadable(place, "gpu", gpu, "one GPU, such as H100; a row for each")
+    kind = choice(place, "price_kind", row["price_kind"], {word: word for word in (*PRICE_KINDS, ANY)})
+    return GpusAtMost(place, GpuMatch(cloud, region, gpu, kind), most)
+
+
 def rate_from(place: Place, row: Row) -> ExchangeRate:
     """A row of exchange_rates.csv."""
     currency = text(place, "currency", row["currency"]).upper()
     rate = required_number(place, "usd_per_unit", row["usd_per_unit"])
+    if not is_likely(currency, 1 / rate):
+        raise unreadable(place, "usd_per_unit", row["usd_per_unit"], f"dollars for one {currency}, such as 1.087")
     return ExchangeRate(currency, rate, row["source_id"] or OWN_SOURCE, day(place, "as_of", row["as_of"]))
 
 
@@ -243,7 +289,8 @@ def at_contract_price(offer: Offer, contract: Contract | None) -> Offer:
 def within_quotas(offers: Iterable[Offer], quotas: Sequence[Quota], sold: Iterable[Sold] = ()) -> list[Offer]:
     """Offers with the smallest bound that speaks of them; each quota must speak of an offer."""
     offers = list(offers)
-    refuse_idle(((q.place, q.match) for q in quotas if not any(q.match.accepts(o) for o in offers)), offers, sold)
+    idle = ((q.place, q.match) for q in quotas if not any(q.match.accepts(o) for o in offers))
+    refuse_idle(idle, offers, sold, OF_GPUS)
     return [bounded(offer, [q.max_instances for q in quotas if q.match.accepts(offer)]) for offer in offers]
 
 
@@ -254,7 +301,47 @@ def bounded(offer: Offer, bounds: list[int]) -> Offer:
     return replace(offer, max_instances=min([*bounds, *([] if offer.max_instances is None else [offer.max_instances])]))
 
 
-def refuse_idle(rows: Iterable[tuple[Place, Match]], offers: Iterable[Offer], sold: Iterable[Sold]) -> None:
+def within_gpu_quotas(
+    offers: Iterable[Offer], quotas: Sequence[GpusAtMost], instances: Mapping[tuple[str, str], Instance]
+) -> list[Offer]:
+    """Offers with the quotas of GPUs that machines of several types share; each quota must speak of an offer."""
+    offers = list(offers)
+    held = [(offer, machine) for offer in offers if (machine := instances.get((offer.cloud, offer.instance)))]
+    for quota in quotas:
+        if not any(quota.match.accepts(offer, machine.accelerator) for offer, machine in held):
+            raise no_such_gpus(quota, held)
+    found = {id(offer): gpu_quotas_of(offer, machine, quotas) for offer, machine in held}
+    return [replace(offer, gpu_quotas=shared) if (shared := found.get(id(offer))) else offer for offer in offers]
+
+
+def gpu_quotas_of(offer: Offer, machine: Instance, quotas: Sequence[GpusAtMost]) -> tuple[GpuQuota, ...]:
+    """Quotas of GPUs that an offer draws on; of two that name the same the smaller."""
+    found: dict[str, GpuQuota] = {}
+    for quota in sorted(quotas, key=lambda q: -q.max_gpus):
+        if quota.match.accepts(offer, machine.accelerator):
+            name = quota.match.name_at(offer)
+            found[name] = GpuQuota(name, quota.max_gpus, machine.gpu_count)
+    return tuple(found.values())
+
+
+def no_such_gpus(quota: GpusAtMost, held: Sequence[tuple[Offer, Instance]]) -> UsageError:
+    """The error of a quota of GPUs that nothing holds a price of."""
+    wanted = quota.match
+    there = sorted({m.accelerator for o, m in held if wanted._replace(gpu=m.accelerator).accepts(o, m.accelerator)})
+    places = sorted({o.region for o, m in held if wanted._replace(region=o.region).accepts(o, m.accelerator)})
+    known = [f"GPUs with a price there: {', '.join(there)}"] if there else []
+    known += [f"regions with a price of it: {', '.join(places)}"] if places else []
+    return UsageError(
+        f"{quota.place}: no price matches",
+        found=" ".join(wanted),
+        expected="a cloud, region, GPU and price kind of which a price is held, or 'all' but for the GPU",
+        hint="; ".join(known) or None,
+    )
+
+
+def refuse_idle(
+    rows: Iterable[tuple[Place, Match]], offers: Iterable[Offer], sold: Iterable[Sold], of_gpus: str | None = None
+) -> None:
     """A row that speaks of nothing is misspelt, or of a price that nobody holds."""
     for place, match in rows:
         names = [*sold, *((offer.cloud, offer.region, offer.instance) for offer in offers)]
@@ -269,7 +356,8 @@ def refuse_idle(rows: Iterable[tuple[Place, Match]], offers: Iterable[Offer], so
         column, known = strange
         found = match[MATCH_COLUMNS.index(column)]
         nearest = nearest_names(found, known)
-        hint = f"Did you mean {' or '.join(nearest)}?" if nearest else None
+        meant = f"Did you mean {' or '.join(nearest)}?" if nearest else None
+        hint = " ".join(filter(None, [meant, of_gpus if column == "instance_type" else None])) or None
         raise UsageError(f"{place}: no price matches", found=" ".join(match), expected=f"a known {column}", hint=hint)
 
 

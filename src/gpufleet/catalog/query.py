@@ -161,7 +161,7 @@ def resolve_cloud(catalog: Catalog, name: str) -> str:
 
 def resolve_instance(catalog: Catalog, name: str) -> Instance:
     """The instance type of that name, alone or as 'cloud:name'; Azure's 'Standard_' may be left out."""
-    cloud, _, bare = name.rpartition(":")
+    cloud, _, bare = written_with_colon(name, catalog).rpartition(":")
     found = [
         instance
         for (of_cloud, known), instance in catalog.instances.items()
@@ -174,6 +174,12 @@ def resolve_instance(catalog: Catalog, name: str) -> Instance:
     raise UnknownName(
         "instance", name, [known for _, known in catalog.instances], hint="'gpufleet catalog instances' lists all."
     )
+
+
+def written_with_colon(name: str, catalog: Catalog) -> str:
+    """'aws p5.48xlarge', as answers write it, as 'aws:p5.48xlarge'."""
+    first, _, rest = name.strip().partition(" ")
+    return f"{first}:{rest.strip()}" if first.casefold() in catalog.clouds and rest.strip() else name
 
 
 def plain(name: str) -> str:

@@ -189,7 +189,7 @@ def number(place: Place, column: str, cell: Any) -> float | None:
     except (TypeError, ValueError):
         value = math.nan
     if isinstance(cell, bool) or not math.isfinite(value) or value < 0:
-        raise unreadable(place, column, cell, "a number, or nothing where it is unknown")
+        raise unreadable(place, column, cell, "a number of 0 or more, or nothing where it is unknown")
     return value
 
 
@@ -325,6 +325,13 @@ def offer_from(place: Place, row: Row) -> Offer:
         raise UsageError(f"{place}: {refusal}") from None
 
 
+def stated_price(place: Place, price: Any, upfront: Any) -> float:
+    """A positive price of an hour; zero where all is paid up front."""
+    column = "price_per_instance_usd_per_hour"
+    is_zero = number(place, column, price) == 0
+    return 0.0 if is_zero and number(place, "upfront_usd", upfront) else required_number(place, column, price)
+
+
 def offer_cells(place: Place, row: Row) -> dict[str, Any]:
     """The cells of a price row by the names of an offer."""
     price = row["price_per_instance_usd_per_hour"]
@@ -335,7 +342,7 @@ def offer_cells(place: Place, row: Row) -> dict[str, Any]:
         "region": text(place, "region", row["region"]),
         "instance": text(place, "instance_type", row["instance_type"]),
         "price_kind": choice(place, "price_kind", row["price_kind"], PRICE_KINDS),
-        "price_per_instance_usd_per_hour": required_number(place, "price_per_instance_usd_per_hour", price),
+        "price_per_instance_usd_per_hour": stated_price(place, price, row["upfront_usd"]),
         "basis": choice(place, "basis", row["basis"], PRICE_BASES),
         "source": text(place, "source_id", row["source_id"]),
         "as_of": day(place, "as_of", row["as_of"]),

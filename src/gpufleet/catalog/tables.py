@@ -8,7 +8,7 @@ from datetime import date
 from functools import cached_property
 
 from gpufleet.catalog.offer_index import OfferIndex
-from gpufleet.catalog.own_terms import EndedPrice, ForeignOffer
+from gpufleet.catalog.own_terms import EndedPrice, ExchangeRate, ForeignOffer
 from gpufleet.catalog.schema import Availability, Country, IncompleteInstance, Region, TypicalDiscount
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.bill import BillLine
@@ -23,7 +23,8 @@ InstanceKey = tuple[str, str]
 class Catalog:
     """Everything that the tables know; instances are keyed by (cloud, name), regions by (cloud, region).
 
-    `now`: the day on which prices must hold; `ended`: those of the user that do not any more.
+    `now`: the day on which prices must hold; `ended`: those of the user that do not any more. `unlisted`: (cloud,
+    region, instance) of the user's prices for what is not known to be sold there, and of which day that is known.
     `later_prices`: of prices as of a day, the clouds and price kinds with none up to it, and the day of the first one.
     """
 
@@ -38,12 +39,14 @@ class Catalog:
     located_regions: Mapping[tuple[str, str], Region] = field(default_factory=dict)
     countries: Mapping[str, Country] = field(default_factory=dict)
     foreign_offers: tuple[ForeignOffer, ...] = ()
+    exchange_rates: tuple[ExchangeRate, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()
     warnings: tuple[str, ...] = ()
     as_of: date | None = None
     now: date | None = None
     ended: tuple[EndedPrice, ...] = ()
+    unlisted: Mapping[tuple[str, str, str], date] = field(default_factory=dict)
     later_prices: Mapping[tuple[str, PriceKind], date] = field(default_factory=dict)
 
     @cached_property

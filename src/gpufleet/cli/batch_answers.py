@@ -73,15 +73,23 @@ def requests_of(asked: WorkloadFile) -> float:
 
 def deadline_of(asked: WorkloadFile) -> float:
     """Seconds until all are done."""
-    return parse_duration(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
+    return time_or_word(needed(asked.deadline, "--deadline", "a time, such as '24h'"))
+
+
+def startup_of(asked: WorkloadFile) -> float | None:
+    """Seconds until a machine works."""
+    return None if asked.startup is None else parse_duration(asked.startup, "'10min'")
 
 
 def period(text: str | None) -> float | None:
-    """After which time a job comes again: a time, or a word for one."""
-    if text is None:
-        return None
+    """After which time a job comes again."""
+    return None if text is None else time_or_word(text)
+
+
+def time_or_word(text: str) -> float:
+    """Seconds of a time, or of a word for one: '36h', '1week', 'week'."""
     word = text.strip().lower()
-    return PERIODS_S[word] if word in PERIODS_S else parse_duration(text)
+    return PERIODS_S[word] if word in PERIODS_S else parse_duration(text, "'24h' or '1week'")
 
 
 def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan:
@@ -109,7 +117,7 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             precision=said.precision,
             engine=said.engine,
             headroom=ratio(said.headroom),
-            startup_s=None if said.startup is None else parse_duration(said.startup),
+            startup_s=startup_of(said),
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),
@@ -148,7 +156,7 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             engine=said.engine,
             headroom=ratio(said.headroom),
             prefix_cache=ratio(said.prefix_cache),
-            startup_s=None if said.startup is None else parse_duration(said.startup),
+            startup_s=startup_of(said),
             most_machines=whole(flags.max_machines, "the number of machines"),
             budget_usd=usd_of(said.budget, said.currency, parse_usd),
             period_s=period(said.every),

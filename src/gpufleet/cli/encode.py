@@ -60,8 +60,9 @@ def encode(
 ) -> int:
     """Sequences, images or seconds of audio per second of an encoder (BERT, T5, ViT, CLIP, Whisper), and latency."""
     from gpufleet.api.encoders import estimate_encoder
+    from gpufleet.cli.encoder_answers import audio_seconds
     from gpufleet.report.encoder import encoder_page, encoder_rows_page
-    from gpufleet.units import parse_count, parse_duration, parse_tokens
+    from gpufleet.units import parse_count, parse_tokens
 
     chosen = output or format_of(out_file)
     result = estimate_encoder(
@@ -69,7 +70,7 @@ def encode(
         gpus,
         input_tokens=None if input_tokens is None else parse_tokens(input_tokens),
         output_tokens=None if output_tokens is None else answer_tokens(output_tokens),
-        audio_s=None if audio is None else parse_duration(audio),
+        audio_s=audio_seconds(audio),
         batch=None if batch is None else parse_count(batch),
         beams=beams,
         precision=precision,

@@ -73,7 +73,7 @@ def written_tokens(text: str | None) -> float | None:
 
 def audio_seconds(text: str | None) -> float | None:
     """Seconds of a recording."""
-    return None if text is None else parse_duration(text)
+    return None if text is None else parse_duration(text, "'30s' or '60min'")
 
 
 def num_beams(text: str | None) -> int | None:

@@ -72,8 +72,11 @@ class MarketFlags:
     def tables(self) -> Catalog:
         """The shipped tables, under one's own, with the prices of the day."""
         from gpufleet.catalog.load import load_catalog
+        from gpufleet.cli.money import refuse_two_rates
 
-        return load_catalog(self.catalog_dir, as_of=self.today)
+        tables = load_catalog(self.catalog_dir, as_of=self.today)
+        refuse_two_rates(tables)
+        return tables
 
 
 SHIPPED_MARKET = MarketFlags()

@@ -121,7 +121,7 @@ RequestsOption = Annotated[
 ]
 DeadlineOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--deadline", metavar="TIME", help="Done within 24h, 90min, 3d of the start."),
+    typer.Option("--deadline", metavar="TIME", help="Done within 90min, 24h, 3d, 1week of the start."),
 ]
 BatchPricingOption = Annotated[
     Optional[list[str]],  # noqa: UP045

@@ -294,7 +294,7 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
     rate = class_rate(entry, total_rate, None if seen is None else seen.rate_requests_per_s, who)
     prompt, answer, notes = request_tokens(seen, entry.input, entry.output, who=who)
     if seen is not None and entry.rate is None and total_rate is None:
-        notes += burst_notes(seen)
+        notes += burst_notes(seen, entry.name)
     kind = RequestKind(
         entry.name, rate, prompt, answer, entry.slo, ratio(entry.prefix_cache), ratio(entry.prefix_kv)
     )  # fmt: skip
@@ -401,7 +401,7 @@ def whole(text: str | None, what: str) -> int | None:
     """A whole number, where one was given."""
     if text is None:
         return None
-    number = parse_count(text)
+    number = 0.0 if text.strip() == "0" else parse_count(text)
     if number != int(number):
         raise UsageError(f"{what} is not whole", found=text, expected="a whole number such as 2")
     return int(number)

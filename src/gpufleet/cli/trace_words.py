@@ -15,15 +15,21 @@ def length_notes(trace: Trace) -> list[str]:
     return [f"Lengths from {answered}{left_out}", *cache_notes(trace)]
 
 
-def burst_notes(trace: Trace) -> list[str]:
-    """The rate of a trace, and its busiest minute where it is far above the mean that the plan is for."""
+def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
+    """The rate of a trace, and its busiest minute where it is far above the mean that the plan is for.
+
+    A class of requests has its rate in the file; a rate on the command line is that of all classes together.
+    """
     rate, busiest = trace.rate_requests_per_s, trace.busiest_minute_ratio
     if rate is None:
         return []
-    mean = f"The rate is the trace's mean, {rate:.3g}/s"
+    whose = f"of class {request_class!r} " if request_class else ""
+    mean = f"The rate {whose}is the trace's mean, {rate:.3g}/s"
     if busiest is None or busiest < BURSTY_RATIO:
         return [mean]
-    return [f"{mean}; its busiest minute has {busiest:.1f} times that: --rate {rate * busiest:.3g}/s plans for it"]
+    peak = f"{rate * busiest:.3g}/s"
+    typed = f"'rate: {peak}' in that class" if request_class else f"--rate {peak}"
+    return [f"{mean}; its busiest minute has {busiest:.1f} times that: {typed} plans for it"]
 
 
 def cache_notes(trace: Trace) -> list[str]:

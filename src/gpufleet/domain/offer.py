@@ -44,10 +44,29 @@ class OwnPower:
 
 
 @dataclass(frozen=True)
+class GpuQuota:
+    """GPUs that machines of several types share, of which one machine of the offer holds `gpus_per_machine`."""
+
+    name: str
+    max_gpus: int
+    gpus_per_machine: float
+
+    @property
+    def most_machines(self) -> int:
+        """Machines of this type alone that it allows.
+
+        >>> GpuQuota("aws us-east-1 H100-SXM", 20, 8).most_machines
+        2
+        """
+        return math.floor(self.max_gpus / self.gpus_per_machine)
+
+
+@dataclass(frozen=True)
 class Offer:
     """Instance x region x price kind, per whole instance. An unknown price is no offer, never zero.
 
-    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it. `first_seen` marks
+    `max_instances`: how many can be had, where a quota, a reservation or one's own rack bounds it; `gpu_quotas` bound
+    it together with offers of other machine types. `first_seen` marks
     a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
     agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
     machines alone. `is_own`: agreed on by the user, so no list moves it. `is_supposed`: nobody's price, a what-if.
@@ -70,6 +89,13 @@ class Offer:
     own_power: OwnPower | None = None
     is_own: bool = False
     is_supposed: bool = False
+    gpu_quotas: tuple[GpuQuota, ...] = ()
+
+    @property
+    def most_instances(self) -> int | None:
+        """How many can be had where nothing else takes a part of a quota that is shared; None: any number."""
+        bounds = [quota.most_machines for quota in self.gpu_quotas]
+        return min([*bounds, *([] if self.max_instances is None else [self.max_instances])], default=None)
 
     @property
     def day(self) -> str:
@@ -90,11 +116,13 @@ class Offer:
 
     def can_supply(self, num_instances: int) -> bool:
         """Whether so many machines can be had."""
-        return self.max_instances is None or num_instances <= self.max_instances
+        most = self.most_instances
+        return most is None or num_instances <= most
 
     def __post_init__(self) -> None:
         price = self.price_per_instance_usd_per_hour
-        if not (math.isfinite(price) and price > 0):
+        is_paid_up_front = self.upfront_usd > 0 and self.price_kind in BINDING_KINDS
+        if not (math.isfinite(price) and (price > 0 or (price == 0 and is_paid_up_front))):
             raise ValueError(
                 f"{self.cloud} {self.instance} {self.region}: a price is a positive number, found {price!r}"
             )

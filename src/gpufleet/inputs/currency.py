@@ -31,8 +31,8 @@ def parse_currency(text: str) -> Currency | None:
         raise UsageError(f"--currency has no rate for {code}", found=text, expected=EXPECTED, hint=NO_RATE)
     try:
         return Currency(code, float(rate))
-    except ValueError:
-        raise UsageError(f"--currency: not a rate of {code}", found=text, expected=EXPECTED) from None
+    except ValueError as refusal:
+        raise UsageError(f"--currency: not a rate of {code}", found=text, expected=EXPECTED) from refusal
 
 
 def said_usd(text: str, currency: Currency | None, read: Callable[[str], float]) -> float:

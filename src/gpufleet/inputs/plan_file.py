@@ -16,7 +16,13 @@ from gpufleet.results.plan import ServePlan
 from gpufleet.units import MB
 
 WHAT, LARGEST_BYTES = "a plan", 20 * MB
-EXPECTED = "what 'gpufleet plan serve ... -o json' writes"
+EXPECTED = "what 'gpufleet plan serve ... -o json' writes of models that write"
+OTHER_ANSWERS = {
+    ("the plan of an encoder's batch job", "EncoderBatchPlan"): {"deadline_s", "unit"},
+    ("the plan of a batch job", "BatchPlan"): {"deadline_s"},
+    ("the plan of an encoder's service", "EncoderServePlan"): {"rate_requests_per_s", "unit"},
+    ("the estimate of an encoder", "EncoderEstimate"): {"unit", "latency_s"},
+}
 
 
 def read_plan(path: str | Path) -> ServePlan | FleetPlan:
@@ -31,6 +37,7 @@ def read_plan(path: str | Path) -> ServePlan | FleetPlan:
     if content["schema_version"] != SCHEMA_VERSION:
         found = content["schema_version"]
         raise UsageError(f"{str(path)!r} is {WHAT} of another form", found=found, expected=SCHEMA_VERSION)
+    refuse_other_answers(path, content)
     try:
         content.pop(CURRENCY_KEY, None)
         return (FleetPlan if "plans" in content else ServePlan).model_validate(content)
@@ -38,3 +45,12 @@ def read_plan(path: str | Path) -> ServePlan | FleetPlan:
         first = error.errors()[0]
         place = ".".join(str(part) for part in first["loc"])
         raise UsageError(f"{str(path)!r} is not {WHAT}: {place}: {first['msg']}", expected=EXPECTED) from error
+
+
+def refuse_other_answers(path: str | Path, content: dict[str, object]) -> None:
+    """Refuse what other verbs wrote, by the fields that only they write."""
+    found = next((answer for answer, names in OTHER_ANSWERS.items() if names <= set(content)), None)
+    if found is not None:
+        what, reader = found
+        hint = f"Ask its question again and lay both beside each other; Python reads it: gpufleet.{reader}."
+        raise UsageError(f"{str(path)!r} holds {what}, which is not asked again", expected=EXPECTED, hint=hint)

@@ -26,6 +26,9 @@ from gpufleet.inputs.yaml_mapping import Value, parse_yaml_mapping
 WHAT = "the workload file"
 KEY_OF_FIELD = {"input": "in", "output": "out"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
+IN_QUOTAS = "quotas in quotas.csv of your catalog folder (--catalog DIR); docs/prices.md has its columns"
+IN_CATALOG = "the folder of your tables as --catalog DIR, or as 'catalog' in gpufleet.toml"
+KEPT_ELSEWHERE = {"quota": IN_QUOTAS, "quotas": IN_QUOTAS, "max_instances": IN_QUOTAS, "catalog": IN_CATALOG}
 MOST_CLASSES, MOST_MODELS = 8, 20
 
 
@@ -136,6 +139,8 @@ def refuse_unknown(given: Mapping[str, Value], known: Mapping[str, str], kind: s
     """A key that nobody reads would be a wish that is not heard."""
     for key in given:
         if key not in known:
+            if key in KEPT_ELSEWHERE:
+                raise UsageError(f"unknown {kind} {key!r}", expected=KEPT_ELSEWHERE[key])
             raise UnknownName(kind, key, known, hint=f"Keys: {', '.join(known)}.")
 
 

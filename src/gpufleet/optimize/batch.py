@@ -302,7 +302,7 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
     for offer in buyable(market, hosts, rejections):
         key = (offer.cloud, offer.instance)
         if key in hosts.rows and len(hosts.rows[key]):
-            terms = (*key, offer.price_kind.value, offer.interruption, offer.max_instances)
+            terms = (*key, offer.price_kind.value, offer.interruption, offer.most_instances)
             if terms not in found:
                 found[terms] = place_job(market, offer, hosts, rates)
             placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
@@ -379,7 +379,8 @@ def first_in_time(market: JobMarket, tried: Tried) -> int | None:
 
 def had_machines(job: Job, offer: Offer) -> int:
     """How many machines may be rented: by the job, and by a quota, a reservation or one's own rack."""
-    return job.most_machines if offer.max_instances is None else min(job.most_machines, offer.max_instances)
+    most = offer.most_instances
+    return job.most_machines if most is None else min(job.most_machines, most)
 
 
 def interruptions_of(market: JobMarket, offer: Offer) -> tuple[Spread, Spread]:

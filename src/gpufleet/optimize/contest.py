@@ -10,7 +10,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
 from gpufleet.optimize.size import (
     BY_THE_HOUR,
@@ -172,6 +172,11 @@ class Contest:
         is_mixed = np.array([o is not None for o in self.steady], dtype=np.bool_)[entrant][:, None]
         return np.where(is_mixed, machines - np.floor(machines * self.purse.most_spot_ratio + ROUNDING), 0.0)
 
+    def without_bounds(self) -> Contest:
+        """The same where any number of machines can be had."""
+        free = tuple(replace(offer, max_instances=None, gpu_quotas=()) for offer in self.offers)
+        return replace(self, offers=free)
+
     @property
     def supply(self) -> FloatArray:
         """How many machines of each entrant can be had."""
@@ -245,7 +250,8 @@ def bought_beside(offer: Offer, steady: Steady | None) -> Offer | None:
 
 def supply_of(offer: Offer) -> float:
     """How many machines of an offer can be had."""
-    return math.inf if offer.max_instances is None else float(offer.max_instances)
+    most = offer.most_instances
+    return math.inf if most is None else float(most)
 
 
 def steady_of(question: ServeQuestion) -> Steady | None:
@@ -264,15 +270,16 @@ def deciding_offers(question: ServeQuestion) -> list[Offer]:
 def unbeaten(offers: Sequence[Offer], steady: Steady | None) -> list[Offer]:
     """Of each machine type and price kind the regions that no other beats in price, number and price beside.
 
-    Where `steady` names what is bought beside spot, spot without anything beside it is left out.
+    Where `steady` names what is bought beside spot, spot without anything beside it is left out. Regions with quotas
+    of GPUs of their own stay: beside other machines they are not the same.
     """
-    kept: dict[Key, list[tuple[float, float, Offer]]] = {}
+    kept: dict[tuple[Key, tuple[GpuQuota, ...]], list[tuple[float, float, Offer]]] = {}
     for offer in sorted(offers, key=lambda o: (effective_price(o), o.region)):
         beside = bought_beside(offer, steady)
         if beside is None and steady is not None and offer.price_kind is PriceKind.SPOT:
             continue
         had, price = supply_of(offer), 0.0 if beside is None else effective_price(beside)
-        rivals = kept.setdefault(key_of(offer), [])
+        rivals = kept.setdefault((key_of(offer), offer.gpu_quotas), [])
         if not any(number >= had and usd <= price for number, usd, _ in rivals):
             rivals.append((had, price, offer))
     return in_order(offer for rivals in kept.values() for _, _, offer in rivals)

@@ -145,7 +145,7 @@ def solve_encoder_serve(question: EncoderServeQuestion, calibration: Calibration
     count_infeasible(name, sold, found, demand, rejections)
     placements = place_copies(question.instances, copies, found, demand)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
-    count_unpriced(placements, priced, question.offers, rejections)
+    count_unpriced(placements, priced, question.offers, question.purse.most_spot_ratio, rejections)
     ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
     return EncoderServeSolution(copies, found, placements, ranked, rejections)
 

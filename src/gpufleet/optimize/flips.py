@@ -28,6 +28,7 @@ PRICE_CLOSE_RATIO, MOST_DOUBLINGS = 1 + JUST_BEYOND, 20
 LIMIT_STEP_RATIO, LENGTH_STEP_RATIO = 1.03, 1.25
 RATES_AT_A_TIME = 256
 SHOWN_DIGITS, WHOLE_FROM = 4, 100.0
+QUOTA, MOST_QUOTAS = "machines to be had", 3
 PRICE, OTHER_PRICE, RATE, INPUT, OUTPUT = "price", "another's price", "rate", "input tokens", "output tokens"
 
 
@@ -101,10 +102,11 @@ class Standing:
 
 
 def all_flips(question: ServeQuestion, solution: ServeSolution, calibration: Calibration) -> list[Flip]:
-    """Every flip of an answer: prices, rate, each limit, both lengths."""
+    """Every flip of an answer: prices, quotas, rate, each limit, both lengths."""
     standing = Standing.of(question, solution)
     return [
         *cheap_flips(standing),
+        *quota_flips(standing),
         *(flip for limit in question.demand.workload.slo.limits for flip in limit_flips(standing, solution, limit)),
         *length_flips(standing, calibration),
     ]
@@ -149,6 +151,23 @@ def price_flip(standing: Standing, counts: Counts, quantity: str, entrant: int, 
             return Flip(quantity, now, value, value, wins(value), offer)
         near = far
     return None
+
+
+def quota_flips(standing: Standing) -> list[Flip]:
+    """Of how many machines more could be had so that they win, the cheapest first; each machine type once."""
+    contest, demand = standing.contest, standing.question.demand
+    counts = contest.counts(standing.found.requests_per_s, demand, demand.workload.rate_requests_per_s)
+    every = np.arange(len(contest.offers))
+    usd = contest.without_bounds().usd_of(every, counts, demand)[:, 0]
+    now = contest.usd_of(every, counts, demand)[standing.chosen, 0]
+    flips: dict[Key, Flip] = {}
+    for entrant in (int(e) for e in np.argsort(usd, kind="stable") if usd[e] < now):
+        offer, needed = contest.offers[entrant], int(counts.machines[entrant, 0])
+        had = contest.supply[entrant]
+        if needed > had and key_of(offer) != standing.key:
+            winner = Winner(offer, needed, float(usd[entrant]))
+            flips.setdefault(key_of(offer), Flip(QUOTA, float(had), float(needed), float(needed), winner, offer))
+    return list(flips.values())[:MOST_QUOTAS]
 
 
 def rate_flips(standing: Standing) -> Iterator[Flip]:

@@ -7,26 +7,36 @@ nothing bounds; of all choices of one offer each, the cheapest that no limit for
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from gpufleet.domain.offer import Offer
+from gpufleet.domain.offer import GpuQuota, Offer
 from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution, place_all
 from gpufleet.optimize.size import Placement, PricedPlacement, rank
 
 MOST_BRANCHES = 50_000
-OfferKey = tuple[str, str, str, str]
-Uses = Mapping[OfferKey, int]
+BoundKey = tuple[str, ...]
+Uses = Mapping[BoundKey, float]
+Left = dict[BoundKey, float]
 
 
 @dataclass(frozen=True)
 class Shortfall:
-    """More machines of an offer than can be had: how many all models together would take."""
+    """More machines of an offer than can be had: how many all models together would take.
+
+    `quota`: where machines of several types share GPUs, of which there are too few; then both numbers are of GPUs.
+    """
 
     offer: Offer
-    needed: int
+    needed: float
+    quota: GpuQuota | None = None
+
+    @property
+    def can_be_had(self) -> float:
+        """How many there are."""
+        return self.quota.max_gpus if self.quota is not None else self.offer.max_instances or 0
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Search:
         for options in reversed(self.options):
             self.floor_usd.insert(0, self.floor_usd[0] + min((o.usd_per_hour for o in options), default=math.inf))
 
-    def extend(self, chosen: list[Option], usd_per_hour: float, left: Counter[OfferKey]) -> None:
+    def extend(self, chosen: list[Option], usd_per_hour: float, left: Left) -> None:
         """Try every offer of the next model that what is left supplies."""
         if len(chosen) == len(self.options):
             self.usd_per_hour, self.chosen = usd_per_hour, list(chosen)
@@ -69,36 +79,38 @@ class Search:
                 self.extend([*chosen, option], cost, without(left, option.uses))
 
 
-def key_of_offer(offer: Offer) -> OfferKey:
-    """What a limit bounds: one offer."""
-    return offer.cloud, offer.region, offer.instance, offer.price_kind.value
+def bounds_of(offer: Offer) -> dict[BoundKey, tuple[float, float, GpuQuota | None]]:
+    """What bounds an offer: how many there are, how many one machine takes, and the quota where they are GPUs."""
+    own: BoundKey = offer.cloud, offer.region, offer.instance, offer.price_kind.value
+    shared: dict[BoundKey, tuple[float, float, GpuQuota | None]] = {
+        (quota.name,): (quota.max_gpus, quota.gpus_per_machine, quota) for quota in offer.gpu_quotas
+    }
+    return shared if offer.max_instances is None else {**shared, own: (offer.max_instances, 1, None)}
 
 
-def supply_of_all(questions: Iterable[ServeQuestion | EncoderServeQuestion]) -> Counter[OfferKey]:
-    """How many machines of every bounded offer can be had."""
-    offers = (offer for question in questions for offer in question.offers)
-    return Counter({key_of_offer(o): o.max_instances for o in offers if o.max_instances is not None})
+def supply_of_all(questions: Iterable[ServeQuestion | EncoderServeQuestion]) -> Left:
+    """How many machines of every bounded offer can be had, and GPUs of every quota that is shared."""
+    bounds = (bounds_of(offer) for question in questions for offer in question.offers)
+    return {key: most for found in bounds for key, (most, _, _) in found.items()}
 
 
-def supplies(left: Mapping[OfferKey, int], uses: Uses) -> bool:
+def supplies(left: Left, uses: Uses) -> bool:
     """Whether what is left is enough."""
     return all(left[key] >= count for key, count in uses.items())
 
 
-def without(left: Counter[OfferKey], uses: Uses) -> Counter[OfferKey]:
+def without(left: Left, uses: Uses) -> Left:
     """What is left after some use; below zero where it is more than there was."""
-    rest = left.copy()
-    rest.subtract(uses)
-    return rest
+    return {key: most - uses.get(key, 0) for key, most in left.items()}
 
 
 def bounded_uses(counts: Iterable[tuple[Offer, int]]) -> Uses:
-    """Machines of each bounded offer."""
-    used: Counter[OfferKey] = Counter()
+    """Machines of each bounded offer, and GPUs of each quota that is shared."""
+    used: defaultdict[BoundKey, float] = defaultdict(float)
     for offer, count in counts:
-        if offer.max_instances is not None and count:
-            used[key_of_offer(offer)] += count
-    return used
+        for key, (_, each, _) in bounds_of(offer).items() if count else ():
+            used[key] += each * count
+    return dict(used)
 
 
 def options_of(question: ServeQuestion, solution: ServeSolution) -> list[Option]:
@@ -131,7 +143,7 @@ def option_of(priced: PricedPlacement) -> Option:
     return Option(priced, priced.usd_per_hour, bounded_uses([(priced.offer, count - steady), *beside]))
 
 
-def cheapest_choice(options: Sequence[Sequence[Option]], supply: Counter[OfferKey]) -> list[Option] | None:
+def cheapest_choice(options: Sequence[Sequence[Option]], supply: Left) -> list[Option] | None:
     """One option for every model, the cheapest together that the supply allows; None where none is found.
 
     Where very many are possible the search ends at the best of the first ones, which it tries cheapest first.
@@ -141,12 +153,16 @@ def cheapest_choice(options: Sequence[Sequence[Option]], supply: Counter[OfferKe
     return search.chosen
 
 
-def shortfalls(options: Sequence[Option], others: Iterable[Uses], supply: Mapping[OfferKey, int]) -> list[Shortfall]:
+def shortfalls(options: Sequence[Option], others: Iterable[Uses], supply: Left) -> list[Shortfall]:
     """Offers of which these options, beside what others use, take more than there are."""
-    needed: Counter[OfferKey] = Counter()
+    needed: defaultdict[BoundKey, float] = defaultdict(float)
     for uses in (*others, *(option.uses for option in options)):
-        needed.update(uses)
-    offers = {key_of_offer(o): o for option in options for o in (option.priced.offer, option.priced.steady) if o}
+        for key, count in uses.items():
+            needed[key] += count
+    offers = [o for option in options for o in (option.priced.offer, option.priced.steady) if o]
+    bounds = {key: (o, quota) for o in offers for key, (_, _, quota) in bounds_of(o).items()}
     return [
-        Shortfall(offers[key], count) for key, count in sorted(needed.items()) if count > supply[key] and key in offers
+        Shortfall(bounds[key][0], count, bounds[key][1])
+        for key, count in sorted(needed.items())
+        if count > supply[key] and key in bounds
     ]

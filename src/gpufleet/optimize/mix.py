@@ -52,6 +52,7 @@ class Pools:
     `supply` is how many can be had, `alone` how many would serve without another offer.
     """
 
+    offer: tuple[Offer, ...]
     entrant: IntArray
     pair: IntArray
     usd_per_hour: FloatArray
@@ -72,6 +73,7 @@ class Pools:
         pair = np.array([p for at in contest.host for p in useful[at]], dtype=np.int64)
         alone = hosts.counts(requests_per_s, demand, demand.workload.rate_requests_per_s).machines[:, 0]
         return cls(
+            tuple(contest.offers[e] for e in entrant),
             entrant,
             pair,
             contest.usd_per_hour[entrant],
@@ -99,7 +101,7 @@ def may_mix(question: ServeQuestion) -> bool:
 
 def cheapest_mix(question: ServeQuestion, solution: ServeSolution) -> Mix | None:
     """The cheapest two offers of which one runs out alone, whatever the budget; None where none runs out or serves."""
-    if not may_mix(question) or all(offer.max_instances is None for offer in question.offers):
+    if not may_mix(question) or all(offer.most_instances is None for offer in question.offers):
         return None
     contest, found = Contest.of(question, solution), solution.found.requests_per_s
     pools = Pools.of(contest, found, question.demand)
@@ -133,10 +135,26 @@ def beside(pools: Pools, keys: Sequence[Key], scarce: int, demand: Demand) -> It
     first = np.arange(max(1.0, most - MOST_COUNTS + 1), most + 1)[:, None]
     second = fewest_beside(pools, scarce, first, partners, demand)
     usd = first * pools.usd_per_hour[scarce] + second * pools.usd_per_hour[partners][None, :]
+    usd = np.where(within_shared(pools, scarce, first, partners, second), usd, np.inf)
     row, column = (int(i) for i in np.unravel_index(np.argmin(usd), usd.shape))
     if np.isfinite(usd[row, column]):
         counts = float(first[row, 0]), float(second[row, column])
         yield float(usd[row, column]), counts, (scarce, int(partners[column]))
+
+
+def within_shared(pools: Pools, scarce: int, first: FloatArray, partners: IntArray, second: FloatArray) -> BoolArray:
+    """Whether both are within the quotas of GPUs that they share."""
+    within = np.ones_like(second, dtype=np.bool_)
+    for quota in pools.offer[scarce].gpu_quotas:
+        of_partner = [gpus_of(pools.offer[at], quota.name) for at in partners]
+        taken = first * quota.gpus_per_machine + np.where(np.isfinite(second), second, 0.0) * np.array(of_partner)
+        within &= taken <= quota.max_gpus
+    return within
+
+
+def gpus_of(offer: Offer, name: str) -> float:
+    """GPUs of a quota that one machine takes."""
+    return sum(quota.gpus_per_machine for quota in offer.gpu_quotas if quota.name == name)
 
 
 def fewest_beside(pools: Pools, scarce: int, first: FloatArray, partners: IntArray, demand: Demand) -> FloatArray:

@@ -34,6 +34,7 @@ from gpufleet.optimize.size import (
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.units import MILLISECOND
 
 NO_PRICE = "no price under the chosen clouds, regions and price kinds"
@@ -99,7 +100,7 @@ def solve_serve(
     counted = sum(rejections.counts.values())
     placements = place_all(question, rated.candidates, rated.found)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
-    count_unpriced(placements, priced, question.offers, rejections)
+    count_unpriced(placements, priced, question.offers, question.purse.most_spot_ratio, rejections)
     ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
     unsold = sum(rejections.counts.values()) - counted
     return replace(rated, ranked=ranked, num_layouts=rated.num_layouts + unsold)
@@ -164,9 +165,10 @@ def within_budget(
     priced: Sequence[PricedPlacement], most_usd_per_hour: float, rejections: Rejections
 ) -> list[PricedPlacement]:
     """What the budget pays for; the rest is counted with its price."""
+    budget = f"${most_usd_per_hour:,.2f}/h (${usd_per_month(most_usd_per_hour):,.0f}/mo)"
     for p in (p for p in priced if p.usd_per_hour > most_usd_per_hour):
         what = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}: ${p.usd_per_hour:,.2f}/h"
-        rejections.add(f"over the budget of ${most_usd_per_hour:,.2f}/h", what, p.usd_per_hour)
+        rejections.add(f"over the budget of {budget}", what, p.usd_per_hour)
     return [p for p in priced if p.usd_per_hour <= most_usd_per_hour]
 
 
@@ -239,13 +241,37 @@ def at_least_ms(seconds: float) -> str:
 
 
 def count_unpriced(
-    placements: Sequence[Placement], ranked: Sequence[PricedPlacement], offers: Sequence[Offer], rejections: Rejections
+    placements: Sequence[Placement],
+    ranked: Sequence[PricedPlacement],
+    offers: Sequence[Offer],
+    most_spot_ratio: float,
+    rejections: Rejections,
 ) -> None:
     """Count instance types that would serve the demand but have no price, or cannot be had in that number."""
     bought = {(p.offer.cloud, p.offer.instance) for p in ranked}
-    sold = {(o.cloud, o.instance) for o in offers}
     for p in placements:
         key = p.instance.cloud, p.instance.name
-        if key not in bought:
-            reason = BEYOND_QUOTA if key in sold else NO_PRICE
-            rejections.add(reason, f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", p.instance_count)
+        if key in bought:
+            continue
+        name, own = f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", sold_as(key, offers)
+        if own:
+            rejections.add(BEYOND_QUOTA, name + shortage(p, own, most_spot_ratio), p.instance_count)
+        else:
+            rejections.add(NO_PRICE, name, p.instance_count)
+
+
+def sold_as(key: tuple[str, str], offers: Sequence[Offer]) -> list[Offer]:
+    """Offers of one machine type."""
+    return [offer for offer in offers if (offer.cloud, offer.instance) == key]
+
+
+def shortage(placement: Placement, offers: Sequence[Offer], most_spot_ratio: float) -> str:
+    """How many of these machines can be had, and what all that are needed would cost at these prices."""
+    bounds = [offer.most_instances for offer in offers]
+    if None in bounds:
+        return ""
+    most = max(bound for bound in bounds if bound is not None)
+    free = [replace(offer, max_instances=None, gpu_quotas=()) for offer in offers]
+    priced = rank([placement], free, most_spot_ratio)
+    cost = f"; {placement.instance_count:,} would be ${priced[0].usd_per_hour:,.2f}/h" if priced else ""
+    return f": {most or 'none'} to be had{cost}"

@@ -8,7 +8,6 @@ more than apart. Where limits forbid machines of their own, groups are joined un
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
@@ -19,7 +18,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import (
-    OfferKey,
+    Left,
     Option,
     Shortfall,
     Uses,
@@ -117,10 +116,10 @@ class Arrangement:
     missing: tuple[Shortfall, ...]
 
     @property
-    def rank(self) -> tuple[int, float]:
+    def rank(self) -> tuple[float, float]:
         """What is better is less: machines that are missing, then cost."""
         usd = sum(g.usd_per_hour for g in self.shared) + sum(o.usd_per_hour for o in self.own.values())
-        return sum(s.needed - (s.offer.max_instances or 0) for s in self.missing), usd
+        return sum(s.needed - s.can_be_had for s in self.missing), usd
 
     @property
     def parts(self) -> list[frozenset[int]]:
@@ -142,7 +141,7 @@ class Landlord:
     """
 
     solved: Sequence[Solved]
-    supply: Counter[OfferKey]
+    supply: Left
     options: list[list[Option]]
     tenants: list[dict[MachineKey, Tenant]]
     shared: dict[frozenset[int], list[SharedMachines]] = field(default_factory=dict)
@@ -222,7 +221,7 @@ def within_reach(machines: Iterable[SharedMachines]) -> list[SharedMachines]:
     kept = []
     for shared in machines:
         kept.append(shared)
-        if shared.offer.max_instances is None:
+        if shared.offer.most_instances is None:
             break
     return kept
 

@@ -12,6 +12,7 @@ from gpufleet.results.comparison import Comparison, FleetComparison, RateRange, 
 from gpufleet.results.plan import Deployment
 
 CANNOT = "cannot serve"
+EQUAL = significant(1.0, 2)
 MOST_RANGES = 8
 
 
@@ -85,6 +86,8 @@ def speed_words(result: Comparison, cheap: Side, dear: Side) -> str:
     own, other = (latency[name].value for latency in both)
     faster, slower = (cheap, dear) if own <= other else (dear, cheap)
     times = significant(max(own, other) / min(own, other), 2)
+    if times == EQUAL:
+        return f"they are equally fast ({name} {duration(own)})"
     return f"{faster.asked} is {times} times as fast as {slower.asked} ({name} {duration(min(own, other))})"
 
 

@@ -30,6 +30,7 @@ from gpufleet.report.plan_explained import inputs_table
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
+from gpufleet.units import HOURS_PER_MONTH
 
 
 def fleet_page(
@@ -99,22 +100,41 @@ def headline(fleet: FleetPlan) -> str:
     """What all costs, or what hinders."""
     models = plural(len(fleet.every_plan), "model")
     if fleet.missing:
-        return f"{models}: {'; '.join(map(missing_words, fleet.missing))}."
+        return f"{models}: {'; '.join(map(missing_words, fleet.missing))}. {NO_MIXES}"
     if fleet.usd_per_hour is None:
-        return f"{models}: nothing on offer serves {', '.join(fleet.unserved)}."
+        mixed = [plan for plan in fleet.plans if not plan.deployments and plan.mix is not None]
+        alone = "".join(f" {plan.model} alone is served by two types." for plan in mixed)
+        hindered = f"{models}: {'no one machine type' if mixed else 'nothing on offer'} serves"
+        return f"{hindered} {', '.join(fleet.unserved)}.{f'{alone} {NO_MIXES}' if mixed else ''}"
     total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
     if not fleet.is_within_budget:
-        return f"{models}: {total} at least, over the budget of {usd_per_hour(fleet.budget_usd_per_hour)}."
+        return f"{models}: {total} at least, over the budget of {budget_words(fleet.budget_usd_per_hour)}."
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
     return f"{models} together: {total}{beside}."
 
 
+def budget_words(usd_hourly: float | None) -> str:
+    """What may be spent, by the hour and by the month."""
+    if usd_hourly is None:
+        return usd_per_hour(None)
+    return f"{usd_per_hour(usd_hourly)} ({usd_per_month(usd_hourly * HOURS_PER_MONTH)})"
+
+
+NO_MIXES = (
+    "Two machine types for one model were not looked at and may fit: plan a model alone (it may get two), and the "
+    "others within what is left in quotas.csv."
+)
+
+
 def missing_words(m: MissingMachines) -> str:
     """By how many machines an offer falls short."""
+    if m.gpu_quota is not None:
+        return f"together they take {m.needed} GPUs of the quota of {m.can_be_had}: {m.gpu_quota}"
     name = f"{m.cloud} {m.instance.removeprefix('Standard_')}, {m.region}, {m.price_kind.replace('_', ' ')}"
-    return f"together they take {m.needed} of the {m.can_be_had} that can be had: {name}"
+    bound = "that can be had" if m.price_kind == OWNED else "that the quota or reservation allows"
+    return f"together they take {m.needed} of the {m.can_be_had} {bound}: {name}"
 
 
 def models_table(fleet: FleetPlan) -> Table:
@@ -144,6 +164,7 @@ def region_priority(fleet: FleetPlan, otherwise: int) -> int:
     return 0 if any(are_regions_asked(plan.inputs) for plan in fleet.every_plan) else otherwise
 
 
+OWNED = "owned"
 DATA_COLUMNS = (
     "model", "rate_requests_per_s", "usd_per_hour", "cloud", "region", "instance", "instance_count", "gpu",
     "price_kind", "price_basis", "price_source", "price_as_of", "price_first_seen", "layout", "replicas", "shares",

@@ -21,16 +21,15 @@ from gpufleet.report.plan import (
     EXPECTED_CONFIDENCE,
     NARROW_PAGE,
     OVER_BUDGET,
-    SHORT_MACHINE,
     UNVARIED,
     about,
     are_regions_asked,
     dated_sources,
     gpus,
+    machines_texts,
     place,
     preferred_line,
 )
-from gpufleet.report.text import cut
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
@@ -202,8 +201,10 @@ def ranged_usd(figure: Figure) -> str:
 
 def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
-    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
-    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    named = machines_texts(plan.deployments, width)
+    rows = [
+        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+    ]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: done in time as expected, late at the high end of its range."] if tight else []
     legend += [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
@@ -225,7 +226,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         ),
         Column("row", "", align="right", where="text"),
         Column("cost", "cost", align="right", where="text"),
-        Column("machines", "machines", where="text"),
+        Column("machines", "machines", where="text", wraps=True),
         Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
@@ -256,14 +257,13 @@ def reclaimed_columns(plan: JobPlan) -> list[Column]:
     return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 
-def ranking_row(rank: int, d: RentedJob, own: OwnColumns, longest_machine: int | None) -> Row:
+def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     """The cells of one deployment."""
-    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
         **d.model_dump(exclude={*FIGURES, *own.figures, "launch"}),
         "row": str(rank),
         "cost": about(d) + usd(d.usd.value),
-        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "machines": machines,
         "place": place(d),
         "kind": kind(d),
         "gpus": gpus(d),

@@ -57,6 +57,7 @@ BINDING = {
     "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one replica is enough": "One replica is enough: no limit is near.",
     "one machine is enough": "One machine is enough: no limit is near.",
+    "machines that may fail": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
     LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
@@ -226,7 +227,7 @@ def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
         *lower_precision_line(plan),
         *spot_line(plan),
         *flip_line(plan, " More: --flips." if is_alone else ""),
-        *mix_line(plan),
+        *mix_line(plan, is_alone),
     ]
     return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
 
@@ -282,9 +283,14 @@ def flip_line(plan: ServePlan, more: str) -> list[str]:
     return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
 
 
-def mix_line(plan: ServePlan) -> list[str]:
-    """That two offers together cost less."""
-    return [] if plan.mix is None else [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
+    """That two offers together cost less; beside other models which, as no table of them follows."""
+    if plan.mix is None:
+        return []
+    if is_alone:
+        return [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+    which = " + ".join(machines_of(part.deployment) for part in plan.mix.parts)
+    return [f"Were it alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
 
 
 def quality_line(plan: ServePlan) -> list[str]:
@@ -354,8 +360,8 @@ def beside_lone(ratio: float) -> str:
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
     """Where a limit on latency, not work, decides how much is bought."""
-    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1 and d.binding_limit != LEAST_REPLICAS
-    if not is_idle or not plan.objectives:
+    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1
+    if not is_idle or d.binding_limit not in plan.objectives:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 
@@ -455,8 +461,10 @@ def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -
 
 def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) -> Table:
     """Every deployment, the chosen one marked; a narrow page shortens the names of machines."""
-    longest_machine = SHORT_MACHINE if width < NARROW_PAGE else None
-    rows = [ranking_row(rank, d, own, longest_machine) for rank, d in enumerate(plan.deployments, 1)]
+    named = machines_texts(plan.deployments, width)
+    rows = [
+        ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
+    ]
     tight = any(d.is_tight for d in plan.deployments)
     legend = ["tight: holds as expected, breaks an objective at the high end of its range."] if tight else []
     estimated = any(d.price_basis == "estimated" for d in plan.deployments)
@@ -473,7 +481,7 @@ def ranking_columns(plan: ServicePlan, own: OwnColumns) -> list[Column]:
         *(Column(f"{name}{end}_s", name, where="data") for name in objectives for end in ("", "_low", "_high")),
         Column("row", "", align="right", where="text"),
         Column("price", "$/h", align="right", where="text"),
-        Column("machines", "machines", where="text"),
+        Column("machines", "machines", where="text", wraps=True),
         *place_and_gpus(plan.inputs),
         Column("shape", "replicas", where="text"),
         *varied_columns(plan.deployments),
@@ -539,14 +547,24 @@ FILE_COLUMNS = (
 )  # fmt: skip
 
 
-def ranking_row(rank: int, d: RentedService, own: OwnColumns, longest_machine: int | None) -> Row:
+def machines_texts(rented: Sequence[RentedMachines], width: int) -> list[str]:
+    """How many machines of which type, a text for each row; a narrow page shortens names that stay apart so."""
+    names = [f"{d.cloud} {d.instance.removeprefix('Standard_')}" for d in rented]
+    counts = [f"{d.instance_count}x " for d in rented]
+    if width >= NARROW_PAGE:
+        return [count + name for count, name in zip(counts, names, strict=True)]
+    short = [cut(name, SHORT_MACHINE - len(count)) for count, name in zip(counts, names, strict=True)]
+    alike = {text for text in short if len({n for n, s in zip(names, short, strict=True) if s == text}) > 1}
+    return [c + (n if s in alike else s) for c, n, s in zip(counts, names, short, strict=True)]
+
+
+def ranking_row(rank: int, d: RentedService, own: OwnColumns, machines: str) -> Row:
     """The cells of one deployment."""
-    machines = f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}"
     cells: dict[str, object] = {
         **d.model_dump(exclude={"latency", "launch"}),
         "row": str(rank),
         "price": about(d) + usd(d.usd_per_hour),
-        "machines": machines if longest_machine is None else cut(machines, longest_machine),
+        "machines": machines,
         "place": place(d),
         "gpus": gpus(d),
         "shape": own.replicas[rank - 1],

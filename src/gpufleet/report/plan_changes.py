@@ -4,18 +4,26 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.report.fleet_plan import missing_words
+from gpufleet.report.fleet_plan import budget_words, missing_words
 from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import why_nothing
 from gpufleet.report.plan_further import machines_of
 from gpufleet.results.plan import Deployment
-from gpufleet.results.plan_changes import DigestChange, FleetChanges, PlanChanges, PriceChange, QuestionChange, is_same
+from gpufleet.results.plan_changes import (
+    DigestChange,
+    FleetChanges,
+    PlanChanges,
+    PriceChange,
+    QuestionChange,
+    QuotaChange,
+    is_same,
+)
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
 
 NOTHING, TWO_OFFERS = "nothing that serves", "two offers together"
-SHOWN_PRICES = 12
+SHOWN_PRICES, SHOWN_QUOTAS = 12, 3
 WORDS = {
     "release": "the release of gpufleet",
     "model": "what is known of the model",
@@ -71,7 +79,7 @@ def fleet_hindrance(result: FleetChanges, was: str) -> str:
     if result.unserved:
         hindered = f"nothing on offer serves {', '.join(result.unserved)}"
     elif not result.missing:
-        now, budget = (usd_per_hour(usd) for usd in (result.now_usd_per_hour, result.budget_usd_per_hour))
+        now, budget = usd_per_hour(result.now_usd_per_hour), budget_words(result.budget_usd_per_hour)
         hindered = f"{now} at least, over the budget of {budget}"
     return f"The plan does not hold today: {len(result.models)} models, {hindered}; in the plan {was}."
 
@@ -126,13 +134,31 @@ def bought_today(result: PlanChanges) -> str:
 
 
 def why(result: PlanChanges) -> str:
-    """What made the difference: the model, prices, both or neither."""
-    if not result.model_changed_it and not result.prices_changed_it:
-        moved = [*(["prices"] if result.price_changes else []), *(["the model"] if result.digest_changes else [])]
+    """What made the difference: the model, quotas, prices, several of them or none."""
+    if not (result.model_changed_it or result.quotas_changed_it or result.prices_changed_it):
+        pairs = {"prices": result.price_changes, "quotas": result.quota_changes, "the model": result.digest_changes}
+        moved = [what for what, changes in pairs.items() if changes]
         return f"What changed ({' and '.join(moved)}) makes no difference." if moved else "Nothing changed since."
     parts = [*([model_words(result)] if result.model_changed_it else [])]
+    parts += [quota_words(result)] if result.quotas_changed_it else []
     parts += [price_words(result)] if result.prices_changed_it else ["Prices make no difference."]
     return " ".join(parts)
+
+
+def quota_words(result: PlanChanges) -> str:
+    """Of which machines another number can be had: those of the answer without the change and with it, else all."""
+    ends = {(d.cloud, d.instance) for d in (result.at_old_prices, result.at_todays_quotas) if d is not None}
+    own = [c for c in result.quota_changes if (c.cloud, c.instance) in ends] or result.quota_changes
+    named = list(dict.fromkeys(quota_change_words(c) for c in own))
+    what = "; ".join(named[:SHOWN_QUOTAS]) or "quotas of other models"
+    return f"How many can be had decides: {what}."
+
+
+def quota_change_words(c: QuotaChange) -> str:
+    """One quota, a reservation or a rack, then and now."""
+    was, now = ("without a bound" if most is None else count(most) for most in (c.was, c.now))
+    kind = "" if c.price_kind == "on_demand" else f" {c.price_kind.replace('_', ' ')}"
+    return f"quota of {c.cloud} {c.instance.removeprefix('Standard_')}{kind} {was} -> {now}"
 
 
 def model_words(result: PlanChanges) -> str:
@@ -148,7 +174,7 @@ def price_words(result: PlanChanges) -> str:
     if decisive:
         moves = "; or ".join(f"{machine(c)} {movement(c)}" for c in decisive)
         return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} turns the choice."
-    if is_same_choice(result.at_old_prices, result.now):
+    if is_same_choice(result.at_todays_quotas, result.now):
         own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
         moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
         return f"The choice stays and its price moved{moved}."
@@ -193,6 +219,7 @@ def answers_table(result: PlanChanges) -> Table:
     named = [
         ("in the plan", result.was),
         ("today's model, prices of the plan", result.at_old_prices),
+        *([("within today's quotas", result.at_todays_quotas)] if result.quota_changes else []),
         ("today", result.now),
     ]
     return Table(columns, [answer_row(name, d) for name, d in named], "Then and now")

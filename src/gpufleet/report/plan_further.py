@@ -13,7 +13,11 @@ from gpufleet.results.refused import Refused
 from gpufleet.units import MILLISECOND, PERCENT
 
 SHOWN_DIGITS, MANY_TIMES = 4, 10
-PRICE_QUANTITIES = {"price": "price of {of}", "another's price": "price of {of}"}
+PRICE_QUANTITIES = {
+    "price": "price of {of}",
+    "another's price": "price of {of}",
+    "machines to be had": "{of} to be had",
+}
 
 
 def further_tables(plan: ServePlan, all_flips: bool, width: int) -> list[Table]:
@@ -73,11 +77,12 @@ def flip_row(flip: Flip) -> Row:
     """One quantity and direction."""
     quantity = PRICE_QUANTITIES.get(flip.quantity, flip.quantity).format(of=flip.of)
     row = {"quantity": quantity, "now": in_unit(flip.now, flip.unit)}
-    if flip.value is None or flip.change_ratio is None:
+    if flip.value is None:
         edge = f"{'up' if flip.is_rise else 'down'} to {in_unit(flip.searched_to, flip.unit)}"
         return {**row, "value": "any", "change": "-", "wins": f"the same row {edge}"}
     wins = "no offer alone serves" if flip.winner is None else machines_of(flip.winner)
-    change = f"{'+' if flip.is_rise else '-'}{significant(PERCENT * abs(flip.change_ratio), 2)}%"
+    ratio = flip.change_ratio
+    change = "-" if ratio is None else f"{'+' if flip.is_rise else '-'}{significant(PERCENT * abs(ratio), 2)}%"
     return {**row, "value": in_unit(flip.value, flip.unit), "change": change, "wins": wins}
 
 
@@ -165,11 +170,13 @@ def nearest_refusal(refused: Sequence[Refused]) -> str:
     return f"{nearest.candidate}, {nearest.reason}" + (f", {nearest.detail}" if nearest.detail else "")
 
 
-STAGES = {"objective": -3, "price": -4, "memory": -2}
+STAGES = {"quota": -5, "objective": -3, "price": -4, "memory": -2}
 
 
 def stage_of(refused: Refused) -> str:
     """How far a candidate came: a rule, memory, an objective, or nothing but a price is missing."""
+    if refused.reason.startswith("more machines than"):
+        return "quota"
     if refused.reason.startswith("no price"):
         return "price"
     if refused.reason.endswith("at any load"):
@@ -186,7 +193,7 @@ def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
     rows = [
         ("the API's price", price),
         ("the API", f"{usd_per_hour(found.api_usd_per_hour)} at {mean_rate(plan)}"),
-        ("own machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
+        ("these machines", f"{usd_per_hour(found.own_usd_per_hour)}, {beside_api(found.own_over_api_ratio)}"),
         ("machines cost no more", break_even_words(found)),
     ]
     cells = [{"name": name, "value": value} for name, value in rows]

@@ -28,6 +28,8 @@ from gpufleet.units import PERCENT
 UNKNOWN_PRICE = "unknown, so no saving is said: '@98.32/h' after the machines states what one costs"
 NOTHING_ELSE = "Nothing on offer serves this as asked."
 NONE_ENOUGH = "; at the slow end of the range no number of machines is enough"
+LISTED, STATED_AS = "list price on demand", {"bill": "its share of the bill", "stated": "as stated"}
+WORTH_ASKING = 1.15
 CLOSE = "Too close to call: "
 
 
@@ -249,6 +251,7 @@ def machine_rows(m: TodaysMachines) -> list[tuple[str, str]]:
     return [
         ("machines", f"{m.instance_count}x {name_of(m)} ({gpus})" if m.cloud else own),
         ("price of one", price_words(m.price)),
+        ("list price", beside_list(m.price)),
         *(service_rows(m.service) if m.service else [("lacks", nearest_refusal(m.refused))]),
         ("needed", needed_row(m)),
     ]
@@ -259,14 +262,25 @@ def price_words(price: PricePaid) -> str:
     if price.usd_per_hour is None:
         return "part of the bill below" if price.origin == "bill" else UNKNOWN_PRICE
     paid = usd_per_hour(price.usd_per_hour)
-    if price.origin != "list":
-        return f"{paid}, {'its share of the bill' if price.origin == 'bill' else 'as stated'}"
+    if price.origin in STATED_AS:
+        return f"{paid}, {STATED_AS[price.origin]}"
     if price.owned_usd_per_hour is not None:
         whole = usd_per_hour(price.owned_usd_per_hour)
         return f"{paid} to run your own; with what is spent whether it runs or not {whole}"
     dear = price.highest_usd_per_hour
-    elsewhere = f"; up to {usd_per_hour(dear)} elsewhere" if dear is not None and dear > price.usd_per_hour else ""
-    return f"{paid}, list price on demand in {price.region} ({price.source}, {price.day}){elsewhere}"
+    others = "by others of yours" if price.origin == "own" else "elsewhere"
+    elsewhere = f"; up to {usd_per_hour(dear)} {others}" if dear is not None and dear > price.usd_per_hour else ""
+    what = f"your own price, {(price.price_kind or '').replace('_', ' ')}" if price.origin == "own" else LISTED
+    return f"{paid}, {what} in {price.region} ({price.source}, {price.day}){elsewhere}"
+
+
+def beside_list(price: PricePaid) -> str:
+    """How many times the list price is paid, where that is worth a question to who sells it."""
+    listed, times = price.listed, price.times_list
+    if listed is None or times is None or times < WORTH_ASKING:
+        return ""
+    held = f"{usd_per_hour(listed.usd_per_hour)} on demand in {listed.region} ({listed.source}, {listed.day})"
+    return f"you pay {significant(times, 2)}x the list price that is held here: {held}"
 
 
 def service_rows(s: TodaysService) -> list[tuple[str, str]]:

@@ -46,7 +46,10 @@ class SharedDeployment(Result):
 
 
 class MissingMachines(Result):
-    """Machines of which a quota, a reservation or one's own rack holds fewer than all models together need."""
+    """Machines of which a quota, a reservation or one's own rack holds fewer than all models together need.
+
+    `gpu_quota`: a quota of GPUs that machines of several types share; then both numbers count GPUs.
+    """
 
     cloud: str
     region: str
@@ -54,6 +57,7 @@ class MissingMachines(Result):
     price_kind: str
     can_be_had: int
     needed: int
+    gpu_quota: str | None = None
 
 
 class FleetPlan(Judged):

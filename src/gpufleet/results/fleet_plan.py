@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping, Sequence
 
 from gpufleet.domain.layout import Layout
@@ -58,8 +59,9 @@ def missing_machines(found: Shortfall) -> MissingMachines:
         region=offer.region,
         instance=offer.instance,
         price_kind=offer.price_kind.value,
-        can_be_had=offer.max_instances or 0,
-        needed=found.needed,
+        can_be_had=round(found.can_be_had),
+        needed=math.ceil(found.needed),
+        gpu_quota=None if found.quota is None else found.quota.name,
     )
 
 

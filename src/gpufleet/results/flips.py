@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Winner
+from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, QUOTA, RATE, Winner
 from gpufleet.optimize.flips import Flip as FoundFlip
 from gpufleet.results.base import Result
 
-UNITS = {PRICE: "USD/h", OTHER_PRICE: "USD/h", RATE: "1/s", INPUT: "tokens", OUTPUT: "tokens"}
+UNITS = {PRICE: "USD/h", OTHER_PRICE: "USD/h", RATE: "1/s", QUOTA: "machines", INPUT: "tokens", OUTPUT: "tokens"}
 
 
 class FlipWinner(Result):
@@ -27,7 +27,8 @@ class Flip(Result):
     """The nearest value of one quantity, all else unchanged, at which another machine type or price kind wins.
 
     `value` None: the same row wins up to `searched_to`. `winner` None at a value: nothing on offer serves there.
-    `of` names the machine whose price moves, in all its regions.
+    `of` names the machine whose price moves, in all its regions, or of which more can be had. `change_ratio` None:
+    there is no value, or none is to be had now.
     """
 
     quantity: str
@@ -53,7 +54,7 @@ def flips_of(found: Sequence[FoundFlip]) -> list[Flip]:
             unit=UNITS.get(flip.quantity, "s"),
             now=flip.now,
             value=flip.value,
-            change_ratio=None if flip.value is None else flip.value / flip.now - 1,
+            change_ratio=None if flip.value is None or not flip.now else flip.value / flip.now - 1,
             searched_to=flip.searched_to,
             of=None if flip.of is None else f"{flip.of.cloud} {flip.of.instance}{kind_words(flip.of)}",
             winner=None if flip.winner is None else winner_of(flip.winner),

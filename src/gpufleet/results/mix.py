@@ -36,7 +36,7 @@ def mix_part(question: ServeQuestion, solution: ServeSolution, part: Part, launc
     return MixPart(
         share_ratio=part.rate_ratio,
         requests_per_s=rate,
-        can_be_had=part.priced.offer.max_instances,
+        can_be_had=part.priced.offer.most_instances,
         needed_alone=round(part.needed_alone),
         deployment=deployment(context, part.priced).model_copy(update={"launch": launch}),
     )

@@ -227,6 +227,14 @@ class BreakEven(Result):
     settled_requests_per_s: float | None
 
 
+class GpuBound(Result):
+    """A quota of GPUs that machines of several types share, and how many of them a machine takes."""
+
+    name: str
+    max_gpus: int
+    gpus_per_machine: float
+
+
 class ConsideredPrice(Result):
     """The cheapest region of one machine type and price kind when the plan was made.
 
@@ -242,6 +250,7 @@ class ConsideredPrice(Result):
     as_of: date
     machine: str
     max_instances: int | None = None
+    gpu_quotas: list[GpuBound] = []
 
 
 class PlanBasis(Result):

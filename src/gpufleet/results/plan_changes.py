@@ -39,6 +39,17 @@ class DigestChange(Result):
     now: str | None
 
 
+class QuotaChange(Result):
+    """How many machines of an offer can be had, then and now; None where nothing bounds them."""
+
+    cloud: str
+    region: str
+    instance: str
+    price_kind: str
+    was: int | None
+    now: int | None
+
+
 class QuestionChange(Result):
     """An input that a workload file gives another value than the plan has; None where nothing was said."""
 
@@ -50,8 +61,9 @@ class QuestionChange(Result):
 class PlanChanges(Result):
     """A plan of some day beside the same question asked today.
 
-    `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices of the file; `now`:
-    today's answer. From `was` to `at_old_prices` the model changed the answer, from there to `now` prices did.
+    `was`: the answer in the file; `at_old_prices`: today's tables and equations with the prices and quotas of the file;
+    `at_todays_quotas`: the same within today's quotas, reservations and racks; `now`: today's answer. From `was` to
+    `at_old_prices` the model changed the answer, from there to `at_todays_quotas` quotas did, from there prices.
     `was_today`, `now_today`: the verdicts on what ran when the plan was made. `is_feasible`: whether anything serves
     today within objectives, budget and quotas; `relaxations` and `rejections` say what hinders where nothing does.
     `question_changes`: what a workload file, where one was named, asks otherwise; the answers are to the old question.
@@ -63,8 +75,10 @@ class PlanChanges(Result):
     now_hash: str
     was: Deployment | None
     at_old_prices: Deployment | None
+    at_todays_quotas: Deployment | None
     now: Deployment | None
     price_changes: list[PriceChange]
+    quota_changes: list[QuotaChange] = []
     digest_changes: list[DigestChange]
     num_prices: int
     was_today: Today | None = None
@@ -101,9 +115,14 @@ class PlanChanges(Result):
         return not is_same(self.was, self.at_old_prices)
 
     @property
+    def quotas_changed_it(self) -> bool:
+        """Whether how many machines can be had makes a difference to today's model at the prices of the file."""
+        return not is_same(self.at_old_prices, self.at_todays_quotas)
+
+    @property
     def prices_changed_it(self) -> bool:
-        """Whether prices alone make a difference to today's model."""
-        return not is_same(self.at_old_prices, self.now)
+        """Whether prices alone make a difference to today's model within today's quotas."""
+        return not is_same(self.at_todays_quotas, self.now)
 
 
 class FleetChanges(Result):

@@ -37,7 +37,7 @@ from gpufleet.results.plan import Relaxation
 from gpufleet.results.rented import machines_of
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
-LEAST_REPLICAS = "the least number of replicas"
+LEAST_REPLICAS, SPARE = "the least number of replicas", "machines that may fail"
 AT_MOST = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
 BUSY_RATIO = 0.8
 
@@ -136,10 +136,18 @@ def bought_for(found: Capacity, demand: Demand, p: Placement, latency: Mapping[s
     needed_replicas = demand.planned_requests_per_s / float(found.requests_per_s[p.row])
     if p.instance_count > 1 and math.ceil(needed_replicas) < demand.min_replicas:
         return LEAST_REPLICAS
+    if p.instance_count > 1 and is_one_machine_enough(needed_replicas, demand, p):
+        return SPARE
     if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
         enough = ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
         return first_to_break(latency, demand.workload.slo.limits) or enough
     return binding_limit(found, p.row)
+
+
+def is_one_machine_enough(needed_replicas: float, demand: Demand, p: Placement) -> bool:
+    """Whether all others are there because some may fail: one would carry the rate, and not be busy."""
+    may_fail = demand.spare_machines > 0 or demand.zones > 1
+    return may_fail and needed_replicas < BUSY_RATIO * p.replicas / p.instance_count
 
 
 def slack_of_limits(found: Capacity, row: int, demand: Demand, running: Operation) -> dict[str, float]:

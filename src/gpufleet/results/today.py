@@ -11,11 +11,27 @@ from gpufleet.results.base import Figure, Result
 from gpufleet.results.refused import Refused
 
 
-class PricePaid(Result):
-    """What an hour of one machine costs, None where nobody knows; `origin`: stated, bill, list or unknown.
+class ListPrice(Result):
+    """What the tables ask for a machine on demand, where and of which day."""
 
-    A list price is that of the cheapest region; `highest_usd_per_hour` is that of the dearest. Of one's own machines it
-    is what running one costs; `owned_usd_per_hour` is that and what is spent already.
+    usd_per_hour: float
+    region: str
+    source: str
+    as_of: date
+    first_seen: date | None = None
+
+    @property
+    def day(self) -> str:
+        """Of which day the price is."""
+        return day_in_words(self.as_of, self.first_seen)
+
+
+class PricePaid(Result):
+    """What an hour of one machine costs, None where nobody knows; `origin`: stated, bill, own, list or unknown.
+
+    `own` is a price of the user's tables. A list price is that of the cheapest of the regions asked for, else of all;
+    `highest_usd_per_hour` is that of the dearest. Of one's own machines it is what running one costs;
+    `owned_usd_per_hour` is that and what is spent already. `listed` is the list price beside what is paid.
     """
 
     origin: str
@@ -27,6 +43,14 @@ class PricePaid(Result):
     first_seen: date | None = None
     highest_usd_per_hour: float | None = None
     owned_usd_per_hour: float | None = None
+    listed: ListPrice | None = None
+
+    @property
+    def times_list(self) -> float | None:
+        """What is paid over the list price, where both are known."""
+        return (
+            None if self.listed is None or self.usd_per_hour is None else self.usd_per_hour / self.listed.usd_per_hour
+        )
 
     @property
     def day(self) -> str:

@@ -14,6 +14,7 @@ import pytest
 from gpufleet.api import ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.plan_file import read_plan
@@ -136,6 +137,40 @@ def test_without_a_price_the_list_price_of_the_cheapest_region_counts_and_is_dat
     assert price.usd_per_hour == pytest.approx(list_usd_per_hour("aws", "p5.48xlarge"))
     assert (price.origin, price.source in {s.id for s in plan.price_sources}) == ("list", True)
     assert f"list price on demand in {price.region} ({price.source}, {price.as_of})" in said(plan)
+
+
+OWN_P5 = "aws,us-east-1,p5.48xlarge,{kind},0,{usd},observed,your-tables,2026-10-01,\n"
+
+
+def test_without_a_price_ones_own_contract_goes_before_the_list(tmp_path: Path) -> None:
+    (tmp_path / "offers").mkdir()
+    rows = [OWN_P5.format(kind=kind, usd=usd) for kind, usd in (("commit_1y", 40.0), ("spot", 20.0))]
+    (tmp_path / "offers" / "own.csv").write_text("".join([",".join(OFFER_COLUMNS) + "\n", *rows]), encoding="utf-8")
+    plan = plan_serve(replace(CHAT, fleet_today="9 aws:p5.48xlarge"), load_catalog(tmp_path))
+    assert plan.today is not None
+    assert plan.today.usd_per_hour == pytest.approx(9 * 40.0)
+    assert "$40.00/h, your own price, commit 1y in us-east-1 (your-tables, 2026-10-01)" in said(plan)
+
+
+def test_without_a_price_that_of_the_regions_asked_for_counts() -> None:
+    """The same machine costs more in one region than in another; where it has no price the cheapest is named."""
+    machine = "azure:Standard_ND96isr_H100_v5"
+    prices = {o.region: o.price_per_instance_usd_per_hour for o in load_catalog().offers
+              if (o.cloud, o.instance, o.price_kind) == (*machine.split(":"), PriceKind.ON_DEMAND)}  # fmt: skip
+    dear = max(prices, key=prices.__getitem__)
+    assert prices[dear] > min(prices.values())
+    [there] = judged(f"9 {machine}", regions=(dear,)).machines
+    assert (there.price.region, there.price.usd_per_hour) == (dear, pytest.approx(prices[dear]))
+    [away] = judged("9 aws:p5.48xlarge", regions=("eu",)).machines
+    assert away.price.region == "us-east-1"
+
+
+def test_what_is_paid_beyond_the_list_is_said() -> None:
+    """$98.32 was the price of a p5.48xlarge once; $55.04 is held here: 1.8 times."""
+    told = said(planned("9 aws:p5.48xlarge@98.32/h"))
+    assert "you pay 1.8x the list price that is held here: $55.04/h on demand in us-east-1 (aws-price-list" in told
+    assert "the list price that is held here" in said(planned("9 aws:p5.48xlarge, 600,000/mo"))
+    assert "the list price that is held here" not in said(planned("9 aws:p5.48xlarge@60/h"))
 
 
 def test_a_list_price_that_is_too_old_ends_the_question() -> None:
