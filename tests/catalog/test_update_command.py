@@ -125,3 +125,24 @@ def test_feeds_do_not_wait_for_each_other(server: PriceServer) -> None:
     met: set[str] = set()
     server.faults = [wait_for_all]
     assert main(["catalog", "update"]) == 0
+
+
+def test_a_refresh_that_brought_nothing_does_not_speak_of_snapshots(
+    server: PriceServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    server.faults = [lambda path, sound: Answer("gone", 404)]
+    assert main(["catalog", "update", "--cloud", "azure"]) == 5
+    page = " ".join(capsys.readouterr().out.split())
+    assert "Nothing was written to" in page
+    assert "Snapshots lie" not in page
+
+
+def test_a_folder_that_cannot_be_written_is_said_before_anything_is_asked(
+    server: PriceServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("GPUFLEET_PRICES", str(tmp_path / "file" / "prices"))
+    assert main(["catalog", "update"]) == 2
+    said = capsys.readouterr()
+    assert "price snapshots cannot be written" in said.err
+    assert "asked" not in said.err

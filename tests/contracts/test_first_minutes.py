@@ -16,6 +16,8 @@ import pytest
 import gpufleet.api.installation as installation
 from gpufleet.cli.demo import STEPS
 from gpufleet.inputs.preferences import KEYS
+from gpufleet.report.setup import diagnosis_page
+from gpufleet.results.setup import Diagnosis
 
 Run = Callable[..., "subprocess.CompletedProcess[str]"]
 DEMO_BUDGET_S = 3.0
@@ -59,7 +61,8 @@ def test_the_doctor_looks_at_everything_that_an_answer_rests_on(run_gpufleet: Ru
     checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
     assert done.returncode == 0
     assert list(checks) == [
-        "Python", "gpufleet", "packages", "catalog", "prices", "calibration", "settings", "terminal", "GPU",
+        "Python", "gpufleet", "packages", "catalog", "prices", "snapshots", "calibration", "settings", "terminal",
+        "GPU",
     ]  # fmt: skip
     assert checks["Python"]["found"].startswith(".".join(map(str, sys.version_info[:3])))
     assert max(map(len, run_gpufleet("doctor").stdout.splitlines())) <= 80
@@ -71,7 +74,21 @@ def test_the_doctor_says_how_old_prices_are_and_when_they_are_old() -> None:
     fresh, old = (installation.price_check(catalog, date.fromordinal(oldest.toordinal() + days)) for days in (90, 91))
     assert (fresh.status, old.status) == ("ok", "note")
     assert "(91 days)" in old.found
+    assert old.hint.startswith("The oldest are 91 days old.")
     assert "never live" in old.hint
+    assert diagnosis_page(Diagnosis(checks=[fresh])).headline == "Everything that is needed is here."
+    assert diagnosis_page(Diagnosis(checks=[old])).headline == "Everything that is needed is here; see below: prices."
+
+
+def test_the_doctor_names_refreshes_and_those_that_did_not_end(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("GPUFLEET_PRICES", str(tmp_path / "prices"))
+    assert installation.snapshot_check().found == f"none in {tmp_path / 'prices'}"
+    (tmp_path / "prices" / "aws-list" / "20261101T080000Z").mkdir(parents=True)
+    check = installation.snapshot_check()
+    assert (check.status, check.found) == ("ok", f"aws-list 20261101 in {tmp_path / 'prices'}")
+    (tmp_path / "prices" / "azure-list" / ".download").mkdir(parents=True)
+    check = installation.snapshot_check()
+    assert (check.status, check.hint.partition(". ")[0]) == ("note", "Not finished: azure-list")
 
 
 def test_the_doctor_exits_1_and_names_the_command_when_a_package_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -90,6 +107,7 @@ def test_the_doctor_exits_1_when_tables_of_the_user_cannot_be_read(run_gpufleet:
     broken = run_gpufleet("doctor")
     assert broken.returncode == 1
     assert "'engine' cannot be read" in " ".join(broken.stdout.split())
+    assert broken.stdout.startswith("Missing: settings."), "the tables are fine"
 
 
 def test_the_same_tables_have_the_same_version_of_calibration(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -127,6 +127,8 @@ def assert_one_message(done: subprocess.CompletedProcess[str], code: int, *told:
             "exactly one of --concurrency N, --rate",
         ),
         (("plan", "serve", "--rps", "50"), "unknown option '--rps'. Say it as --rate, such as 50/s."),
+        (("fit", "llama-3.1-8b", "--users", "100"), "unknown option '--users'. Say it as --batch N."),
+        (("estimate", "llama-3.1-8b", "--users", "100"), "unknown option '--users'. Say it as --concurrency N."),
         (("plan", "serve", "--model", "m"), "Say it as MODEL, a word without a flag before it."),
         (("plan", "llama-3.1-8b"), "unknown plan verb 'llama-3.1-8b'. 'gpufleet plan' has serve"),
         (("catalog", "prices", "--cloud", "amazon"), "Amazon's cloud is called aws here."),

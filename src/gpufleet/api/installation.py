@@ -16,6 +16,7 @@ from pathlib import Path
 from gpufleet.catalog.calibration import DATA as CALIBRATION_FOLDER
 from gpufleet.catalog.engine_eras import load_eras
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.snapshots import DOWNLOAD_FOLDER, snapshot_folders, snapshot_root
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import GpufleetError
@@ -28,6 +29,7 @@ OLD_PRICES_DAYS = 90
 PATIENCE_S = 5
 VERSION_LENGTH = 12
 NARROW = 80
+DAY_LENGTH = len("20261121")
 NO_GPU = "none seen; no answer needs one"
 OLD_PRICES = "Prices are never live: 'gpufleet catalog update' fetches newer ones, or give your own with --catalog DIR."
 
@@ -89,13 +91,33 @@ def installed_version(name: str) -> str | None:
 def catalog_checks(environment: Mapping[str, str], project: Path, today: date) -> list[Check]:
     """The tables, your own over them, and the age of prices."""
     try:
-        own_tables = preferences(environment, project).get("catalog")
-        catalog = load_catalog(own_tables.text if own_tables else None)
+        catalog = load_catalog(own_tables(environment, project))
     except GpufleetError as error:
         return [Check(name="catalog", status=MISSING, found="cannot be read", hint=str(error))]
     prices = f"{len(catalog.offers):,} prices"
     found = f"{len(catalog.accelerators)} GPUs, {len(catalog.instances):,} instance types, {prices}"
-    return [Check(name="catalog", status=FINE, found=found), price_check(catalog, today)]
+    return [Check(name="catalog", status=FINE, found=found), price_check(catalog, today), snapshot_check()]
+
+
+def own_tables(environment: Mapping[str, str], project: Path) -> str | None:
+    """The folder of tables that is preferred; what is wrong with the settings is a check of its own."""
+    try:
+        preferred = preferences(environment, project).get("catalog")
+    except GpufleetError:
+        return None
+    return preferred.text if preferred else None
+
+
+def snapshot_check() -> Check:
+    """The newest refresh of every feed, and refreshes that began and did not end."""
+    root = snapshot_root()
+    taken = [f"{folder.parent.name} {folder.name[:DAY_LENGTH]}" for folder in snapshot_folders(root)]
+    found = f"{', '.join(taken) or 'none'} in {root}"
+    unfinished = sorted(folder.parent.name for folder in root.glob(f"*/{DOWNLOAD_FOLDER}")) if root.is_dir() else []
+    if not unfinished:
+        return Check(name="snapshots", status=FINE, found=found)
+    hint = f"Not finished: {', '.join(unfinished)}. 'gpufleet catalog update' goes on where it ended."
+    return Check(name="snapshots", status=REMARK, found=found, hint=hint)
 
 
 def price_check(catalog: Catalog, today: date) -> Check:
@@ -107,7 +129,7 @@ def price_check(catalog: Catalog, today: date) -> Check:
     oldest = max(((today - offer.as_of).days for offer in catalog.offers), default=0)
     if oldest <= OLD_PRICES_DAYS:
         return Check(name="prices", status=FINE, found=found)
-    return Check(name="prices", status=REMARK, found=found, hint=OLD_PRICES)
+    return Check(name="prices", status=REMARK, found=found, hint=f"The oldest are {oldest} days old. {OLD_PRICES}")
 
 
 def days_in_words(offers: Sequence[Offer], today: date) -> str:

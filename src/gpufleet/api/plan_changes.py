@@ -304,7 +304,9 @@ def within_todays_quotas(market: Market, basis: PlanBasis) -> list[Offer]:
 def bounded_as(today: Offer | None, price: ConsideredPrice) -> Offer:
     """A recorded price, of which as many machines can be had as of today's offer, where there is one."""
     offer = offer_of(price)
-    return offer if today is None else replace(offer, max_instances=today.max_instances)
+    if today is None:
+        return offer
+    return replace(offer, max_instances=today.max_instances, gpu_quotas=today.gpu_quotas)
 
 
 def is_priced_as(price: ConsideredPrice, offer: Offer | None) -> bool:
@@ -326,17 +328,18 @@ def quota_changes(market: Market, basis: PlanBasis) -> list[QuotaChange]:
     """The offers of a plan of which another number can be had today."""
     todays = {(key_of_offer(o), o.region): o for o in market.question.offers}
     found = [(p, todays[key_of_price(p), p.region]) for p in basis.prices if (key_of_price(p), p.region) in todays]
+    bounds = [(p, offer_of(p).most_instances, offer.most_instances) for p, offer in found]
     return [
         QuotaChange(
             cloud=p.cloud,
             region=p.region,
             instance=p.instance,
             price_kind=p.price_kind,
-            was=p.max_instances,
-            now=o.max_instances,
+            was=was,
+            now=now,
         )
-        for p, o in found
-        if p.max_instances != o.max_instances
+        for p, was, now in bounds
+        if was != now
     ]
 
 

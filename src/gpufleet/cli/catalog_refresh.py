@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from gpufleet.catalog.load import load_shipped_and_refreshed
 from gpufleet.catalog.providers.every import FEEDS, feeds_of
 from gpufleet.catalog.providers.feed import Feed
-from gpufleet.catalog.snapshots import snapshot_root
+from gpufleet.catalog.snapshots import refuse_unwritable, snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.cli.options import words
@@ -31,6 +31,7 @@ Done = Callable[[FeedUpdate], None]
 def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[CatalogUpdate, Page]:
     """Every feed of the clouds, all at once."""
     feeds = feeds_of(clouds_with_feeds(clouds))
+    refuse_unwritable(snapshot_root())
     catalog = load_shipped_and_refreshed()
     with connection() as client, progress(feeds) as (on_feed, on_done):
         refresh = Refresh(

@@ -29,6 +29,7 @@ SAME_MEANING = {
     **dict.fromkeys(("json", "csv", "markdown", "format"), "-o json, -o csv or -o md"),
     **dict.fromkeys(("model", "model-id"), "MODEL, a word without a flag before it"),
 }
+ELSE_MEANING = dict.fromkeys(("users", "clients", "concurrent", "concurrency", "sequences"), "--batch N")
 EXPECTED = tuple(
     (re.compile(form), said)
     for form, said in (
@@ -59,9 +60,10 @@ def as_user_error(error: Exception, arguments: Sequence[str] = ()) -> GpufleetEr
 def unknown_option(error: Any) -> UsageError:
     """An option that the verb does not have; the one of the same meaning is offered before those of like spelling."""
     name, known = error.option_name, option_names(error)
-    meant = SAME_MEANING.get(name.lstrip("-").replace("_", "-"))
-    if meant is not None and re.split("[ ,]", meant)[0] in (*known, "MODEL"):
-        return UsageError(f"unknown option {name!r}", hint=f"Say it as {meant}. {help_hint(error)}")
+    word = name.lstrip("-").replace("_", "-")
+    for meant in filter(None, (SAME_MEANING.get(word), ELSE_MEANING.get(word))):
+        if re.split("[ ,]", meant)[0] in (*known, "MODEL"):
+            return UsageError(f"unknown option {name!r}", hint=f"Say it as {meant}. {help_hint(error)}")
     return UnknownName("option", name, known, hint=help_hint(error))
 
 

@@ -86,5 +86,7 @@ def feed_notes(feed: FeedUpdate) -> Iterator[str]:
 
 
 def closing(update: CatalogUpdate) -> str:
-    """Where snapshots lie."""
+    """Where snapshots lie, or that none was written."""
+    if not any(feed.status == "updated" for feed in update.feeds):
+        return f"Nothing was written to {update.root}: prices stay as they were."
     return f"Snapshots lie in {update.root}; older ones stay there. What failed left them as they were."

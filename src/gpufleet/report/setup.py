@@ -47,5 +47,8 @@ def diagnosis_page(diagnosis: Diagnosis) -> Page:
 def verdict(diagnosis: Diagnosis) -> str:
     """The state of the installation in one sentence."""
     if diagnosis.is_healthy:
-        return "Everything that is needed is here."
+        noted = ", ".join(diagnosis.remarks)
+        return (
+            f"Everything that is needed is here; see below: {noted}." if noted else "Everything that is needed is here."
+        )
     return f"Missing: {', '.join(diagnosis.missing)}."

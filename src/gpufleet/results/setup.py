@@ -53,6 +53,11 @@ class Diagnosis(Result):
         return not self.missing
 
     @property
+    def remarks(self) -> list[str]:
+        """Names of what is there and not as it should be."""
+        return [check.name for check in self.checks if check.status == REMARK]
+
+    @property
     def missing(self) -> list[str]:
         """Names of what is needed and missing."""
         return [check.name for check in self.checks if check.status == MISSING]

@@ -132,6 +132,9 @@ def test_the_hash_and_the_explained_plan_know_the_quota(tmp_path: Path) -> None:
     path.write_text(as_json(fleet), encoding="utf-8")
     changes = explain_plan(path, market)
     assert changes.stands
+    tighter = explain_plan(path, within(tmp_path, "aws,us-east-1,H100,all,4"))
+    moved = {(q.instance, q.was, q.now) for model in tighter.models for q in model.quota_changes}
+    assert {("p5.4xlarge", 16, 4), ("p5.48xlarge", 2, 0)} <= moved
 
 
 # --- what more of it would bring --------------------------------------------------------------------------------------
