@@ -108,7 +108,7 @@ def own_power(place: Place, table: Mapping[str, Any]) -> OwnPower:
     watts = required_number(place, "power_watts", table.get("power_watts"))
     electricity = stated(place, "electricity_usd_per_kwh", table)
     gpus = required_number(place, "gpu_count", table.get("gpu_count", 1))
-    if watts < LEAST_WATTS_PER_GPU * gpus:
+    if electricity and watts < LEAST_WATTS_PER_GPU * gpus and table.get("purchase_usd"):
         raise unlikely(
             place, "power_watts", watts, f"the watts of the whole machine, over {LEAST_WATTS_PER_GPU:g} a GPU"
         )

@@ -131,13 +131,14 @@ def first_to_break(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> st
 def bought_for(found: Capacity, demand: Demand, p: Placement, latency: Mapping[str, Figure]) -> str:
     """What decides how much is bought: a least number, one machine, or what forbids more load on a replica.
 
-    Of one machine with much to spare it is the objective that breaks at the high end of its range, where one does.
+    Of one machine with much to spare, also beside others that may fail, it is the objective that breaks at the high
+    end of its range, where one does.
     """
     needed_replicas = demand.planned_requests_per_s / float(found.requests_per_s[p.row])
     if p.instance_count > 1 and math.ceil(needed_replicas) < demand.min_replicas:
         return LEAST_REPLICAS
     if p.instance_count > 1 and is_one_machine_enough(needed_replicas, demand, p):
-        return SPARE
+        return first_to_break(latency, demand.workload.slo.limits) or SPARE
     if p.instance_count == 1 and needed_replicas < BUSY_RATIO * p.replicas:
         enough = ONE_REPLICA if p.replicas == 1 else ONE_MACHINE
         return first_to_break(latency, demand.workload.slo.limits) or enough
