@@ -37,7 +37,7 @@ def test_an_age_of_prices_is_shown_in_days(capsys: pytest.CaptureFixture[str]) -
     assert main([*SERVE, "--max-age", "30"]) == 2
     said = capsys.readouterr().err
     assert "'30d'" in said
-    assert "ms" not in said
+    assert "ms'" not in said
 
 
 def test_a_limit_limits_what_has_no_price_too(capsys: pytest.CaptureFixture[str]) -> None:
