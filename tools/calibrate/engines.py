@@ -73,7 +73,7 @@ GROUPINGS: dict[str, Callable[[Sequence[Point]], Grouping]] = {
 FILES = ("serving_points.csv", "inference_throughput.csv")
 LOSS_SCALE = 0.15
 PRIOR_WEIGHT = 1.0
-CHILD_WEIGHT = 2.0
+CHILD_WEIGHT = 4.0
 EDGE = 1e-6
 ROOM_SEQUENCES = 16
 FAR_SHARE = 0.25
@@ -130,7 +130,7 @@ CONSTANTS = (
     Constant("prefill_mixing_ratio", "ratio", 1.05, 0.15, 0.3, 2.0),
     Constant("eager_kernel_s", "s", 45e-6, 5e-6, 0.0, 2e-4),
     Constant("prefill_scale_ratio", "ratio", 1.3, 0.15, 0.5, 3.0),
-    Constant("request_overhead_s", "s", 5e-3, 5e-3, 0.0, 0.3),
+    Constant("request_overhead_s", "s", 5e-3, 1e-3, 0.0, 0.3),
     Constant("token_overhead_s", "s", 6e-6, 1e-6, 0.0, 5e-5),
     Constant("first_token_steps", "count", 2.5, 0.5, 0.5, 20.0),
     Constant("poll_wait_ratio", "ratio", 0.5, 0.1, 0.0, 1.0),
@@ -202,9 +202,9 @@ PRIOR = {c.name: c.prior for c in CONSTANTS}
 
 
 def fit(data: Sequence[PointBatch], era: Era) -> dict[str, float]:
-    """Constants that bring predictions nearest to the measurements: first the first token, then the step."""
+    """Constants that bring predictions nearest to the measurements: first the step, on which the first token rests."""
     values = dict(PRIOR)
-    for stage in (FIRST_TOKEN, STEP):
+    for stage in (STEP, FIRST_TOKEN):
         values |= fit_stage(data, era, stage, values, PRIOR_WEIGHT)
     return values
 
@@ -280,11 +280,13 @@ def nearest_loan(gpu: str) -> Loan:
 
 
 def left_out_residuals(points: Sequence[Point], grouping: Grouping, lends_kernels: bool = False) -> list[Residual]:
-    """Refit everything without each group in turn and predict it, with its GPU's kernels or the nearest GPU's."""
+    """Refit every engine of a group without it, group by group, and predict it, with its GPU's kernels or the nearest's."""
     found = []
     for name in sorted({grouping.group(p) for p in points}):
-        constants = fit_family(by_era([p for p in points if not grouping.touches(p, name)]))
         held = [p for p in points if grouping.group(p) == name]
+        families = {era_name(p).family_key for p in held}
+        teachers = [p for p in points if not grouping.touches(p, name) and era_name(p).family_key in families]
+        constants = fit_family(by_era(teachers))
         for era, batched in by_era(held, {name: nearest_loan(name)} if lends_kernels else {}).items():
             found += residuals_of(batched, constants[era], era)
     return found

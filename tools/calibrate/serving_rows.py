@@ -33,7 +33,16 @@ from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.links import usual_link
 from gpufleet.optimize.replicas import room
-from gpufleet.performance.serving import Client, Lengths, Serving, closed_loop, full_queue, phases, static_batch
+from gpufleet.performance.serving import (
+    Client,
+    Lengths,
+    Serving,
+    admitted_context_tokens,
+    closed_loop,
+    full_queue,
+    phases,
+    static_batch,
+)
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.provenance import Sourced
 from gpufleet.units import MILLISECOND
@@ -251,7 +260,7 @@ def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch
     candidates = _candidates(points, palette, list(formats))
     lengths = Lengths(*np.array([p.lengths for p in points]).T)
     concurrency = np.array([p.concurrency for p in points])
-    space = room(arch, candidates, lengths, reserved_tokens(lengths, points[0].scenario))
+    space = room(arch, candidates, lengths, reserved_tokens(candidates, lengths, points[0].scenario))
     model = StepModel.build(arch, candidates, load_calibration(accelerators, instead))
     client = Client(
         **{f.name: np.array([getattr(p.client, f.name) for p in points]) for f in fields(Client)},
@@ -266,12 +275,13 @@ def _batch(points: tuple[Point, ...], instead: Mapping[str, Loan]) -> PointBatch
     )
 
 
-def reserved_tokens(lengths: Lengths, scenario: str) -> FloatArray:
-    """KV tokens that the product sets aside for a request: those that it holds on average where clients come and go,
-    and all that it will ever need where the queue is full.
+def reserved_tokens(candidates: Candidates, lengths: Lengths, scenario: str) -> FloatArray:
+    """KV tokens that the product sets aside for a request: by the engine's rule where clients come and go, and all that
+    it will ever need where the queue is full.
     """
-    whole = lengths.input_tokens + lengths.output_tokens
-    return np.asarray(lengths.mean_decode_context_tokens if scenario == CLOSED_LOOP else whole)
+    if scenario == CLOSED_LOOP:
+        return admitted_context_tokens(candidates, lengths)
+    return np.asarray(lengths.input_tokens + lengths.output_tokens)
 
 
 def kv_index(point: Point, weights: WeightFormat) -> int:

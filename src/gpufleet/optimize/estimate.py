@@ -21,6 +21,7 @@ from gpufleet.performance.serving import (
     Lengths,
     Phases,
     Serving,
+    admitted_context_tokens,
     closed_loop,
     cycle_s,
     decode_load,
@@ -110,8 +111,8 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
     q = question
     model, memory = gathered(q.arch, q.candidates, calibration)
     reserved = q.lengths.input_tokens + q.lengths.output_tokens
-    context = q.lengths.mean_decode_context_tokens if q.load.scenario == "closed_loop" else reserved
-    rooms = memory.room(q.lengths, np.array([reserved, context], dtype=np.float64))
+    held = admitted_context_tokens(q.candidates, q.lengths)[0] if q.load.scenario == "closed_loop" else reserved
+    rooms = memory.room(q.lengths, np.array([reserved, held], dtype=np.float64))
     steps, largest = ForeseenSteps.of(model), np.maximum(rooms.largest_batch[1:], 1.0)
     solution = EstimateSolution(
         steps, rooms.budget, float(largest[0]), bool(rooms.limited_by_engine[1]), serving=None, load_ratio=None

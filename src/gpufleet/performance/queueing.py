@@ -22,6 +22,24 @@ def mean_wait_s(load_ratio: Floats, mean_service_s: Floats, squared_variation: F
     return np.where(stable, load / spare * (1 + squared_variation) / 2 * service, np.inf)
 
 
+def loop_wait_s(others: Floats, cycle_s: Floats, service_s: Floats) -> FloatArray:
+    """Mean wait of a client whose request and those of n others each come once in a cycle, at times of their own.
+
+    W = n / (n + 1) (sqrt((n mu)^2 + 4 n) - n mu) / 4 S    mu = cycle / ((n + 1) S) - 1, S service [s]
+    Many clients at a load rho = 1 / (1 + mu): M/D/1, S / (2 mu) (source: kleinrock-1975, eq. 5.69). A server that
+    is always busy: S sqrt(n) / 2, which n arrivals queue up by chance. The root joins both; a simulation of the queue
+    stays within a third of it.
+
+    >>> round(float(loop_wait_s(1e6, 2e6, 1.0)), 3)  # M/D/1 at half load: rho / (1 - rho) / 2
+    0.5
+    >>> round(float(loop_wait_s(63.0, 64.0, 1.0)), 2)  # as many prompts as the server has time for
+    3.91
+    """
+    others, service = np.asarray(others, dtype=np.float64), np.asarray(service_s, dtype=np.float64)
+    spare = others * (cycle_s / ((others + 1) * service) - 1)
+    return np.asarray(others / (others + 1) * (np.sqrt(spare**2 + 4 * others) - spare) / 4 * service)
+
+
 def wait_percentile_s(
     quantile: float, load_ratio: Floats, mean_service_s: Floats, squared_variation: Floats = 0.0
 ) -> FloatArray:

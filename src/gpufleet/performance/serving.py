@@ -18,7 +18,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
-from gpufleet.performance.queueing import mean_wait_s, wait_percentile_s
+from gpufleet.domain.candidates import Candidates
+from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_s
 from gpufleet.performance.step import StepLoad, StepModel
 
 SHORTEST_STEP_RATIO = 0.5
@@ -82,6 +83,15 @@ class Serving:
     def output_tokens_per_s(self, lengths: Lengths) -> FloatArray:
         """Tokens generated per second by the replica."""
         return np.asarray(self.requests_per_s * lengths.output_tokens, dtype=np.float64)
+
+
+def admitted_context_tokens(candidates: Candidates, lengths: Lengths) -> FloatArray:
+    """Tokens of the KV pool that each sequence of a closed loop counts for.
+
+    input + r output, r = 1 / 2: what it holds on average; engines that never evict set all of its answer aside.
+    """
+    reserved = candidates.engine_figure("reserved_output_ratio", 0.5)
+    return np.asarray(lengths.input_tokens + reserved * lengths.output_tokens, dtype=np.float64)
 
 
 def decode_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
@@ -250,19 +260,17 @@ def loaded_ttft_s(
 ) -> FloatArray:
     """Mean time until the engine has the first token, in a closed loop.
 
-    lone request + running steps + (1 - s) M/D/1 wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
-    Running steps: `idle_ttft_s`. Clients in step (s) send together: prompt i waits for i - 1 others.
+    lone request + running steps + (1 - s) wait for prompts + s (B - 1) / 2 prompts + (1 - 1 / B) a prompt   [s]
+    Running steps: `idle_ttft_s`; wait: `loop_wait_s`. Clients in step (s) send together: prompt i waits for i - 1.
     Requests that are all alike end in the steps in which their neighbours are prefilled, and meet the next prompt: the
     last term, which lengths that differ do away with.
     """
     groups, in_step = model.candidates.attention_dp, synchrony(model, client)
-    service_s = prompt_service_s(model, at)
+    service_s = np.maximum(prompt_service_s(model, at), SHORTEST_SERVICE_S)
     others = np.maximum(batch / groups - 1, 0.0)
-    everyone_first_s = others / 2 * service_s
-    prefill_load = np.minimum(rate / groups * service_s, HIGHEST_LOAD_RATIO)
-    wait_s = np.minimum(mean_wait_s(prefill_load, service_s), everyone_first_s)
+    wait_s = loop_wait_s(others, batch / rate, service_s)
     met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
-    queued_s = (1 - in_step) * wait_s + in_step * everyone_first_s + met_s
+    queued_s = (1 - in_step) * wait_s + in_step * others / 2 * service_s + met_s
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), others)
     held_s = held_back_steps(model, batch, lengths, client) * at.decode_step_s
     return np.asarray(idle_s + held_s + queued_s, dtype=np.float64)

@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.performance.queueing import mean_wait_s, normal_quantile, poisson_percentile, wait_percentile_s
+from gpufleet.performance.queueing import (
+    loop_wait_s,
+    mean_wait_s,
+    normal_quantile,
+    poisson_percentile,
+    wait_percentile_s,
+)
 
 loads = st.floats(0.001, 0.999)
 services = st.floats(1e-4, 100)
@@ -94,3 +100,35 @@ def test_arrays_and_numbers_agree() -> None:
     np.testing.assert_allclose(
         together, [wait_percentile_s(0.95, x, s) for x, s in zip(load, (0.1, 0.2, 0.3), strict=True)]
     )
+
+
+def simulated_loop_wait_s(others: int, cycle_s: float, cycles: int) -> float:
+    """Mean wait of requests that come once a cycle each, at phases drawn anew, for a server that takes 1 s for each."""
+    generator, waits = np.random.default_rng(7), []
+    for _ in range(cycles):
+        once = np.sort(generator.uniform(0, cycle_s, others + 1))
+        free_s = 0.0
+        for arrival_s in (*once, *(once + cycle_s)):
+            waits.append(max(free_s - arrival_s, 0.0) if arrival_s >= cycle_s else math.nan)
+            free_s = max(free_s, arrival_s) + 1
+    return float(np.nanmean(waits))
+
+
+@pytest.mark.parametrize("others", [1, 3, 15, 63])
+@pytest.mark.parametrize("load", [0.2, 0.5, 0.8, 1.0])
+def test_clients_of_a_loop_wait_as_in_a_simulation(others: int, load: float) -> None:
+    cycle_s = (others + 1) / load
+    assert loop_wait_s(others, cycle_s, 1.0) == pytest.approx(simulated_loop_wait_s(others, cycle_s, 600), rel=0.33)
+
+
+def test_a_lone_client_waits_for_nobody() -> None:
+    assert loop_wait_s(0.0, 5.0, 1.0) == 0
+
+
+@given(st.floats(0, 1000), st.floats(1.0, 50), services)
+def test_a_loop_never_waits_longer_than_for_half_of_the_others_nor_than_open_arrivals(
+    others: float, spare_ratio: float, service_s: float
+) -> None:
+    wait_s = float(loop_wait_s(others, spare_ratio * (others + 1) * service_s, service_s))
+    assert wait_s <= others / 2 * service_s * (1 + 1e-9)
+    assert wait_s <= mean_wait_s(1 / spare_ratio, service_s) * (1 + 1e-6)
