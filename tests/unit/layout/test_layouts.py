@@ -69,6 +69,8 @@ def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str)
         ("tensorrt-llm", "MI300X", "bf16", "TensorRT-LLM does not run on MI300X"),
         ("vllm", "K80", "bf16", "vLLM does not run on K80 (Kepler)"),
         ("tensorrt-llm", "H100-SXM", "nf4", "TensorRT-LLM does not run nf4 weights"),
+        ("vllm", "Gaudi2", "fp16", "not run fp16 weights in this engine, but bf16 of the same bytes"),
+        ("vllm", "TPU-v6e", "fp16", "but bf16 of the same bytes (--precision bf16)"),
     ],
 )
 def test_a_format_that_does_not_run_is_refused_with_a_reason(engine: str, gpu: str, label: str, reason: str) -> None:
