@@ -49,24 +49,24 @@ def test_time_per_token_of_measured_closed_loops(
 
 
 @pytest.mark.parametrize(
-    ("model", "gpus", "engine", "version", "precision", "lengths", "concurrency", "tpot_ms"),
+    ("model", "gpus", "engine", "version", "precision", "layout", "lengths", "concurrency", "tpot_ms"),
     [
-        ("gpt-oss-120b", "B200:1", "vllm", "0.15.1", "fp4", (1024, 1024), 32, 7.93),
-        ("gpt-oss-120b", "H100:4", "vllm", "0.18.0", "fp4", (1024, 1024), 4, 4.02),
-        ("minimax-m2.5", "H200:8", "vllm", "0.18.0", "fp8", (1024, 8192), 4, 7.96),
-        ("deepseek-v3", "H200:8", "sglang", "0.5.9", "fp8", (8192, 1024), 32, 31.97),
-        ("deepseek-v3", "B200:8", "tensorrt-llm", "1.2.0rc6.post3", "fp4", (1024, 1024), 128, 15.01),
+        ("gpt-oss-120b", "B200:1", "vllm", "0.15.1", "fp4", {}, (1024, 1024), 32, 7.93),
+        ("gpt-oss-120b", "H100:4", "vllm", "0.18.0", "fp4", {}, (1024, 1024), 4, 4.02),
+        ("minimax-m2.5", "H200:8", "vllm", "0.18.0", "fp8", {"ep": 8}, (1024, 8192), 4, 7.96),
+        ("deepseek-v3", "H200:8", "sglang", "0.5.9", "fp8", {}, (8192, 1024), 32, 31.97),
+        ("deepseek-v3", "B200:8", "tensorrt-llm", "1.2.0rc6.post3", "fp4", {}, (1024, 1024), 128, 15.01),
     ],
     ids=str,
 )
 def test_time_per_token_of_public_benchmark_clients(
-    model, gpus, engine, version, precision, lengths, concurrency, tpot_ms
+    model, gpus, engine, version, precision, layout, lengths, concurrency, tpot_ms
 ) -> None:
     """Ten prompts per client, lengths of 0.8-1.0 of the nominal: their mean is 0.9 of it."""
     found = estimate(
         model, gpus, engine=engine, engine_version=version, precision=precision, concurrency=concurrency,
         input_tokens=0.9 * lengths[0], output_tokens=0.9 * lengths[1],
-        waves=10, length_spread=0.2,
+        waves=10, length_spread=0.2, **layout,
     ).tpot_s  # fmt: skip
     assert found.value * 1e3 == pytest.approx(tpot_ms, rel=SERVING_TOLERANCE)
     assert found.low / RANGE_SLACK < tpot_ms / 1e3 < found.high * RANGE_SLACK

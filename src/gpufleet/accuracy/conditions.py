@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from gpufleet.accuracy.benchmark_clients import launch_options
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile, MemoryEra
 from gpufleet.errors import UsageError
@@ -122,7 +123,15 @@ def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
         by_layer = engine in SPLITS_BY_LAYER
         tp = 1 if by_layer else max(num_gpus // (pp * attention_dp), 1)
         pp = num_gpus if by_layer else pp
-    layout = StatedLayout(gpu, tp, pp, row.whole("ep"), attention_dp)
+    layout = StatedLayout(gpu, tp, pp, expert_groups(row, engine, tp, attention_dp), attention_dp)
     if row.text("num_gpus") and not summed and layout.num_gpus != num_gpus:
         raise UsageError("the layout does not use the GPUs", found=f"{layout.num_gpus} of {num_gpus}")
     return layout
+
+
+def expert_groups(row: MeasurementRow, engine: str, tp: int, attention_dp: int) -> int | None:
+    """GPUs over which whole experts were spread: all of them where the row's script did so under a label of EP 1."""
+    stated = row.whole("ep")
+    if stated == 1 and launch_options(row, engine, tp).whole_experts:
+        return tp * attention_dp
+    return stated

@@ -13,7 +13,8 @@ from gpufleet.catalog.schema import Place, required_number, text, whole
 FOLDER = SHIPPED / "benchmarks"
 QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")
 CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "total_tokens")
-OPTION_COLUMNS = ("published_in", *CONDITIONS, "max_batch", "max_step_tokens", "kv_precision", "source_id")
+OPTIONS = ("max_batch", "max_step_tokens", "kv_precision", "whole_experts")
+OPTION_COLUMNS = ("published_in", *CONDITIONS, *OPTIONS, "source_id")
 USUAL_WAVES = 10
 """Prompts per client where nobody says: a benchmark of few waves would be mostly its start burst."""
 
@@ -56,10 +57,14 @@ class Queue(NamedTuple):
 
 
 class LaunchOptions(NamedTuple):
-    """What a benchmark started or built an engine with; None: the engine's choice."""
+    """What a benchmark started or built an engine with; None: the engine's choice.
+
+    `whole_experts`: the script spreads whole experts over the GPUs of a replica, whatever EP its configuration names.
+    """
 
     limits: StepLimits = StepLimits()
     kv_precision: str | None = None
+    whole_experts: bool = False
 
 
 class Launched(NamedTuple):
@@ -127,6 +132,6 @@ def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
     return Launched(
         published_in=text(place, "published_in", row["published_in"]),
         conditions={name: row[name] for name in CONDITIONS if row[name]},
-        options=LaunchOptions(limits, row["kv_precision"] or None),
+        options=LaunchOptions(limits, row["kv_precision"] or None, row["whole_experts"] == "yes"),
         source=text(place, "source_id", row["source_id"]),
     )

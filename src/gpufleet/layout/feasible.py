@@ -11,7 +11,7 @@ from gpufleet.domain.precision import Precision, WeightFormat
 
 VOCABULARY_PADDING = 64
 DENSE_QUANTISATION_BLOCK = {"fp8_block": 128, "int4": 32, "mxfp4": 32, "nvfp4": 16}
-EXPERT_QUANTISATION_BLOCK = {"fp8_block": 64, "int4": 32, "mxfp4": 8, "nvfp4": 16}
+EXPERT_QUANTISATION_BLOCK = {"fp8_block": 128, "int4": 32, "mxfp4": 8, "nvfp4": 16}
 
 Rule = Callable[[Architecture, Layout, WeightFormat], "str | None"]
 
@@ -53,7 +53,7 @@ def widths_divide(arch: Architecture, layout: Layout, weights: WeightFormat) -> 
     for width in sorted({moe.expert_width for moe in _experts(arch)}):
         reason = _cut(f"expert width {width}", width, layout.moe_tp, weights.experts, EXPERT_QUANTISATION_BLOCK)
         if reason:
-            return reason
+            return f"{reason}; EP leaves experts whole"
     return None
 
 

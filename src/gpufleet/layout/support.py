@@ -78,8 +78,15 @@ def weight_refusal(
 def _format_refusal(engine: EngineProfile, accelerator: Accelerator, name: str) -> str:
     if name not in engine.weight_formats:
         return f"{engine.title} does not run {name} weights"
-    reason = engine.refusals.get(name, f"does not run {name} weights in this engine")
+    usual = f"does not run {name} weights in this engine{_as_wide(engine, accelerator, name)}"
+    reason = engine.refusals.get(name, usual)
     return f"{accelerator.name} ({accelerator.generation}) {reason}"
+
+
+def _as_wide(engine: EngineProfile, accelerator: Accelerator, name: str) -> str:
+    """The other 16-bit format, where that one runs: engines convert to it at start."""
+    runs = (wide for wide, half in HALF_TWIN.items() if half == name and supported(engine.formats, wide, accelerator))
+    return "".join(f", but {wide} of the same bytes (--precision {wide})" for wide in runs)
 
 
 def kv_refusal(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> str | None:

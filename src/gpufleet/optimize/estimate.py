@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +17,7 @@ from gpufleet.errors import DataMissing, Infeasible
 from gpufleet.memory.fit import MemoryBudget
 from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.foreseen import ForeseenSteps
+from gpufleet.performance.load_curves import crowded_batch
 from gpufleet.performance.serving import (
     HIGHEST_LOAD_RATIO,
     Client,
@@ -43,6 +46,8 @@ BATCH_SHARES = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 47)])[:, None]  # 
 
 QUEUE_SHARES = np.geomspace(1 / 256, 1.0, 32)[:-1, None]  # of the largest, 20 % apart, where the best is sought
 WORTH_A_SMALLER_BATCH_RATIO = 1.001
+QUANTILES = (0.5, 0.9, 0.95, 0.99)
+"""Percentiles over requests that are told of arrivals."""
 
 
 @dataclass(frozen=True)
@@ -64,11 +69,20 @@ class EstimateQuestion:
     client: Client
 
 
+class Settled(NamedTuple):
+    """The steady state of a load: on average, as a share of the most that is sustained, and of arrivals by quantile."""
+
+    serving: Serving
+    load_ratio: float | None = None
+    percentiles: Mapping[float, Serving] = {}
+
+
 @dataclass(frozen=True)
 class EstimateSolution:
     """What the candidate delivers, and the memory that it does it in.
 
     `budgets` has two rows: with the whole context of a sequence reserved, and with what one holds on average.
+    `percentiles`: of Poisson arrivals, TTFT and TPOT that a share of requests stays below, by that share.
     """
 
     model: StepModel
@@ -77,6 +91,7 @@ class EstimateSolution:
     limited_by_engine: bool
     serving: Serving | None
     load_ratio: float | None
+    percentiles: Mapping[float, Serving] = field(default_factory=dict)
 
     @property
     def fits(self) -> bool:
@@ -124,19 +139,18 @@ def solve_estimate(question: EstimateQuestion, calibration: Calibration) -> Esti
             "no kernel curve for this format on this device",
             hint="Another --precision or --kv-precision may have one: 'gpufleet catalog gpus' lists them.",
         )
-    serving, load_ratio = served(steps, q, largest)
-    return replace(solution, serving=serving, load_ratio=load_ratio)
+    return replace(solution, **served(steps, q, largest)._asdict())
 
 
-def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray) -> tuple[Serving, float | None]:
-    """The steady state of the load, and the share of the most that the replica sustains."""
+def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray) -> Settled:
+    """The steady state of the load, by the equations of its scenario."""
     q, amount = question, np.array([question.load.amount])
     if q.load.scenario == "closed_loop":
         model.foresee([*busy_loads(np.minimum(amount, largest), q.lengths), prompts_load(np.ones(1), q.lengths)])
-        return closed_loop(model, amount, q.lengths, largest, q.client), None
+        return Settled(closed_loop(model, amount, q.lengths, largest, q.client))
     if q.load.scenario == "static_batch":
         model.foresee([decode_load(amount, q.lengths), prompts_load(amount, q.lengths)])
-        return static_batch(model, amount, q.lengths), None
+        return Settled(static_batch(model, amount, q.lengths))
     grid = largest * BATCH_SHARES
     model.foresee(
         [*busy_loads(largest, q.lengths), *busy_loads(fewer_than(largest), q.lengths)]
@@ -144,10 +158,10 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
         + ([] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths))
     )
     if np.isfinite(amount) and q.load.scenario == "full_queue":
-        return full_queue(model, largest, q.lengths, amount), 1.0
+        return Settled(full_queue(model, largest, q.lengths, amount), 1.0)
     full = best_queue(model, largest, q.lengths)
     if q.load.scenario == "full_queue":
-        return full, 1.0
+        return Settled(full, 1.0)
     return open_loop(model, amount, q.lengths, full, grid)
 
 
@@ -170,15 +184,13 @@ def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
     return [decode_load(batch, lengths), mixed_load(batch, lengths)]
 
 
-def open_loop(
-    model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving, batches: FloatArray
-) -> tuple[Serving, float]:
+def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving, batches: FloatArray) -> Settled:
     """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), between two of `batches`."""
     load_ratio = float(rate[0] / full.requests_per_s[0])
     if load_ratio > HIGHEST_LOAD_RATIO:
         raise Infeasible(
             f"the load is {load_ratio:.2f} of what one replica sustains",
-            found=f"{rate[0]:.3g} requests/s",
+            found=f"{rate[0]:,g} requests/s",
             expected=f"at most {HIGHEST_LOAD_RATIO * full.requests_per_s[0]:.3g} requests/s per replica",
         )
     low, high = bracket(model, rate, lengths, batches, full.batch)[:2]
@@ -186,8 +198,9 @@ def open_loop(
     model.foresee(busy_loads(closer, lengths))
     low, high, share = bracket(model, rate, lengths, closer, full.batch)
     batch = low + share * (high - low)
-    model.foresee(busy_loads(batch, lengths))
-    return _open_loop_at(model, batch, rate, lengths), load_ratio
+    crowded = np.array([np.minimum(crowded_batch(batch, quantile), batches[-1]) for quantile in QUANTILES])
+    model.foresee([*busy_loads(batch, lengths), *busy_loads(crowded, lengths)])
+    return arrivals(model, batch, crowded, rate, lengths)._replace(load_ratio=load_ratio)
 
 
 def bracket(
@@ -206,10 +219,19 @@ def bracket(
     return batches[above - 1], batches[above], np.array([share])
 
 
-def _open_loop_at(model: StepModel, batch: FloatArray, rate: FloatArray, lengths: Lengths) -> Serving:
+def arrivals(model: StepModel, batch: FloatArray, crowded: FloatArray, rate: FloatArray, lengths: Lengths) -> Settled:
+    """Where `batch` sequences decode on average, and `crowded` at each of QUANTILES: means and percentiles.
+
+    As in a plan: TPOT at the percentile of the batch, TTFT at that of the wait for others' prompts.
+    """
     at: Phases = phases(model, batch, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / groups)
-    carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / prompt_service_s(model, at))
-    ttft = ttft_percentile_s(idle_s, prompt_service_s(model, at), carried, groups, None)
-    return Serving(batch, tpot_s(model, at, batch, lengths), ttft, rate)
+    service_s = prompt_service_s(model, at)
+    carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / service_s)
+    first_s = {q: ttft_percentile_s(idle_s, service_s, carried, groups, q) for q in (None, *QUANTILES)}
+    mean = Serving(batch, tpot_s(model, at, batch, lengths), first_s[None], rate)
+    later_s = np.maximum(tpot_s(model, phases(model, crowded, lengths), crowded, lengths), mean.tpot_s)
+    rising = np.maximum.accumulate(later_s, axis=0)
+    of_quantile = {q: Serving(crowded[i], rising[i], first_s[q], rate) for i, q in enumerate(QUANTILES)}
+    return Settled(mean, percentiles=of_quantile)

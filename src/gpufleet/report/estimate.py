@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
@@ -10,7 +12,7 @@ from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.results.base import Figure
-from gpufleet.results.estimate import ServingEstimate
+from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 
 DRAWING_WIDTH = 80
 LOADS = {
@@ -21,10 +23,11 @@ LOADS = {
 }
 MEANING = {
     "closed_loop": "Clients send again as soon as they are answered; latencies are means.",
-    "open_loop": "Poisson arrivals; latencies are means.",
+    "open_loop": "Poisson arrivals; latencies are means, with percentiles over requests below.",
     "static_batch": "All sequences are prefilled together and decoded to the end.",
     "full_queue": "TTFT is of a lone prompt: how long requests wait in the queue is not known.",
 }
+PERCENTILES = "p95: 95% of the requests stay below. Latency adds both at the same percentile: an upper bound."
 LONE_TTFT = "TTFT of a lone prompt"
 LIMITS = ("KV room", "the engine's largest batch")
 
@@ -33,7 +36,8 @@ def estimate_page(
     result: ServingEstimate, *, explain: bool = False, roofline: bool = False, width: int = DRAWING_WIDTH
 ) -> Page:
     """Headline, what binds, figures; on request both steps by operation, what is faster, inputs, and a drawing."""
-    tables = [why_table(result), figures_table(result), *launch_tables(result.launch)] if result.is_held else []
+    figures = [figures_table(result), *percentile_tables(result)]
+    tables = [why_table(result), *figures, *launch_tables(result.launch)] if result.is_held else []
     if explain and result.explanation is not None:
         tables += [*explanation_tables(result.explanation, result.num_gpus), inputs_table(result)]
     if roofline and result.explanation is not None:
@@ -51,7 +55,9 @@ def estimate_rows_page(result: ServingEstimate, *, explain: bool = False) -> Pag
     """What a CSV holds: the figures alone, or the operations of both steps alone."""
     if explain and result.explanation is not None:
         return Page(headline(result), [operation_rows_table(result.explanation)])
-    return Page(headline(result), [figures_table(result)])
+    figures = figures_table(result)
+    rows = [row for p in result.percentiles for row in percentile_rows(p)]
+    return Page(headline(result), [replace(figures, rows=[*figures.rows, *rows])])
 
 
 def headline(result: ServingEstimate) -> str:
@@ -151,6 +157,33 @@ def figures_table(result: ServingEstimate) -> Table:
     rows = [figure_row(name, f, time_text(f)) for name, f in times.items()]
     rows += [figure_row(name, f, rate_text(f)) for name, f in rates.items()]
     return Table(columns, rows)
+
+
+def percentile_tables(result: ServingEstimate) -> list[Table]:
+    """Latencies of arrivals that so many requests stay below."""
+    if not result.percentiles:
+        return []
+    columns = [
+        Column("of requests", "of requests"),
+        *(Column(name, name, align="right") for name in ("TTFT", "TPOT", "latency")),
+    ]
+    rows = [
+        {
+            "of requests": f"p{100 * p.quantile:g}",
+            "TTFT": time_text(p.ttft_s),
+            "TPOT": time_text(p.tpot_s),
+            "latency": time_text(p.latency_s),
+        }
+        for p in result.percentiles
+    ]
+    return [Table(columns, rows, notes=[PERCENTILES])]
+
+
+def percentile_rows(percentile: LatencyPercentile) -> list[Row]:
+    """The same as rows of figures, for files."""
+    name = f"p{100 * percentile.quantile:g}"
+    figures = {"TTFT": percentile.ttft_s, "TPOT": percentile.tpot_s, "latency": percentile.latency_s}
+    return [figure_row(f"{what} {name}", figure, time_text(figure)) for what, figure in figures.items()]
 
 
 def per_gpu(figure: Figure, num_gpus: int) -> Figure:

@@ -7,6 +7,15 @@ from gpufleet.results.explanation import Explanation
 from gpufleet.results.launch import Launch
 
 
+class LatencyPercentile(Result):
+    """Latencies that a share `quantile` of requests stays below; `latency_s` adds both, which is an upper bound."""
+
+    quantile: float
+    ttft_s: Figure
+    tpot_s: Figure
+    latency_s: Figure
+
+
 class ServingEstimate(Result):
     """Latency and throughput of one replica under one load; memory says whether it runs at all.
 
@@ -14,6 +23,7 @@ class ServingEstimate(Result):
     static_batch (one batch, prefilled together) and full_queue (the queue never empties). `latency_s` runs from
     arrival to the last token; for full_queue, `ttft_s` is of a lone prompt, and the wait in the queue is in neither.
     `verdict` is the memory verdict; `batch` the sequences that decode together, for full_queue those that serve most.
+    `percentiles` over requests are of open_loop; all other latencies are means.
     `explanation` is there where it was asked for.
     """
 
@@ -34,6 +44,7 @@ class ServingEstimate(Result):
     latency_s: Figure
     output_tokens_per_s: Figure
     requests_per_s: Figure
+    percentiles: list[LatencyPercentile] = []
     batch: float
     largest_batch: float
     load_ratio: float | None = None

@@ -6,18 +6,32 @@ from functools import lru_cache
 
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.performance.elementwise import FIXED_S, STREAM_RATIO
+from gpufleet.performance.layer_operators import (
+    HEAD_NORMS,
+    INDEX,
+    OVER_CACHE,
+    OVER_PROMPTS,
+    POSITIONS,
+    QUANTISATION,
+    STATE,
+)
 from gpufleet.performance.serving import Serving
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.provenance import Grade
 from gpufleet.results.base import ExplainedTerm, Figure, Input
-from gpufleet.results.estimate import ServingEstimate
+from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
+from gpufleet.units import MICROSECOND
 
+STREAM = f"{FIXED_S / MICROSECOND:g} us + bytes / ({STREAM_RATIO:g} bandwidth)"
 FORMULAS = {
-    "attention over the KV cache": "bytes of K and V / bandwidth, over the measured decode-attention curve",
-    "attention over prompts": "flop of causal pairs / peak, over the measured prefill-attention curve",
+    OVER_CACHE: "bytes of K and V / bandwidth, over the measured decode-attention curve",
+    OVER_PROMPTS: "flop of causal pairs / peak, over the measured prefill-attention curve",
+    STATE: "bytes of the states, read and written / bandwidth, over the curve of the update",
+    INDEX: "products of the index, bytes of its entries / bandwidth, over the measured curves",
     "experts": "weights of the active experts / bandwidth or flop / peak, over the measured grouped-product curve",
     "expert exchange": "bytes of the tokens / link, over the measured collective",
-    "norms and residuals": "2 us + bytes / (0.8 bandwidth)",
+    **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS, QUANTISATION), STREAM),
 }
 _fastest_token_s = lru_cache(maxsize=256)(fastest_token_s)
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
@@ -58,6 +72,7 @@ def serving_estimate(
         latency_s=latency_s,
         requests_per_s=requests_per_s,
         output_tokens_per_s=output_tokens_per_s,
+        percentiles=_percentiles(question, solution, tpot, ttft, grade),
         batch=float(serving.batch[0]),
         largest_batch=solution.largest_batch,
         load_ratio=solution.load_ratio,
@@ -83,6 +98,20 @@ def _latencies(
         _figure(later, "s", later_low, later_high, grade),
         _figure(first + steps * later, "s", low, high, grade),
     )
+
+
+def _percentiles(
+    question: EstimateQuestion, solution: EstimateSolution, tpot: Bounds, ttft: Bounds, grade: str
+) -> list[LatencyPercentile]:
+    """The latencies of arrivals at each quantile, with the ranges of their means."""
+    names, output_tokens = ("ttft_s", "tpot_s", "latency_s"), float(question.lengths.output_tokens)
+    return [
+        LatencyPercentile(
+            quantile=quantile,
+            **dict(zip(names, _latencies(serving, output_tokens, tpot, ttft, grade), strict=True)),
+        )
+        for quantile, serving in solution.percentiles.items()
+    ]
 
 
 def _ends(bounds: Bounds, value: float) -> tuple[float, float]:

@@ -170,3 +170,11 @@ def test_a_server_runs_as_the_script_of_its_benchmark_started_it() -> None:
     longer = inferencex_row(gpu_id="H200-SXM", precision="fp8", osl="8192")
     assert launch_options(longer, "sglang", 8) == LaunchOptions(StepLimits(256, 32768))
     assert launch_options(b200, "vllm", 8) == LaunchOptions()
+
+
+def test_a_label_of_ep_1_is_read_as_its_script_started_the_server() -> None:
+    """InferenceX, benchmarks/single_node/minimaxm2.5_fp8_h200.sh of March 2026: experts spread from EP_SIZE 1 on."""
+    minimax = {"client": "inferencex", "model_id": "minimax-m2.5", "ep": "1", "isl": "1024", "osl": "1024"}
+    eight, four = (MeasurementRow(1, {**minimax, "gpu_id": "H200-SXM", "tp": tp}) for tp in ("8", "4"))
+    assert [layout_of(row, "vllm").ep for row in (eight, four)] == [8, 1]
+    assert layout_of(MeasurementRow(1, {**eight.cells, "client": "somebody"}), "vllm").ep == 1

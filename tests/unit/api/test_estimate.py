@@ -10,6 +10,7 @@ import pytest
 from gpufleet.api import estimate
 from gpufleet.api.plans import ServeRequest, plan_serve
 from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.performance.elementwise import elementwise_s
 from gpufleet.results.estimate import ServingEstimate
 
 
@@ -135,6 +136,49 @@ def test_poisson_arrivals_fill_the_batch_by_littles_law() -> None:
     found = ask(rate=4.0)
     service_s = 200 * found.tpot_s.value
     assert found.batch == pytest.approx(4.0 * service_s, rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("model", "gpus"), [("deepseek-v3.2", "H200:8"), ("qwen3.5-27b", "H200:1"), ("gpt-oss-120b", "H100:1")]
+)
+def test_the_formula_of_a_term_is_that_of_its_kernels(model: str, gpus: str) -> None:
+    """Norms, positions and quantisation stream memory: no matrix product, and the constants of `elementwise_s`."""
+    found = ask(model, gpus, explain=True)
+    kernels: dict[str, set[str]] = {}
+    for operation in found.explanation.decode.operations:
+        term = next(t.name for t in found.terms if operation.name.startswith(t.name))
+        kernels.setdefault(term, set()).add(operation.kernel)
+    of_streams = {t.formula for t in found.terms if kernels.get(t.name) == {"elementwise"}}
+    of_products = {t.formula for t in found.terms if kernels.get(t.name) == {"gemm"}}
+    assert of_streams == {"1.9 us + bytes / (0.88 bandwidth)"}
+    assert of_products <= {"max(2 m n k / peak, bytes / bandwidth), over the measured product curve"}
+    assert elementwise_s(1e12, 0.88e6) == pytest.approx(1.9e-6 + 1e-6)
+
+
+@pytest.mark.parametrize("rate", [4.0, 20.0])
+def test_percentiles_of_arrivals_are_those_of_a_plan(rate: float) -> None:
+    figures = [f"{metric}.p{q}" for metric in ("ttft", "tpot", "latency") for q in (50, 90, 95, 99)]
+    slo = ",".join(f"{figure}<1h" for figure in figures)
+    planned = plan_serve(ServeRequest("llama-3.1-8b", rate, 1000, 200, slo, gpus=("H100",), headroom=0.0)).answer
+    assert (planned.replicas, planned.layout) == (1, "TP1")
+    found = {
+        f"{metric}.p{100 * p.quantile:g}": getattr(p, f"{metric}_s").value
+        for p in ask(rate=rate).percentiles
+        for metric in ("ttft", "tpot", "latency")
+    }
+    assert found == pytest.approx({name: planned.latency[name].value for name in figures}, rel=0.01)
+
+
+def test_percentiles_rise_and_all_are_the_lone_request_where_nobody_else_comes() -> None:
+    busy, quiet = ask(rate=20.0), ask(rate=1e-6)
+    for name in ("ttft_s", "tpot_s", "latency_s"):
+        rising = [getattr(p, name).value for p in busy.percentiles]
+        assert rising == sorted(rising)
+        assert rising[0] <= getattr(busy, name).value < rising[-1]
+        alone = [getattr(p, name).value for p in quiet.percentiles]
+        assert alone == pytest.approx([getattr(quiet, name).value] * 4, rel=1e-4)
+    assert quiet.ttft_s.value == pytest.approx(ask(concurrency=1).ttft_s.value, rel=1e-3)
+    assert ask().percentiles == []
 
 
 @pytest.mark.parametrize("load", [{}, {"concurrency": 1, "rate": 1}, {"batch": 1, "full_queue": True}])

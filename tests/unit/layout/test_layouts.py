@@ -30,6 +30,25 @@ def test_a_refused_layout_says_why(model: str, layout: Layout, reason: str) -> N
     assert reason in str(refusal(shipped_architecture(model), layout))
 
 
+@pytest.mark.parametrize(
+    ("model", "runs", "refused"),
+    [
+        ("qwen3-235b-a22b-fp8", [Layout(tp=4), Layout(tp=8, ep=8)], Layout(tp=8)),
+        ("qwen3-30b-a3b-fp8", [Layout(tp=2), Layout(tp=4, ep=4)], Layout(tp=4)),
+        ("minimax-m2.5", [Layout(tp=4), Layout(tp=8, ep=8)], Layout(tp=8)),
+    ],
+)
+def test_tp_cuts_no_expert_within_a_block_of_128_scales(model: str, runs: list[Layout], refused: Layout) -> None:
+    """vLLM ends with "The output_size of gate's and up's weight = 192 is not divisible by weight quantization
+    block_n = 128": vllm-project/vllm issues/17569 (Qwen3-235B TP8), issues/25292 (Qwen3-30B TP4), pull/48173 (MiniMax).
+    """
+    arch = shipped_architecture(model)
+    assert [refusal(arch, layout) for layout in runs] == [None] * len(runs)
+    assert "leaves 192, not a multiple of the fp8_block block of 128; EP leaves experts whole" in str(
+        refusal(arch, refused)
+    )
+
+
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3", "gpt-oss-120b"])
 def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str) -> None:
     arch = shipped_architecture(model)
@@ -50,6 +69,8 @@ def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str)
         ("tensorrt-llm", "MI300X", "bf16", "TensorRT-LLM does not run on MI300X"),
         ("vllm", "K80", "bf16", "vLLM does not run on K80 (Kepler)"),
         ("tensorrt-llm", "H100-SXM", "nf4", "TensorRT-LLM does not run nf4 weights"),
+        ("vllm", "Gaudi2", "fp16", "not run fp16 weights in this engine, but bf16 of the same bytes"),
+        ("vllm", "TPU-v6e", "fp16", "but bf16 of the same bytes (--precision bf16)"),
     ],
 )
 def test_a_format_that_does_not_run_is_refused_with_a_reason(engine: str, gpu: str, label: str, reason: str) -> None:
