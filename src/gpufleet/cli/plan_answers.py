@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.demands import RequestKind
+from gpufleet.api.answers import ServeAnswer, asked_further
 from gpufleet.api.plan_question import Asked
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
@@ -103,8 +103,6 @@ def serve_answer(
     plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
-    from gpufleet.api.inquiries import asked_further
-
     return asked_further(
         plan,
         why_not=further.why_not,

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.api import ServeRequest, plan_serve
-from gpufleet.api.plans import ServeAnswer
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.report.plan import beside_lone, plan_page
