@@ -46,7 +46,7 @@ CONVERSIONS = {
 UNMISTAKABLE = {2.0**30, 2.0**40, 3600, 86400, 730, 8760}
 EXCUSES = ("# reference dimension", "# not a conversion")
 LONGEST_FUNCTION_LINES = 50
-WITH_CIRCLES = {"cli", "compat/classic", "report"}
+WITH_CIRCLES = {"cli", "compat/classic"}
 
 
 def name_of(path: Path) -> str:
