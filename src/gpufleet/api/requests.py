@@ -6,11 +6,14 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import date
 from os import PathLike
+from typing import TYPE_CHECKING
 
-from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.slo import Slo
-from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+
+if TYPE_CHECKING:
+    from gpufleet.domain.architecture import Architecture
+    from gpufleet.domain.slo import Slo
+    from gpufleet.domain.token_counts import TokenCounts
 
 MOST_ROWS = 1000
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING
 
-from gpufleet.api.answers import ServeAnswer, asked_further
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.plan_question import Asked
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import RequestKind, ServeRequest
@@ -103,6 +103,8 @@ def serve_answer(
     plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
+    from gpufleet.api.answers import asked_further
+
     return asked_further(
         plan,
         why_not=further.why_not,

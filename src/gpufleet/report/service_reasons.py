@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from gpufleet.report.numbers import (
     MULTIPLE_FROM,
@@ -19,7 +20,9 @@ from gpufleet.report.numbers import (
 from gpufleet.report.rented import about, machines, place, tight_row
 from gpufleet.report.search import OVER_BUDGET, TOO_FEW
 from gpufleet.results.plan import RentedService, ServicePlan
-from gpufleet.results.plan_changes import PlanChanges
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan_changes import PlanChanges
 
 MOSTLY_IDLE_RATIO = 0.2
 EXPECTED_CONFIDENCE = 0.5
