@@ -14,7 +14,7 @@ from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import why_table
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, place, region_name
+from gpufleet.report.rented import gpus, place
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_reasons import kind
 from gpufleet.report.service_tables import objective_table
@@ -211,7 +211,7 @@ def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
         "price": usd(s.usd_per_hour),
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
-        "where": region_name(s.region),
+        "where": place(s),
         "tenants": "; ".join(f"{t.replicas}x {t.layout} {name_of(fleet, t.plan)}" for t in s.tenants),
         "idle_gpus": str(s.idle_gpus),
     }

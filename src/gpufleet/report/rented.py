@@ -6,29 +6,29 @@ from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount
 from gpufleet.report.text import cut
-from gpufleet.results.rented import RentedMachines
+from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EVERYWHERE = "all"
 PLANS_FOR_IT = "--confidence 0.9 plans for it"
 
 
-def machines(d: RentedMachines) -> str:
+def machines(d: OfferedMachines) -> str:
     """How many of which type."""
     return f"{d.instance_count}x {d.cloud} {d.instance}"
 
 
-def rented_words(d: RentedMachines, bought: str) -> str:
+def rented_words(d: OfferedMachines, bought: str) -> str:
     """How many of which type, of which GPUs, where and how they are bought."""
     return f"{machines(d)} ({gpus(d)}), {place(d)}, {bought}"
 
 
-def gpus(d: RentedMachines) -> str:
+def gpus(d: OfferedMachines) -> str:
     """All GPUs that are paid for."""
     return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
 
 
-def place(d: RentedMachines) -> str:
+def place(d: OfferedMachines) -> str:
     """The region, or that the price holds in all."""
     return region_name(d.region)
 
@@ -38,12 +38,12 @@ def region_name(region: str) -> str:
     return "any region" if region == EVERYWHERE else region
 
 
-def about(d: RentedMachines) -> str:
+def about(d: OfferedMachines) -> str:
     """The mark of a price that was estimated."""
     return "~" if d.price_basis == "estimated" else ""
 
 
-def until_line(d: RentedMachines) -> list[str]:
+def until_line(d: OfferedMachines) -> list[str]:
     """When the price ends, where it does."""
     return [] if d.price_until is None else [f"This price holds until {d.price_until} ({d.price_source})."]
 

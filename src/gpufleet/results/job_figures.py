@@ -38,6 +38,7 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     offer, used, paid, finish = p.offer, used_s(ranges, p), paid_s(ranges, p), finish_s(ranges, p)
     return {
         **machines_of(offer, p.instance, p.machines),
+        "interruption": offer.interruption,
         "usd_per_hour": p.machines * effective_price(offer),
         "replicas": p.replicas,
         "requests_per_replica": p.requests_per_replica,

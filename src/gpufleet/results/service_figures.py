@@ -56,6 +56,7 @@ def rented_service(
     capacity = p.replicas * float(found.requests_per_s[p.row])
     return {
         **machines_of(offer, p.instance, p.instance_count),
+        "interruption": offer.interruption,
         "price_per_gpu_usd_per_hour": effective_price(offer) / p.instance.gpu_count,
         "gpus_per_replica": p.gpus_per_replica,
         "replicas": p.replicas,
