@@ -28,8 +28,8 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.batch import BatchQuestion, Job, solve_batch
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.serve import Purse, ServeQuestion
-from gpufleet.optimize.size import Demand
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.batch_plan import batch_plan

@@ -15,8 +15,8 @@ from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
+from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.serve import Purse
-from gpufleet.optimize.size import Demand, QuietHours
 from gpufleet.units import DAY, HOUR, in_full
 
 DEFAULT_HEADROOM = 0.2

@@ -16,13 +16,13 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.encoder_serve import (
     LATENCY,
     EncoderServeQuestion,
     EncoderServeSolution,
     solve_encoder_serve,
 )
-from gpufleet.optimize.size import Demand
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
 from gpufleet.results.encoder_service import EncoderServePlan

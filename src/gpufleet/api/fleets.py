@@ -15,8 +15,8 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
+from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import PricedPlacement
 from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
 from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment
 from gpufleet.results.encoder_service import EncoderServePlan

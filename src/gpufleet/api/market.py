@@ -20,7 +20,7 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
-from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 
 EVERY_CLOUD = "all"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)

@@ -21,9 +21,10 @@ from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, effective_price, rank
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
-from gpufleet.optimize.size import Placement, PricedPlacement, best_of_each_type, effective_price, rank
 from gpufleet.optimize.together import Solved, planned_together
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan

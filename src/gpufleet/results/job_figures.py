@@ -10,7 +10,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
-from gpufleet.optimize.size import effective_price
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure

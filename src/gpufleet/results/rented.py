@@ -7,7 +7,7 @@ from typing import Any
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.size import effective_price
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Result
 

@@ -9,19 +9,18 @@ from typing import Any
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.serve import at_least_ms, in_ms
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
     SATURATION,
     Capacity,
-    Demand,
     Operation,
-    Placement,
-    PricedPlacement,
     among,
     binding_limit,
-    effective_price,
     needed_alone,
     needed_together,
     operate_beyond,
