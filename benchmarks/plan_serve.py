@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plans import ServeRequest, serve_question
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import serve_question
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.optimize.serve import ServeQuestion, solve_serve

@@ -16,8 +16,8 @@ from tests.conftest import Tally
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.inquiries import solved
-from gpufleet.api.plans import architecture_of, plan_serve
+from gpufleet.api.plans import plan_serve, solved
+from gpufleet.api.serve_questions import architecture_of
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
@@ -30,9 +30,10 @@ from gpufleet.memory.overhead import EngineMemory
 from gpufleet.optimize.contest import Contest, key_of
 from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, limit_flips, nearest_change
 from gpufleet.optimize.front import pareto_front
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.serve import ServeQuestion, solve_serve
-from gpufleet.optimize.size import QUANTILES, effective_price
+from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
 from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio
 from gpufleet.performance.serving import (

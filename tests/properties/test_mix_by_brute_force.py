@@ -15,14 +15,16 @@ from tests.properties.random_questions import Dice, shipped
 
 from gpufleet.api import ServeRequest
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plans import architecture_of, plan_serve, serve_question
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer
 from gpufleet.optimize.contest import key_of
 from gpufleet.optimize.mix import cheapest_mix
+from gpufleet.optimize.placement import is_host, place
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import effective_price, is_host, place
 from gpufleet.results.mix import mixed_deployment
 
 NUM_MARKETS, MOST_OFFERS = 40, 7

@@ -12,17 +12,8 @@ from numpy.typing import NDArray
 from tools.calibrate import kernel_tables
 from tools.calibrate.grid_fit import SlopeLimits, fit_grid, grid_values
 from tools.calibrate.kernel_tables import ENGINES
-from tools.calibrate.operators import (
-    DECODE,
-    OPERATORS,
-    PCIE_BYTES_PER_S,
-    WINDOW,
-    Floats,
-    Operator,
-    expert_arithmetic,
-    locate_decode,
-    locate_window,
-)
+from tools.calibrate.locations import PCIE_BYTES_PER_S, Floats, expert_arithmetic, locate_decode, locate_window
+from tools.calibrate.operators import DECODE, OPERATORS, WINDOW, Operator
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import EVERY_ENGINE, Axis

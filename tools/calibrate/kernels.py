@@ -17,7 +17,8 @@ import numpy as np
 from tools.calibrate.fits import ENGINES, Fit, fits_of, window_fits
 from tools.calibrate.kernel_tables import GPUS, PROBES
 from tools.calibrate.lending import left_out_table, loan_table, loans_of, write_spreads
-from tools.calibrate.operators import DECODE, OPERATORS, PCIE_BYTES_PER_S, WINDOW, Floats
+from tools.calibrate.locations import PCIE_BYTES_PER_S, Floats
+from tools.calibrate.operators import DECODE, OPERATORS, WINDOW
 from tools.calibrate.streams import stream_table
 
 from gpufleet.catalog.load import load_catalog

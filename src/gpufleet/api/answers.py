@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
@@ -11,10 +12,8 @@ from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 
 if TYPE_CHECKING:
-    from gpufleet.api.plans import ServeRequest
+    from gpufleet.api.requests import ServeRequest
     from gpufleet.pricing.token_price import TokenPrice
-
-USUAL_FIGURE = "latency.p95"
 
 
 class ServeAnswer(ServePlan):
@@ -82,3 +81,25 @@ class ServeAnswer(ServePlan):
         from gpufleet.report.plan import plan_page
 
         return page_as_fragment(plan_page(self))
+
+
+def asked_further(
+    plan: ServeAnswer,
+    *,
+    why_not: Sequence[str] = (),
+    flips: bool = False,
+    front: bool = False,
+    token_price: str | TokenPrice | None = None,
+    grid_g_co2_per_kwh: float | None = None,
+) -> ServeAnswer:
+    """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
+    found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
+    if plan.deployments:
+        found |= {"flips": plan.what_flips()} if flips else {}
+        found |= {"front": plan.pareto()} if front else {}
+        found |= {} if token_price is None else {"break_even": plan.against_tokens(token_price)}
+    if grid_g_co2_per_kwh is not None:
+        from gpufleet.results.energy import with_grid
+
+        found["deployments"] = [with_grid(d, grid_g_co2_per_kwh) for d in plan.deployments]
+    return plan.model_copy(update=found)

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Sequence
+from dataclasses import replace
 
 from gpufleet.api.estimates import checked_lengths
+from gpufleet.api.input_rows import InputRow
+from gpufleet.api.requests import PlanRequest, RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
+from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.serve import Purse
-from gpufleet.optimize.size import Demand, QuietHours
-from gpufleet.results.base import Input
 from gpufleet.units import DAY, HOUR, in_full
-
-if TYPE_CHECKING:
-    from gpufleet.api.encoder_services import EncoderServeRequest
-    from gpufleet.api.plans import ServeRequest
 
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
@@ -30,25 +26,12 @@ MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
 
 
-@dataclass(frozen=True)
-class RequestKind:
-    """One class of requests as it was asked for."""
-
-    name: str
-    rate: float
-    input_tokens: float | TokenCounts
-    output_tokens: float | TokenCounts
-    slo: str | Slo | None = None
-    prefix_cache: float | None = None
-    prefix_kv: float | None = None
-
-
 def demand_of(request: ServeRequest) -> Demand:
     """Rate, lengths, objectives, headroom, failure domain and hours, checked."""
-    return with_slack(request, workload_of(request))
+    return with_slack(request, workload_of(request.kinds))
 
 
-def with_slack(request: ServeRequest | EncoderServeRequest, workload: Workload) -> Demand:
+def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
     """A workload with the headroom, the failure domain and the hours of a request, checked."""
     replicas = 1 if request.min_replicas is None else request.min_replicas
     refuse_outside("the number of replicas", replicas, 1, MOST_REPLICAS)
@@ -82,12 +65,8 @@ def refuse_outside(what: str, found: float, least: float, most: float) -> None:
         raise UsageError(f"{what} is out of range", found=found, expected=f"from {least:,} to {most:,}")
 
 
-def workload_of(request: ServeRequest) -> Workload:
+def workload_of(kinds: Sequence[RequestKind]) -> Workload:
     """Requests that are alike, of one kind, or of several classes."""
-    kinds = request.classes or (
-        RequestKind("", request.rate, request.input_tokens, request.output_tokens, request.slo,
-                    request.prefix_cache, request.prefix_kv),
-    )  # fmt: skip
     for kind in kinds:
         refuse_rate(kind.rate)
     classes = tuple(request_class(kind) for kind in kinds)
@@ -138,7 +117,7 @@ def is_plain(classes: Sequence[RequestClass]) -> bool:
     return len(classes) == 1 and not first.name and alike and not first.cached_ratio
 
 
-def quiet_hours(request: ServeRequest | EncoderServeRequest, busy_rate: float) -> QuietHours | None:
+def quiet_hours(request: ServiceRequest, busy_rate: float) -> QuietHours | None:
     """The hours off peak; their rate and the length of the peak belong together."""
     if request.off_peak_rate is None and request.peak_hours is None:
         return None
@@ -155,7 +134,7 @@ def quiet_hours(request: ServeRequest | EncoderServeRequest, busy_rate: float) -
     return QuietHours(1 - request.peak_hours / HOURS_PER_DAY, request.off_peak_rate)
 
 
-def purse_of(request: ServeRequest | EncoderServeRequest) -> Purse:
+def purse_of(request: ServiceRequest) -> Purse:
     """What may be spent, and how much of it on spot machines."""
     budget = math.inf if request.budget_usd_per_hour is None else request.budget_usd_per_hour
     if not budget > 0:
@@ -165,21 +144,29 @@ def purse_of(request: ServeRequest | EncoderServeRequest) -> Purse:
     return Purse(budget, most_spot)
 
 
-def further_inputs(request: ServeRequest, demand: Demand) -> list[tuple[str, str, str, object]]:
-    """(name, field, value, whether it was stated) of what few questions state."""
-    rows: list[tuple[str, str, str, object]] = [
-        (f"class {c.name}", "classes", class_words(c), True) for c in demand.workload.classes if c.name
-    ]
-    cached: list[tuple[str, str, str, object]] = [
-        ("prefix cache", "prefix_cache", f"{request.prefix_cache or 0:.0%} of prompt tokens", request.prefix_cache),
-        ("KV held once", "prefix_kv", f"{request.prefix_kv or 0:.0%} of prompt tokens", request.prefix_kv is not None),
-    ]
-    return [*rows, *(row for row in cached if row[3]), *slack_inputs(request, demand)]
+def further_inputs(request: ServeRequest, demand: Demand) -> list[InputRow]:
+    """What few questions state."""
+    classes = [(f"class {c.name}", "classes", class_words(c), True) for c in demand.workload.classes if c.name]
+    shared = request.prefix_kv
+    held_once = [] if shared is None else [("KV held once", "prefix_kv", f"{shared:.0%} of prompt tokens", True)]
+    return [*classes, *prefix_rows(request), *held_once, *slack_inputs(request, demand)]
 
 
-def slack_inputs(request: ServeRequest | EncoderServeRequest, demand: Demand) -> list[tuple[str, str, str, object]]:
-    """(name, field, value, whether it was stated) of the failure domain, the hours and the purse, where stated."""
-    stated: list[tuple[str, str, str, object]] = [
+def prefix_rows(request: WriterRequest) -> list[InputRow]:
+    """The share of prompts that a cache holds, where it was stated."""
+    if not request.prefix_cache:
+        return []
+    return [("prefix cache", "prefix_cache", f"{request.prefix_cache:.0%} of prompt tokens", True)]
+
+
+def headroom_row(request: PlanRequest, headroom_ratio: float) -> InputRow:
+    """The headroom that is kept."""
+    return ("headroom", "headroom", f"{headroom_ratio:.0%}", request.headroom is not None)
+
+
+def slack_inputs(request: ServiceRequest, demand: Demand) -> list[InputRow]:
+    """The failure domain, the hours and the purse, where stated."""
+    stated: list[InputRow] = [
         ("confidence", "confidence", f"{demand.confidence:.3g}", request.confidence is not None),
         ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines is not None),
         ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
@@ -232,29 +219,3 @@ def failure_notes(demand: Demand) -> list[str]:
     if demand.zones > 1:
         notes.append(f"The headroom holds also without one of {demand.zones} zones; prices are of one region")
     return notes
-
-
-class Said(Protocol):
-    """Which fields of a request a file gave, and which were preferred."""
-
-    @property
-    def from_file(self) -> Collection[str]:
-        """Fields that a workload file gave."""
-
-    @property
-    def from_config(self) -> Collection[str]:
-        """Fields that the user's configuration gave."""
-
-
-def inputs_of(request: Said, rows: Iterable[tuple[str, str, str, object]]) -> list[Input]:
-    """Inputs from (name, field, value, whether it was stated)."""
-    return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
-
-
-def input_origin(request: Said, field: str, stated: object) -> str:
-    """Where an input came from: the file, the command line, what the user prefers, the checkpoint or a default."""
-    if field in request.from_file:
-        return "file"
-    if stated:
-        return "config" if field in request.from_config else "given"
-    return "checkpoint" if field in ("precision", "kv_precision") else "default"

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from datetime import date
-from os import PathLike
-from typing import ClassVar
 
-from gpufleet.api.batches import job_inputs, job_of
-from gpufleet.api.demands import checked_headroom, inputs_of
-from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.demands import checked_headroom, headroom_row
+from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.input_rows import digest, inputs_of
+from gpufleet.api.jobs import JobRequest, job_of, job_rows
 from gpufleet.api.market import market_rows
-from gpufleet.api.plans import digest
-from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.domain.encoder import EncoderModel
 from gpufleet.optimize.batch import Job, JobMarket
 from gpufleet.optimize.encoder_batch import EncoderJobQuestion, solve_encoder_batch
 from gpufleet.results.base import Input
@@ -27,43 +22,11 @@ from gpufleet.results.encoder_batch_plan import encoder_batch_plan
 
 
 @dataclass(frozen=True)
-class EncoderBatchRequest:
-    """The question as it was asked; None takes the default. Lists name what is allowed.
+class EncoderBatchRequest(EncoderRequest, JobRequest):
+    """A number of inputs to a model that is not a decoder, by a deadline; `PlanRequest` says what else may be named."""
 
-    A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
-    said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper); None takes the beams that the engine
-    keeps. `deadline_s` runs from the start of the machines, which take `startup_s` before they work. `budget_usd` is
-    for the whole job, which comes again every `period_s` (None: runs once); `confidence` is as in `BatchRequest`.
-    Prices older than `max_price_age_s` on `today` end it with DataMissing.
-    """
-
-    model: str | PathLike[str] | EncoderModel
     requests: float
     deadline_s: float
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    audio_s: float | None = None
-    beams: int | None = None
-    clouds: Sequence[str] | None = None
-    regions: Sequence[str] | None = None
-    pricing: Sequence[str] | None = None
-    gpus: Sequence[str] | None = None
-    precision: Sequence[str] | None = None
-    engine: str | None = None
-    headroom: float | None = None
-    startup_s: float | None = None
-    most_machines: int | None = None
-    budget_usd: float | None = None
-    period_s: float | None = None
-    confidence: float | None = None
-    rows: int = 10
-    from_file: Collection[str] = ()
-    from_config: Collection[str] = ()
-    notes: Sequence[str] = ()
-    max_price_age_s: float | None = None
-    today: date | None = None
-    price_change: float | None = None
-    max_spot: ClassVar[float] = 1.0
 
 
 def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = None) -> EncoderBatchPlan:
@@ -76,9 +39,8 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     """
     tables = load_catalog() if catalog is None else catalog
     choices = encoder_choices(request, tables)
-    if request.max_price_age_s is not None:
-        refuse_old_prices(choices.market.offers, request.max_price_age_s, request.today or date.today())
-    job = job_of(request, checked_headroom(request.headroom))
+    refuse_too_old(request, choices.market.offers)
+    job = job_of(request, request.requests, request.deadline_s, checked_headroom(request.headroom))
     in_inputs = replace(job, requests=job.requests * choices.any_encoder.num_windows)
     market = JobMarket(in_inputs, choices.market.offers, load_interruptions())
     question = EncoderJobQuestion(choices.encoders, choices.market.instances, market)
@@ -92,6 +54,10 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:
     """The question as it was read, each part with its origin."""
-    headroom = ("headroom", "headroom", f"{job.headroom_ratio:.0%}", request.headroom is not None)
-    rows = [*encoder_rows(request, choices), *market_rows(request, choices.market.offers), headroom]
-    return [*job_inputs(request, job), *inputs_of(request, rows)]
+    rows = [
+        *job_rows(request, job),
+        *encoder_rows(request, choices),
+        *market_rows(request, choices.market.offers),
+        headroom_row(request, job.headroom_ratio),
+    ]
+    return inputs_of(request, rows)

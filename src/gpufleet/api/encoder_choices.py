@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from os import PathLike
-from typing import Protocol
 
-from gpufleet.api.demands import Said
 from gpufleet.api.encoders import (
     DEFAULT_ENGINE,
     asked_tower,
@@ -16,8 +13,9 @@ from gpufleet.api.encoders import (
     pass_size,
     runnable,
 )
-from gpufleet.api.market import Market, Wishes, market_of
-from gpufleet.api.plans import refuse_rows
+from gpufleet.api.input_rows import InputRow
+from gpufleet.api.market import Market, market_of
+from gpufleet.api.requests import PlanRequest, refuse_rows
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.runtimes import find_runtime
@@ -35,40 +33,20 @@ NOT_TIMED = {
 }
 
 
-class EncoderWishes(Wishes, Said, Protocol):
-    """What a request says of an encoder, of one input and of what runs it; None takes the default."""
+@dataclass(frozen=True, kw_only=True)
+class EncoderRequest(PlanRequest):
+    """What a question of a model that is not a decoder adds: one input, and what a decoder beside it writes.
 
-    @property
-    def model(self) -> str | PathLike[str] | EncoderModel:
-        """The model, or what names it."""
+    A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
+    said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper); None takes the beams that the engine
+    keeps.
+    """
 
-    @property
-    def input_tokens(self) -> float | None:
-        """Tokens of a text."""
-
-    @property
-    def output_tokens(self) -> float | None:
-        """Tokens that a decoder writes for each input."""
-
-    @property
-    def audio_s(self) -> float | None:
-        """Seconds of a recording."""
-
-    @property
-    def beams(self) -> int | None:
-        """Hypotheses that a decoder keeps; those of the engine unless said."""
-
-    @property
-    def precision(self) -> Sequence[str] | None:
-        """Formats that are allowed; the checkpoint's own unless said."""
-
-    @property
-    def engine(self) -> str | None:
-        """What runs the model."""
-
-    @property
-    def rows(self) -> int:
-        """Rows of the ranking."""
+    model: str | PathLike[str] | EncoderModel = field(kw_only=False)
+    input_tokens: float | None = None
+    output_tokens: float | None = None
+    audio_s: float | None = None
+    beams: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,16 +63,16 @@ class EncoderChoices:
         return self.encoders[0]
 
 
-def encoder_choices(wishes: EncoderWishes, tables: Catalog) -> EncoderChoices:
+def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
     """Names resolved, input checked, and the copies that may be tried on each GPU."""
-    refuse_rows(wishes.rows)
-    model = encoder_of(wishes.model)
-    runtime = find_runtime(DEFAULT_ENGINE if wishes.engine is None else wishes.engine)
-    tower = asked_tower(model, wishes.input_tokens)
-    beams = beams_of(model, tower, runtime, wishes.beams)
-    size = pass_size(model, tower, wishes.input_tokens, wishes.output_tokens, wishes.audio_s, beams)
-    market = market_of(wishes, tables)
-    encoders = on_every_gpu(model, tower, runtime, size, wishes, market, tables)
+    refuse_rows(request.rows)
+    model = encoder_of(request.model)
+    runtime = find_runtime(DEFAULT_ENGINE if request.engine is None else request.engine)
+    tower = asked_tower(model, request.input_tokens)
+    beams = beams_of(model, tower, runtime, request.beams)
+    size = pass_size(model, tower, request.input_tokens, request.output_tokens, request.audio_s, beams)
+    market = market_of(request, tables)
+    encoders = on_every_gpu(model, tower, runtime, size, request, market, tables)
     said = filter(None, [beyond_training(model, tower, size), not_timed(tower, runtime)])
     return EncoderChoices(encoders, market, (*market.notes, *said, *model.notes))
 
@@ -115,31 +93,31 @@ def on_every_gpu(
     tower: Tower,
     runtime: Runtime,
     size: PassSize,
-    wishes: EncoderWishes,
+    request: EncoderRequest,
     market: Market,
     tables: Catalog,
 ) -> tuple[EncoderQuestion, ...]:
     """The model in every allowed format on every GPU that a machine type has, each pair once."""
     found: dict[tuple[str, str], EncoderQuestion] = {}
     for name in dict.fromkeys(instance.accelerator for instance in market.instances):
-        for label in wishes.precision or (None,):
+        for label in request.precision or (None,):
             gpu = tables.accelerators[name]
             weights = runnable(model, runtime, gpu, label)
-            question = EncoderQuestion(model, tower, gpu, runtime, weights, size, batch=None, audio_s=wishes.audio_s)
+            question = EncoderQuestion(model, tower, gpu, runtime, weights, size, batch=None, audio_s=request.audio_s)
             found.setdefault((name, weights.name), question)
     return tuple(found.values())
 
 
-def encoder_rows(wishes: EncoderWishes, choices: EncoderChoices) -> list[tuple[str, str, str, object]]:
-    """(name, field, value, whether it was stated) of the model, its input and what runs it."""
-    q, w = choices.any_encoder, wishes
+def encoder_rows(request: EncoderRequest, choices: EncoderChoices) -> list[InputRow]:
+    """The model, its input and what runs it."""
+    q, r = choices.any_encoder, request
     formats = ", ".join(dict.fromkeys(encoder.weights.name for encoder in choices.encoders))
-    rows: list[tuple[str, str, str, object]] = [("model", "model", q.model.name, True)]
+    rows: list[InputRow] = [("model", "model", q.model.name, True)]
     if q.tower.takes is Takes.TEXT:
         rows.append(("input tokens", "input_tokens", f"{q.size.tokens:g}", True))
-    if w.audio_s is not None:
-        rows.append(("audio", "audio", f"{w.audio_s:g} s", True))
+    if r.audio_s is not None:
+        rows.append(("audio", "audio", f"{r.audio_s:g} s", True))
     if q.model.decoder is not None:
-        rows.append(("output tokens", "output_tokens", f"{q.size.output_tokens:g}", w.output_tokens is not None))
-        rows.append(("beams", "beams", f"{q.size.beams}", w.beams is not None))
-    return [*rows, ("engine", "engine", q.runtime.name, w.engine), ("weights", "precision", formats, w.precision)]
+        rows.append(("output tokens", "output_tokens", f"{q.size.output_tokens:g}", r.output_tokens is not None))
+        rows.append(("beams", "beams", f"{q.size.beams}", r.beams is not None))
+    return [*rows, ("engine", "engine", q.runtime.name, r.engine), ("weights", "precision", formats, r.precision)]

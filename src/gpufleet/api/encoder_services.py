@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from datetime import date
-from os import PathLike
+from dataclasses import dataclass, field
 
-from gpufleet.api.demands import failure_notes, inputs_of, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
-from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
+from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.input_rows import InputRow, digest, inputs_of
 from gpufleet.api.market import best_on_spot, market_rows
-from gpufleet.api.plans import digest
-from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
+from gpufleet.api.requests import ServiceRequest
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.encoder_serve import (
     LATENCY,
     EncoderServeQuestion,
     EncoderServeSolution,
     solve_encoder_serve,
 )
-from gpufleet.optimize.size import Demand
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -33,43 +30,14 @@ from gpufleet.results.rest_of_bill import rest_of_bill
 
 
 @dataclass(frozen=True)
-class EncoderServeRequest:
-    """The question as it was asked; None takes the default. Lists name what is allowed.
+class EncoderServeRequest(EncoderRequest, ServiceRequest):
+    """A model that is not a decoder, at a rate of inputs; `PlanRequest` says what else may be named.
 
-    `rate` counts requests per second: texts of `input_tokens`, images, or recordings of `audio_s` seconds (Whisper: one
-    window unless said); `beams` None takes those that the engine keeps. `slo` limits latency, from the arrival of a
-    request to its answer. All else is as in `ServeRequest`.
+    `slo` limits latency, from the arrival of a request to its answer.
     """
 
-    model: str | PathLike[str] | EncoderModel
     rate: float
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    audio_s: float | None = None
-    beams: int | None = None
-    slo: str | Slo | None = None
-    clouds: Sequence[str] | None = None
-    regions: Sequence[str] | None = None
-    pricing: Sequence[str] | None = None
-    gpus: Sequence[str] | None = None
-    precision: Sequence[str] | None = None
-    engine: str | None = None
-    headroom: float | None = None
-    min_replicas: int | None = None
-    spare_machines: int | None = None
-    zones: int | None = None
-    off_peak_rate: float | None = None
-    peak_hours: float | None = None
-    budget_usd_per_hour: float | None = None
-    max_spot: float | None = None
-    max_price_age_s: float | None = None
-    today: date | None = None
-    rows: int = 10
-    from_file: Collection[str] = ()
-    from_config: Collection[str] = ()
-    notes: Sequence[str] = ()
-    price_change: float | None = None
-    confidence: float | None = None
+    slo: str | Slo | None = field(default=None, kw_only=True)
 
 
 def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:
@@ -92,8 +60,7 @@ def solved_encoder(
     choices = encoder_choices(request, tables)
     demand = demand_of(request, choices, slo)
     market = choices.market
-    if request.max_price_age_s is not None:
-        refuse_old_prices(market.offers, request.max_price_age_s, request.today or date.today())
+    refuse_too_old(request, market.offers)
     question = EncoderServeQuestion(choices.encoders, market.instances, market.offers, demand, purse_of(request))
     return question, solve_encoder_serve(question, calibration_of(tables)), choices
 
@@ -142,12 +109,12 @@ def demand_of(request: EncoderServeRequest, choices: EncoderChoices, slo: Slo) -
 def understood(request: EncoderServeRequest, choices: EncoderChoices, demand: Demand) -> list[Input]:
     """The question as it was read, each part with its origin."""
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
-    rows: list[tuple[str, str, str, object]] = [
+    rows: list[InputRow] = [
         *encoder_rows(request, choices),
         ("rate", "rate", f"{request.rate:g}/s", True),
         ("objectives", "slo", limits or "none", request.slo),
         *market_rows(request, choices.market.offers),
-        ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", request.headroom is not None),
+        headroom_row(request, demand.headroom_ratio),
         ("least replicas", "min_replicas", str(demand.min_replicas), request.min_replicas),
         *slack_inputs(request, demand),
     ]

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gpufleet.api.market import USUAL_KINDS, regions_asked
-from gpufleet.api.plans import ServeRequest, refuse_too_old
+from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.own_prices import MOST_SAVING_RATIO
@@ -20,7 +21,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.inputs.fleet_today import TypedFleet, TypedMachines, parse_fleet
 from gpufleet.optimize.links import usual_link, usual_machine
-from gpufleet.optimize.size import effective_price
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.results.today import ListPrice, PricePaid

@@ -10,12 +10,13 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
-from gpufleet.api.plans import ServeRequest, answered, solved
+from gpufleet.api.plans import answered, solved
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
+from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import PricedPlacement
 from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
 from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment
 from gpufleet.results.encoder_service import EncoderServePlan

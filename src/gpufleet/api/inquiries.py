@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
-from gpufleet.api.answers import USUAL_FIGURE, ServeAnswer
 from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.slo import metric_of
@@ -17,11 +16,12 @@ from gpufleet.optimize.flips import all_flips
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.pricing.token_price import TokenPrice
-from gpufleet.results.energy import with_grid
 from gpufleet.results.flips import Flip, flips_of
 from gpufleet.results.front import front_of
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.why_not import best_of, price_to_win, refusals
+
+USUAL_FIGURE = "latency.p95"
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
@@ -31,27 +31,6 @@ def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, Serve
     if not solution.ranked:
         raise Infeasible(f"no offer alone serves {question.arch.name} as asked", hint="The plan says why.")
     return question, solution
-
-
-def asked_further(
-    plan: ServeAnswer,
-    *,
-    why_not: Sequence[str] = (),
-    flips: bool = False,
-    front: bool = False,
-    token_price: str | TokenPrice | None = None,
-    grid_g_co2_per_kwh: float | None = None,
-) -> ServeAnswer:
-    """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
-    paid = parse_token_price(token_price) if isinstance(token_price, str) else token_price
-    found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
-    if plan.deployments:
-        found |= {"flips": plan.what_flips()} if flips else {}
-        found |= {"front": plan.pareto()} if front else {}
-        found |= {} if paid is None else {"break_even": plan.against_tokens(paid)}
-    if grid_g_co2_per_kwh is not None:
-        found["deployments"] = [with_grid(d, grid_g_co2_per_kwh) for d in plan.deployments]
-    return plan.model_copy(update=found)
 
 
 def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) -> WhyNot:

@@ -29,10 +29,11 @@ from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:
     from gpufleet.optimize.batch import BatchQuestion, BatchSolution
+    from gpufleet.optimize.demand import Demand
     from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
     from gpufleet.optimize.fit import FitReport
+    from gpufleet.optimize.purchase import PricedPlacement
     from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-    from gpufleet.optimize.size import Demand, PricedPlacement
 
 Model = str | PathLike[str] | Architecture
 Row = TypeVar("Row", bound=Result)

@@ -1,12 +1,13 @@
-"""What may be rented under a question's wishes: offers with prices, and the machine types they are of."""
+"""What may be rented under a question's request: offers with prices, and the machine types they are of."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
+from gpufleet.api.input_rows import InputRow
 from gpufleet.api.missing_prices import missing_notes, no_price
+from gpufleet.api.requests import PlanRequest
 from gpufleet.api.what_if import asked_prices, change_words
 from gpufleet.catalog.areas import RegionChoice, chosen_regions, region_notes
 from gpufleet.catalog.load import Catalog
@@ -19,38 +20,10 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
-from gpufleet.optimize.size import PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 
 EVERY_CLOUD = "all"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)
-
-
-class Wishes(Protocol):
-    """What a request says of where and how machines may be bought; None takes the default."""
-
-    @property
-    def clouds(self) -> Sequence[str] | None:
-        """Clouds that are allowed."""
-
-    @property
-    def regions(self) -> Sequence[str] | None:
-        """Regions that are allowed."""
-
-    @property
-    def gpus(self) -> Sequence[str] | None:
-        """GPUs that are allowed."""
-
-    @property
-    def pricing(self) -> Sequence[str] | None:
-        """Price kinds that are allowed."""
-
-    @property
-    def max_spot(self) -> float | None:
-        """The share of the machines that may be on spot."""
-
-    @property
-    def price_change(self) -> float | None:
-        """How much more (0.2) or less (-0.1) rented machines cost than held here."""
 
 
 @dataclass(frozen=True)
@@ -62,23 +35,23 @@ class Market:
     notes: tuple[str, ...]
 
 
-def market_of(wishes: Wishes, tables: Catalog) -> Market:
+def market_of(request: PlanRequest, tables: Catalog) -> Market:
     """What may be rented; DataMissing where nothing has a known price."""
-    gpus = [resolve_gpu(tables, name) for name in wishes.gpus or ()]
-    wanted = offer_filter(wishes, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
-    offers = tuple(o for o in offers_of(wishes, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
+    gpus = [resolve_gpu(tables, name) for name in request.gpus or ()]
+    wanted = offer_filter(request, tables, slices_of(tables, [gpu.accelerator.name for gpu in gpus]) or None)
+    offers = tuple(o for o in offers_of(request, tables, wanted) if tables.instance_of(o).gpu_count >= 1)
     if not offers:
         raise no_price(tables, wanted)
     read = [gpu.note for gpu in gpus if gpu.note]
-    left_out = region_notes(tables, wanted, regions_asked(wishes, tables).areas)
-    what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(wishes, offers)]
-    missing = missing_notes(tables, wanted, kinds_named(wishes), offers)
+    left_out = region_notes(tables, wanted, regions_asked(request, tables).areas)
+    what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(request, offers)]
+    missing = missing_notes(tables, wanted, kinds_named(request), offers)
     return Market(offers, machines(tables, wanted), (*read, *left_out, *what_if, *missing))
 
 
-def offers_of(wishes: Wishes, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
+def offers_of(request: PlanRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
     """Offers that match, at the prices that are asked about: those held here, or rented machines dearer or cheaper."""
-    return asked_prices(tables, wanted, wishes.price_change)
+    return asked_prices(tables, wanted, request.price_change)
 
 
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
@@ -92,33 +65,33 @@ def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
     return tuple(allowed)
 
 
-def offer_filter(wishes: Wishes, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
+def offer_filter(request: PlanRequest, tables: Catalog, gpus: Collection[str] | None) -> OfferFilter:
     """Clouds, regions and price kinds by their right names; on-demand and one's own where nothing is said."""
-    kinds = [price_kind(name) for name in kinds_asked(wishes)]
-    regions = regions_asked(wishes, tables).regions
-    return OfferFilter(clouds=clouds_asked(wishes, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
+    kinds = [price_kind(name) for name in kinds_asked(request)]
+    regions = regions_asked(request, tables).regions
+    return OfferFilter(clouds=clouds_asked(request, tables), regions=regions, accelerators=gpus, price_kinds=kinds)
 
 
-def clouds_asked(wishes: Wishes, tables: Catalog) -> list[str] | None:
+def clouds_asked(request: PlanRequest, tables: Catalog) -> list[str] | None:
     """Clouds by their right names; all of them where 'all' is said."""
-    asked = wishes.clouds or ()
+    asked = request.clouds or ()
     return None if EVERY_CLOUD in map(str.casefold, asked) else [resolve_cloud(tables, c) for c in asked] or None
 
 
-def regions_asked(wishes: Wishes, tables: Catalog) -> RegionChoice:
+def regions_asked(request: PlanRequest, tables: Catalog) -> RegionChoice:
     """Regions by their right names, areas among them."""
-    return chosen_regions(tables, wishes.regions or (), clouds_asked(wishes, tables))
+    return chosen_regions(tables, request.regions or (), clouds_asked(request, tables))
 
 
-def kinds_asked(wishes: Wishes) -> Sequence[str]:
+def kinds_asked(request: PlanRequest) -> Sequence[str]:
     """Price kinds by name: on-demand and one's own unless said, and spot where a share of it is."""
-    spot = () if wishes.max_spot is None else (PriceKind.SPOT,)
-    return wishes.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
+    spot = (PriceKind.SPOT,) if request.may_use_spot else ()
+    return request.pricing or [kind.value for kind in (*USUAL_KINDS, *spot)]
 
 
-def kinds_named(wishes: Wishes) -> list[PriceKind]:
+def kinds_named(request: PlanRequest) -> list[PriceKind]:
     """The price kinds that somebody asked for by name."""
-    return [price_kind(name) for name in wishes.pricing or ()]
+    return [price_kind(name) for name in request.pricing or ()]
 
 
 def price_kind(name: str) -> PriceKind:
@@ -129,35 +102,35 @@ def price_kind(name: str) -> PriceKind:
     return PriceKind(folded)
 
 
-def kind_words(wishes: Wishes, offers: Sequence[Offer]) -> str:
+def kind_words(request: PlanRequest, offers: Sequence[Offer]) -> str:
     """The price kinds as they were read; one's own machines only where there are any."""
     sold = {offer.price_kind.value for offer in offers}
-    asked = [kind for kind in kinds_asked(wishes) if wishes.pricing or kind != PriceKind.OWNED.value or kind in sold]
+    asked = [kind for kind in kinds_asked(request) if request.pricing or kind != PriceKind.OWNED.value or kind in sold]
     return ", ".join(asked).replace("-", "_")
 
 
-def market_rows(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str, str, object]]:
-    """(name, field, value, whether it was stated) of what may be rented."""
+def market_rows(request: PlanRequest, offers: Sequence[Offer]) -> list[InputRow]:
+    """What may be rented."""
     return [
-        ("clouds", "clouds", ", ".join(wishes.clouds or ["all"]), wishes.clouds),
-        ("regions", "regions", ", ".join(wishes.regions or ["all"]), wishes.regions),
-        ("GPUs", "gpus", ", ".join(wishes.gpus or ["all"]), wishes.gpus),
-        ("price kinds", "pricing", kind_words(wishes, offers), wishes.pricing),
-        *changed_prices(wishes, offers),
+        ("clouds", "clouds", ", ".join(request.clouds or ["all"]), request.clouds),
+        ("regions", "regions", ", ".join(request.regions or ["all"]), request.regions),
+        ("GPUs", "gpus", ", ".join(request.gpus or ["all"]), request.gpus),
+        ("price kinds", "pricing", kind_words(request, offers), request.pricing),
+        *changed_prices(request, offers),
     ]
 
 
-def changed_prices(wishes: Wishes, offers: Sequence[Offer]) -> list[tuple[str, str, str, object]]:
+def changed_prices(request: PlanRequest, offers: Sequence[Offer]) -> list[InputRow]:
     """How the prices differ from those held here, where somebody asked what if."""
-    if not wishes.price_change:
+    if not request.price_change:
         return []
-    return [("prices", "price_change", change_words(wishes.price_change, offers), True)]
+    return [("prices", "price_change", change_words(request.price_change, offers), True)]
 
 
-def best_on_spot(wishes: Wishes, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
+def best_on_spot(request: PlanRequest, ranked: Sequence[PricedPlacement], tables: Catalog) -> PricedPlacement | None:
     """The cheapest spot offer of what was placed, where the question was about on-demand prices only."""
-    if wishes.pricing or wishes.max_spot is not None or not ranked:
+    if request.pricing or request.may_use_spot or not ranked:
         return None
-    wanted = replace(offer_filter(wishes, tables, None), price_kinds=[PriceKind.SPOT])
+    wanted = replace(offer_filter(request, tables, None), price_kinds=[PriceKind.SPOT])
     placements = {p.placement.instance: p.placement for p in ranked}.values()
-    return next(iter(best_of_each_type(rank(placements, offers_of(wishes, tables, wanted)))), None)
+    return next(iter(best_of_each_type(rank(placements, offers_of(request, tables, wanted)))), None)

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
-from gpufleet.api.demands import RequestKind
-from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
+from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.accelerator import Accelerator
@@ -20,8 +20,8 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.contest import deciding_offers
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.serve import ServeQuestion
-from gpufleet.optimize.size import effective_price
 from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
@@ -38,7 +38,8 @@ def basis_of_request(request: ServeRequest, tables: Catalog) -> PlanBasis:
 
 def request_words(request: ServeRequest) -> Words:
     """A request as plain words, without what was left to defaults: enough to ask again."""
-    said = {f.name: getattr(request, f.name) for f in fields(request) if f.name != "from_file"}
+    model_and_work_first = sorted(fields(request), key=lambda f: f.kw_only is True)
+    said = {f.name: getattr(request, f.name) for f in model_and_work_first if f.name != "from_file"}
     said["model"] = request.model.name if isinstance(request.model, Architecture) else str(request.model)
     defaults = {f.name: f.default for f in fields(request)}
     return {name: plain_words(value) for name, value in said.items() if value != defaults[name]}

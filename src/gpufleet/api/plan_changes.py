@@ -9,20 +9,22 @@ from os import PathLike
 from typing import Any
 
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.demands import RequestKind
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
-from gpufleet.api.plans import ServeRequest, architecture_of, plan_serve, serve_question, sold_tables
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, effective_price, rank
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
-from gpufleet.optimize.size import Placement, PricedPlacement, best_of_each_type, effective_price, rank
 from gpufleet.optimize.together import Solved, planned_together
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan

@@ -2,121 +2,36 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
-from datetime import date
-from os import PathLike
+from dataclasses import replace
 
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.demands import (
-    RequestKind,
-    count_words,
-    demand_notes,
-    demand_of,
-    further_inputs,
-    inputs_of,
-    purse_of,
-)
+from gpufleet.api.demands import demand_notes
 from gpufleet.api.estimates import calibration_of
+from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
-from gpufleet.api.market import best_on_spot, market_of, market_rows
-from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.api.market import best_on_spot
+from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
-from gpufleet.architecture.precision_labels import kv_format, weight_format
-from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.catalog.engine_eras import load_engine, load_eras
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables, understood
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.models import shipped_architecture
-from gpufleet.catalog.slices import SLICE_NOTE, with_slices
+from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.candidates import Palette
-from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.offer import Offer
-from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
-from gpufleet.domain.slo import Slo
-from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.errors import UsageError
-from gpufleet.inputs.model_config import read_model
+from gpufleet.domain.precision import FP8
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
-from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
-from gpufleet.results.base import Input
 from gpufleet.results.flips import flips_of
 from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.results.rest_of_bill import with_rest_of_bill
 from gpufleet.results.serve_plan import Context, deployment, serve_plan
-from gpufleet.units import in_full
 
-LOWER_FORMATS = ("fp8", "nvfp4", "int4")
-QUALITY_COST = {
-    "fp8": "fp8 weights: effectively lossless on the Llama 3.1 family (arXiv:2411.02355); test other models",
-    "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
-    "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
-}
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
-MOST_ROWS = 1000
-SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
-
-
-@dataclass(frozen=True)
-class ServeRequest:
-    """The question as it was asked; None takes the default. Lists name what is allowed.
-
-    Token counts are one number, or counts that differ from request to request. `classes` are kinds of requests of one
-    service: then rate, lengths, objectives and prefix cache are theirs. `prefix_cache` is the share of prompt tokens
-    that a cache holds, `prefix_kv` (the same, where None) the share whose KV all requests hold together. Capacity holds
-    without `spare_machines`, or without one of `zones`. At `off_peak_rate` machines are given back, for all but
-    `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
-    preferred: they change nothing but the origin that the answer states.
-    `fractions` also plans machines that hold a slice of a GPU.
-    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
-    Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
-    Prices older than `max_price_age_s` on `today` end the question with DataMissing.
-    `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
-    """
-
-    model: str | PathLike[str] | Architecture
-    rate: float
-    input_tokens: float | TokenCounts
-    output_tokens: float | TokenCounts
-    slo: str | Slo | None = None
-    clouds: Sequence[str] | None = None
-    regions: Sequence[str] | None = None
-    pricing: Sequence[str] | None = None
-    gpus: Sequence[str] | None = None
-    precision: Sequence[str] | None = None
-    allow_lower_precision: bool = False
-    kv_precision: str | None = None
-    engine: str | None = None
-    headroom: float | None = None
-    min_replicas: int | None = None
-    rows: int = 10
-    from_file: Collection[str] = ()
-    from_config: Collection[str] = ()
-    fractions: bool = False
-    max_price_age_s: float | None = None
-    today: date | None = None
-    classes: Sequence[RequestKind] = ()
-    prefix_cache: float | None = None
-    prefix_kv: float | None = None
-    spare_machines: int | None = None
-    zones: int | None = None
-    off_peak_rate: float | None = None
-    peak_hours: float | None = None
-    budget_usd_per_hour: float | None = None
-    max_spot: float | None = None
-    notes: Sequence[str] = ()
-    price_change: float | None = None
-    confidence: float | None = None
-    fleet_today: str | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:
@@ -140,29 +55,9 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
     """The question with its solution, and notes on how it was read."""
-    _, question, notes = market_question(request, architecture_of(request), tables)
-    return question, solve_serve(question, calibration_of(tables)), notes
-
-
-def sold_tables(request: ServeRequest, tables: Catalog) -> Catalog:
-    """The tables with slices of GPUs as devices of their own, where they may be rented."""
-    return with_slices(tables) if request.fractions else tables
-
-
-def market_question(
-    request: ServeRequest, arch: Architecture, tables: Catalog
-) -> tuple[Catalog, ServeQuestion, list[str]]:
-    """The tables that a request is asked of, the question and notes on it; prices that are too old end it."""
-    sold = sold_tables(request, tables)
-    question, notes = serve_question(request, arch, sold)
+    question, notes = serve_question(request, architecture_of(request), sold_tables(request, tables))
     refuse_too_old(request, question.offers)
-    return sold, question, notes
-
-
-def refuse_too_old(request: ServeRequest, offers: Sequence[Offer]) -> None:
-    """Raise when any of these prices is older than the request allows."""
-    if request.max_price_age_s is not None:
-        refuse_old_prices(offers, request.max_price_age_s, request.today or date.today())
+    return question, solve_serve(question, calibration_of(tables)), notes
 
 
 def answered(
@@ -211,66 +106,6 @@ def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog)
     return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
 
 
-def architecture_of(request: ServeRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path."""
-    if isinstance(request.model, Architecture):
-        return request.model
-    return read_model(str(request.model), shipped_architecture)
-
-
-def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
-    """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
-    refuse_rows(request.rows)
-    market = market_of(request, tables)
-    formats, quality = formats_allowed(arch, request)
-    weights = with_fp16_twins(formats, FP16)
-    engines = engines_allowed(request.engine)
-    kv = kv_formats(engines, weights, request.kv_precision)
-    distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
-    palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
-    question = ServeQuestion(arch, choices, market.offers, demand_of(request), purse_of(request))
-    return question, [*market.notes, *quality]
-
-
-def formats_allowed(arch: Architecture, request: ServeRequest) -> tuple[list[WeightFormat], list[str]]:
-    """The checkpoint's own format; lower ones only where the user allows them, with what they cost in quality."""
-    if request.precision:
-        formats = [weight_format(arch, label) for label in request.precision]
-    elif request.allow_lower_precision:
-        formats = [arch.weights, *(weight_format(arch, label) for label in LOWER_FORMATS)]
-    else:
-        formats = [arch.weights]
-    unique = list({w.name: w for w in formats}.values())
-    lower = [w.name for w in unique if w.name != arch.weights.name]
-    return unique, [QUALITY_COST[name] for name in lower if name in QUALITY_COST]
-
-
-def kv_formats(
-    engines: Sequence[EngineProfile], formats: Sequence[WeightFormat], asked: str | None
-) -> list[list[Precision]]:
-    """The KV format of each engine with each weight format: the asked one, else what the engine chooses for it."""
-    if asked is None:
-        return [[usual_kv_precision(weights, engine) for weights in formats] for engine in engines]
-    return [[kv_format(asked)] * len(formats)] * len(engines)
-
-
-def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
-    """The named engine, all serving engines for 'all', vLLM where nothing is said."""
-    if name is not None and name.strip().lower() == "all":
-        return tuple(load_engine(e) for e in SERVING_ENGINES if e in load_eras())
-    engine = load_engine("vllm" if name is None else name)
-    if engine.name not in SERVING_ENGINES:
-        raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
-    return (engine,)
-
-
-def refuse_rows(rows: int) -> None:
-    """Refuse a number of rows that no page holds."""
-    if not 1 <= rows <= MOST_ROWS:
-        raise UsageError("the number of rows is out of range", found=rows, expected=f"from 1 to {MOST_ROWS}")
-
-
 def with_mix(
     plan: ServePlan, request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
 ) -> ServePlan:
@@ -307,47 +142,3 @@ def lower_precision_alternative(
     if not solution.ranked or solution.ranked[0].usd_per_hour >= plan.answer.usd_per_hour:
         return None
     return deployment(Context.of(question, solution), solution.ranked[0])
-
-
-def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
-    """The question as it was read, each with its origin."""
-    demand, palette, r = question.demand, question.choices.palette, request
-    limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
-    engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
-    mean = demand.workload
-    rows: list[tuple[str, str, str, object]] = [
-        ("model", "model", question.arch.name, True),
-        ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
-        ("input tokens", "input_tokens", count_words(mean.input_tokens if r.classes else r.input_tokens), True),
-        ("output tokens", "output_tokens", count_words(mean.output_tokens if r.classes else r.output_tokens), True),
-        ("objectives", "slo", limits or "none", r.slo),
-        ("engine", "engine", engines, r.engine),
-        ("weights", "precision", _names(palette.weight_formats), r.precision or r.allow_lower_precision),
-        ("KV cache", "kv_precision", _names(palette.kv_precisions), r.kv_precision),
-        *market_rows(r, question.offers),
-        ("headroom", "headroom", f"{demand.headroom_ratio:.0%}", r.headroom is not None),
-        ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
-        *further_inputs(r, demand),
-        *([("today", "fleet_today", r.fleet_today, True)] if r.fleet_today is not None else []),
-    ]
-    return inputs_of(request, rows)
-
-
-def _names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
-    return ", ".join(x.name for x in formats)
-
-
-def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:
-    """A hash of everything that the plan rests on: the question as read and every price considered."""
-    prices = sorted(f"{o.cloud}/{o.region}/{o.instance}/{o.price_kind.value}/{o.as_of}/"
-                    f"{o.price_per_instance_usd_per_hour!r}{supply(o)}" for o in offers)  # fmt: skip
-    text = json.dumps([[i.name, i.value] for i in inputs] + [prices])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def supply(offer: Offer) -> str:
-    """What the hash says of an upfront payment and of how many can be had, where it must."""
-    bounds = [f"upfront {offer.upfront_usd!r}"] if offer.upfront_usd else []
-    bounds += [] if offer.max_instances is None else [f"at most {offer.max_instances}"]
-    bounds += [f"at most {quota.max_gpus} GPUs of {quota.name}" for quota in offer.gpu_quotas]
-    return "".join(f"/{bound}" for bound in bounds)

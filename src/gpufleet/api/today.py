@@ -8,16 +8,17 @@ from dataclasses import replace
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleet_today import FleetToday, HadMachines, fleet_of
-from gpufleet.api.plans import ServeRequest
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.optimize.caution import HIGH_END
+from gpufleet.optimize.placement import place
+from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, rate_replicas
-from gpufleet.optimize.size import PricedPlacement, place
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.results.plan import PriceSource
 from gpufleet.results.price_sources import price_sources

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from gpufleet.api.batches import BatchRequest, plan_batch
 from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
@@ -18,7 +19,16 @@ from gpufleet.cli.encoder_answers import (
 )
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of, write_money_in
-from gpufleet.cli.plan_answers import from_file, laid_over, needed, ratio, request_tokens, seen_in, whole
+from gpufleet.cli.plan_answers import (
+    from_file,
+    laid_over,
+    needed,
+    plan_wishes,
+    ratio,
+    request_tokens,
+    seen_in,
+    whole,
+)
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -92,6 +102,21 @@ def time_or_word(text: str) -> float:
     return PERIODS_S[word] if word in PERIODS_S else parse_duration(text, "'24h' or '1week'")
 
 
+def job_wishes(asked: Asked, flags: BatchFlags) -> dict[str, Any]:
+    """Fields of any `JobRequest` that are said in words or flags."""
+    said = asked.words
+    return {
+        **plan_wishes(said, flags.market),
+        "startup_s": startup_of(said),
+        "most_machines": whole(flags.max_machines, "the number of machines"),
+        "budget_usd": usd_of(said.budget, said.currency, parse_usd),
+        "period_s": period(said.every),
+        "rows": flags.rows,
+        "from_file": asked.from_file,
+        "from_config": asked.from_config,
+    }
+
+
 def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan:
     """The plan of a job of an encoder."""
     said = asked.words
@@ -110,24 +135,7 @@ def encoder_job(asked: Asked, model: str, flags: BatchFlags) -> EncoderBatchPlan
             output_tokens=written_tokens(said.output),
             audio_s=audio_seconds(said.audio),
             beams=num_beams(said.beams),
-            clouds=said.clouds,
-            regions=said.regions,
-            pricing=said.pricing,
-            gpus=said.gpus,
-            precision=said.precision,
-            engine=said.engine,
-            headroom=ratio(said.headroom),
-            startup_s=startup_of(said),
-            most_machines=whole(flags.max_machines, "the number of machines"),
-            budget_usd=usd_of(said.budget, said.currency, parse_usd),
-            period_s=period(said.every),
-            confidence=ratio(said.confidence),
-            rows=flags.rows,
-            from_file=asked.from_file,
-            from_config=asked.from_config,
-            max_price_age_s=flags.market.max_price_age_s,
-            today=flags.market.today,
-            price_change=flags.market.price_change,
+            **job_wishes(asked, flags),
         ),
         flags.market.tables(),
     )
@@ -146,29 +154,12 @@ def decoder_job(asked: Asked, model: str, flags: BatchFlags) -> BatchPlan:
             input_tokens=prompt,
             output_tokens=answer,
             deadline_s=deadline_s,
-            clouds=said.clouds,
-            regions=said.regions,
-            pricing=said.pricing,
-            gpus=said.gpus,
-            precision=said.precision,
             allow_lower_precision=flags.allow_lower_precision,
             kv_precision=flags.kv_precision,
-            engine=said.engine,
-            headroom=ratio(said.headroom),
             prefix_cache=ratio(said.prefix_cache),
-            startup_s=startup_of(said),
-            most_machines=whole(flags.max_machines, "the number of machines"),
-            budget_usd=usd_of(said.budget, said.currency, parse_usd),
-            period_s=period(said.every),
-            confidence=ratio(said.confidence),
-            rows=flags.rows,
-            from_file=asked.from_file,
-            from_config=asked.from_config,
-            notes=notes,
-            price_change=flags.market.price_change,
             fractions=flags.market.fractions,
-            max_price_age_s=flags.market.max_price_age_s,
-            today=flags.market.today,
+            notes=notes,
+            **job_wishes(asked, flags),
         ),
         flags.market.tables(),
     )

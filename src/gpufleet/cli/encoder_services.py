@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.cli.encoder_answers import audio_seconds, num_beams, one_length, refuse_of_decoders, written_tokens
-from gpufleet.cli.money import usd_of
 from gpufleet.cli.plan_answers import (
     FurtherFlags,
     ServeFlags,
     from_file,
-    hours,
     laid_over,
     needed,
-    ratio,
-    whole,
+    plan_wishes,
+    service_wishes,
 )
 from gpufleet.inputs.workload import WorkloadFile
 from gpufleet.results.encoder_service import EncoderServePlan
-from gpufleet.units import parse_rate, parse_usd_per_hour
+from gpufleet.units import parse_rate
 
 
 def encoder_service(
@@ -33,7 +31,6 @@ def encoder_request(
     """The question that words ask."""
     asked = laid_over(said, liked)
     refuse_of_decoders(asked, flags_of_decoders(flags, further))
-    market = flags.market
     return EncoderServeRequest(
         model=needed(asked.model, "MODEL", "a name or a config.json"),
         rate=parse_rate(needed(asked.rate, "--rate", "requests per time, such as '300/s'")),
@@ -42,27 +39,11 @@ def encoder_request(
         audio_s=audio_seconds(asked.audio),
         beams=num_beams(asked.beams),
         slo=asked.slo,
-        clouds=asked.clouds,
-        regions=asked.regions,
-        pricing=asked.pricing,
-        gpus=asked.gpus,
-        precision=asked.precision,
-        engine=asked.engine,
-        headroom=ratio(asked.headroom),
-        min_replicas=whole(asked.min_replicas, "the number of replicas"),
-        spare_machines=whole(asked.spare_machines, "the number of spare machines"),
-        zones=whole(asked.zones, "the number of zones"),
-        off_peak_rate=None if asked.off_peak is None else parse_rate(asked.off_peak),
-        peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
-        budget_usd_per_hour=usd_of(asked.budget, asked.currency, parse_usd_per_hour),
-        max_spot=ratio(asked.max_spot),
-        max_price_age_s=market.max_price_age_s,
-        today=market.today,
-        price_change=market.price_change,
-        confidence=ratio(asked.confidence),
         rows=flags.rows,
         from_file=written,
         from_config=from_file(said, liked),
+        **plan_wishes(asked, flags.market),
+        **service_wishes(asked),
     )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
 from datetime import date
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.demands import RequestKind
 from gpufleet.api.plan_question import Asked
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
@@ -103,7 +103,7 @@ def serve_answer(
     plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
-    from gpufleet.api.inquiries import asked_further
+    from gpufleet.api.answers import asked_further
 
     return asked_further(
         plan,
@@ -219,36 +219,50 @@ def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFil
         input_tokens=first.input_tokens,
         output_tokens=first.output_tokens,
         slo=asked.slo,
-        clouds=asked.clouds,
-        regions=asked.regions,
-        pricing=asked.pricing,
-        gpus=asked.gpus,
-        precision=asked.precision,
+        classes=kinds if asked.classes else (),
         allow_lower_precision=flags.allow_lower_precision,
         kv_precision=flags.kv_precision,
-        engine=asked.engine,
-        headroom=ratio(asked.headroom),
-        min_replicas=whole(asked.min_replicas, "the number of replicas"),
-        rows=flags.rows,
-        from_file=from_file(typed, written),
-        from_config=from_file(said, liked),
-        classes=kinds if asked.classes else (),
         prefix_cache=first.prefix_cache,
         prefix_kv=first.prefix_kv,
-        spare_machines=whole(asked.spare_machines, "the number of spare machines"),
-        zones=whole(asked.zones, "the number of zones"),
-        off_peak_rate=None if asked.off_peak is None else parse_rate(asked.off_peak),
-        peak_hours=None if asked.peak_hours is None else hours(asked.peak_hours),
-        budget_usd_per_hour=usd_of(asked.budget, asked.currency, parse_usd_per_hour),
-        max_spot=ratio(asked.max_spot),
-        notes=notes,
-        confidence=ratio(asked.confidence),
-        fleet_today=fleet_of_today(asked),
         fractions=flags.market.fractions,
-        price_change=flags.market.price_change,
-        max_price_age_s=flags.market.max_price_age_s,
-        today=flags.market.today,
+        fleet_today=fleet_of_today(asked),
+        rows=flags.rows,
+        notes=notes,
+        from_file=from_file(typed, written),
+        from_config=from_file(said, liked),
+        **plan_wishes(asked, flags.market),
+        **service_wishes(asked),
     )
+
+
+def plan_wishes(asked: WorkloadFile, market: MarketFlags) -> dict[str, Any]:
+    """Fields of any `PlanRequest` that are said in words: where, on what, how surely and at which prices."""
+    return {
+        "clouds": asked.clouds,
+        "regions": asked.regions,
+        "pricing": asked.pricing,
+        "gpus": asked.gpus,
+        "precision": asked.precision,
+        "engine": asked.engine,
+        "headroom": ratio(asked.headroom),
+        "confidence": ratio(asked.confidence),
+        "price_change": market.price_change,
+        "max_price_age_s": market.max_price_age_s,
+        "today": market.today,
+    }
+
+
+def service_wishes(asked: WorkloadFile) -> dict[str, Any]:
+    """Fields of any `ServiceRequest` that are said in words: what may fail, quiet hours, and what may be spent."""
+    return {
+        "min_replicas": whole(asked.min_replicas, "the number of replicas"),
+        "spare_machines": whole(asked.spare_machines, "the number of spare machines"),
+        "zones": whole(asked.zones, "the number of zones"),
+        "off_peak_rate": None if asked.off_peak is None else parse_rate(asked.off_peak),
+        "peak_hours": None if asked.peak_hours is None else hours(asked.peak_hours),
+        "budget_usd_per_hour": usd_of(asked.budget, asked.currency, parse_usd_per_hour),
+        "max_spot": ratio(asked.max_spot),
+    }
 
 
 def fleet_of_today(asked: WorkloadFile) -> str | None:

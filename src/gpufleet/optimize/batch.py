@@ -22,9 +22,10 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
+from gpufleet.optimize.placement import is_host
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.serve import BEYOND_QUOTA, NO_PRICE, ServeQuestion, keep_runnable
-from gpufleet.optimize.size import effective_price, is_host
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.serving import Lengths

@@ -10,9 +10,9 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.optimize.contest import Contest
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND, at_rate
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import Demand
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.units import HOUR
 

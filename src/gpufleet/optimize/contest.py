@@ -11,16 +11,10 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import is_host, machines_for
+from gpufleet.optimize.purchase import BY_THE_HOUR, ROUNDING, effective_price, on_demand_beside
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
-from gpufleet.optimize.size import (
-    BY_THE_HOUR,
-    ROUNDING,
-    Demand,
-    effective_price,
-    is_host,
-    machines_for,
-    on_demand_beside,
-)
 
 NOBODY, MOST_MULTIPLES = -1, 20_000
 Key = tuple[str, str, str]

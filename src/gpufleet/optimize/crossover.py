@@ -8,9 +8,9 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Thresholds
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import Demand
 
 WITHIN_RATIO = 100.0
 FIRST, SECOND, EQUAL, NEITHER = 1, 2, 0, 3

@@ -14,23 +14,14 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.optimize.encoder_copies import Copies, copies_of
+from gpufleet.optimize.placement import Placement, place_best
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import Purse, count_infeasible, count_unpriced, within_budget
-from gpufleet.optimize.size import (
-    LOAD,
-    QUANTILES,
-    Capacity,
-    Demand,
-    Placement,
-    PricedPlacement,
-    best_of_each_type,
-    capacity_within,
-    later,
-    place_best,
-    rank,
-)
+from gpufleet.optimize.size import LOAD, QUANTILES, Capacity, capacity_within, later
 from gpufleet.performance.passes import (
     arrivals_grid,
     mean_pass_requests,

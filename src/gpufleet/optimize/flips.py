@@ -18,8 +18,9 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.contest import NOBODY, Contest, Counts, Key, Thresholds, key_of, winners
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import Capacity, Demand, capacity
+from gpufleet.optimize.size import Capacity, capacity
 
 FARTHEST_RATIO = 10.0
 JUST_BEYOND = 1e-9

@@ -8,8 +8,11 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Counts, Hosts
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import Demand, Placement, PricedPlacement, operate
+from gpufleet.optimize.size import operate
 
 
 @dataclass(frozen=True)

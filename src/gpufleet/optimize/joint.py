@@ -13,8 +13,9 @@ from dataclasses import dataclass, field
 
 from gpufleet.domain.offer import GpuQuota, Offer
 from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement, rank
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution, place_all
-from gpufleet.optimize.size import Placement, PricedPlacement, rank
 
 MOST_BRANCHES = 50_000
 BoundKey = tuple[str, ...]

@@ -9,9 +9,10 @@ import numpy as np
 
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.flips import with_limit
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, within_budget
-from gpufleet.optimize.size import PricedPlacement, best_of_each_type, capacity, rank
+from gpufleet.optimize.size import capacity
 
 LEAST_SAVING_RATIO = 0.2
 LITTLE_LOOSER, MUCH_LOOSER = 4 / 3, 2.0

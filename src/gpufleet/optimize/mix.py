@@ -17,8 +17,10 @@ from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.contest import Contest, Key, key_of
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import Demand, Placement, PricedPlacement
 
 MOST_COUNTS = 64
 JUST_ENOUGH = 1 - 1e-12

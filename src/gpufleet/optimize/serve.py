@@ -16,21 +16,11 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import Placement, is_host, place
+from gpufleet.optimize.purchase import ROUNDING, PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import NO_CURVE, Choices, Rejections, Room, describe, keep_fitting, replicas, room
-from gpufleet.optimize.size import (
-    LOAD,
-    ROOM,
-    ROUNDING,
-    Capacity,
-    Demand,
-    Placement,
-    PricedPlacement,
-    best_of_each_type,
-    capacity,
-    is_host,
-    place,
-    rank,
-)
+from gpufleet.optimize.size import LOAD, ROOM, Capacity, capacity
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel

@@ -1,27 +1,25 @@
-"""Which machines serve a workload within its objectives at least cost.
+"""What one replica sustains within its objectives, and how it runs at a rate.
 
-Arrays have one row per candidate replica and one column per batch of the shared grid; offers join at the end.
+Arrays have one row per candidate replica and one column per batch of the shared grid; machines and offers join later.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.slo import Limit, figure_label, metric_of
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
-from gpufleet.optimize.caution import EXPECTED, Caution
+from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.demand import Demand
 from gpufleet.performance.load_curves import (
     crowded_batch,
     latency_percentile_s,
@@ -29,75 +27,12 @@ from gpufleet.performance.load_curves import (
     tpot_percentile_s,
     ttft_percentiles_s,
 )
-from gpufleet.performance.request_mix import RequestMix, mix_of
-from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Lengths
-from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95
 JUST_INSIDE = 1 - 1e-9
-ROUNDING = 1e-9
-BY_THE_HOUR = (PriceKind.ON_DEMAND, PriceKind.SPOT, PriceKind.FLEX_START)
 LOAD, ROOM, SATURATION, UNSOLD = "load", "KV room", "throughput", "no price"
-
-
-@dataclass(frozen=True)
-class QuietHours:
-    """The part of the time in which requests come at a lower rate: machines are given back for it."""
-
-    time_ratio: float
-    rate_requests_per_s: float
-
-
-@dataclass(frozen=True)
-class Demand:
-    """A workload and how much slack to keep: capacity for rate x (1 + headroom), at least `min_replicas`.
-
-    The capacity holds also without `spare_machines` of the machines, or without any one of `zones` that they are
-    spread over. Every limit holds with `confidence`: 0.5 is the expected value, 0.9 the high end of its range.
-    """
-
-    workload: Workload
-    headroom_ratio: float = 0.0
-    min_replicas: int = 1
-    spare_machines: int = 0
-    zones: int = 1
-    quiet: QuietHours | None = None
-    confidence: float = EXPECTED
-
-    @cached_property
-    def mix(self) -> RequestMix:
-        """The requests as an engine meets them."""
-        return mix_of(self.workload)
-
-    @property
-    def lengths(self) -> Lengths:
-        """Mean tokens of a request."""
-        return self.mix.lengths
-
-    @property
-    def planned_requests_per_s(self) -> float:
-        """The rate that capacity is bought for."""
-        return self.workload.rate_requests_per_s * (1 + self.headroom_ratio)
-
-    @property
-    def busy_ratio(self) -> float:
-        """The part of the time at the full rate."""
-        return 1.0 if self.quiet is None else 1.0 - self.quiet.time_ratio
-
-    @property
-    def quiet_requests_per_s(self) -> float:
-        """What the quiet hours add to the rate over all hours."""
-        return 0.0 if self.quiet is None else self.quiet.time_ratio * self.quiet.rate_requests_per_s
-
-    @property
-    def mean_requests_per_s(self) -> float:
-        """The rate over all hours: what a day is charged, heated and billed for."""
-        return self.busy_ratio * self.workload.rate_requests_per_s + self.quiet_requests_per_s
-
-    def peak_requests_per_s(self, mean_requests_per_s: Floats) -> Floats:
-        """The full rate at which the rate over all hours is this, with the quiet hours as they are."""
-        return (mean_requests_per_s - self.quiet_requests_per_s) / self.busy_ratio
 
 
 class RateCurves(Protocol):
@@ -250,176 +185,6 @@ def binding_limit(found: Capacity, row: int) -> str:
     following = min(int(found.best[row]) + 1, len(found.curves.batch) - 1)
     broken = [reason for reason, where in found.breaks.items() if where[row, following]]
     return broken[0] if broken else SATURATION
-
-
-@dataclass(frozen=True)
-class Placement:
-    """Replicas of one candidate on one instance type: as many as needed, packed whole into machines.
-
-    `quiet_instance_count` are kept in quiet hours, `busy_ratio` of the time all are.
-    """
-
-    instance: Instance
-    row: int
-    replicas: int
-    instance_count: int
-    gpus_per_replica: int
-    quiet_instance_count: int = 0
-    busy_ratio: float = 1.0
-
-    @property
-    def idle_gpus(self) -> int:
-        """GPUs that are paid for and hold no replica."""
-        return round(self.instance.gpu_count * self.instance_count) - self.replicas * self.gpus_per_replica
-
-
-def is_host(instance: Instance, candidates: Candidates) -> BoolArray:
-    """Candidates whose replica fits into one machine of this type and was rated on its link."""
-    accelerators = [a.name for a in candidates.palette.accelerators]
-    if instance.accelerator not in accelerators:
-        return np.zeros(len(candidates), dtype=np.bool_)
-    same_gpu = candidates.accelerator == accelerators.index(instance.accelerator)
-    same_link = (candidates.link_is_pcie == (not instance.fabric.is_switched)) & (
-        candidates.link_bytes_per_s == (instance.fabric.bytes_per_s or 0.0)
-    )
-    return np.asarray(
-        same_gpu & (same_link | (candidates.num_devices == 1)) & (candidates.num_devices <= instance.gpu_count)
-    )
-
-
-def place(instance: Instance, candidates: Candidates, found: Capacity, demand: Demand) -> Placement | None:
-    """The candidate that needs the fewest machines of this type; among equals the one with most capacity to spare."""
-    rows = np.flatnonzero(is_host(instance, candidates) & found.is_feasible)
-    return place_best(instance, rows, candidates.num_devices[rows], found, demand)
-
-
-def place_best(
-    instance: Instance, rows: IntArray, num_devices: IntArray, found: Capacity, demand: Demand
-) -> Placement | None:
-    """The same among these rows, whose replicas take so many devices each."""
-    if not len(rows):
-        return None
-    per_instance = np.floor(instance.gpu_count / num_devices)
-    carried = per_instance * found.requests_per_s[rows]
-    machines = machines_for(demand.planned_requests_per_s, per_instance, found.requests_per_s[rows], demand)
-    quiet = machines
-    if demand.quiet is not None:
-        planned = demand.quiet.rate_requests_per_s * (1 + demand.headroom_ratio)
-        quiet = machines_for(planned, per_instance, found.requests_per_s[rows], demand)
-    paid = demand.busy_ratio * machines + (1 - demand.busy_ratio) * quiet
-    chosen = np.lexsort((rows, -machines * carried, paid))[0]
-    row, count = int(rows[chosen]), int(machines[chosen])
-    replicas = count * int(per_instance[chosen])
-    return Placement(instance, row, replicas, count, int(num_devices[chosen]), int(quiet[chosen]), demand.busy_ratio)
-
-
-def machines_for(rate: Floats, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
-    """Machines that carry a rate, also without the spare ones or without a zone.
-
-    n = ceil(max(ceil(rate / replica rate), least replicas) / replicas of a machine); n + spare, or ceil(n z / (z - 1))
-    over z zones: what is left without the fullest of them is n.   [1]
-    """
-    needed = np.ceil(np.maximum(np.ceil(rate / replica_rate), demand.min_replicas) / replicas_each)
-    spread = np.ceil(needed * demand.zones / (demand.zones - 1)) if demand.zones > 1 else needed
-    return np.asarray(spread + demand.spare_machines)
-
-
-@dataclass(frozen=True)
-class PricedPlacement:
-    """A placement bought through an offer; `steady` sells the machines that may not be spot."""
-
-    placement: Placement
-    offer: Offer
-    steady: Offer | None = None
-    most_spot_ratio: float = 1.0
-
-    def steady_count(self, machines: int) -> int:
-        """How many of so many machines are bought from `steady`."""
-        return 0 if self.steady is None else machines - math.floor(machines * self.most_spot_ratio + ROUNDING)
-
-    def machines_usd_per_hour(self, machines: int) -> float:
-        """What so many machines cost."""
-        steady = self.steady_count(machines)
-        beside = 0.0 if self.steady is None else steady * effective_price(self.steady)
-        return (machines - steady) * effective_price(self.offer) + beside
-
-    @property
-    def quiet_instance_count(self) -> int:
-        """Machines that are paid for in quiet hours: what is bought for a term is paid for round the clock."""
-        p = self.placement
-        return p.quiet_instance_count if self.offer.price_kind in BY_THE_HOUR else p.instance_count
-
-    @property
-    def busy_usd_per_hour(self) -> float:
-        """What all machines cost."""
-        return float(self.machines_usd_per_hour(self.placement.instance_count))
-
-    @property
-    def quiet_steady_count(self) -> int:
-        """How many of the machines in quiet hours are bought from `steady`."""
-        return self.steady_count(self.quiet_instance_count)
-
-    @property
-    def usd_per_hour(self) -> float:
-        """What the machines cost over all hours."""
-        busy = self.placement.busy_ratio
-        if busy == 1:
-            return self.busy_usd_per_hour
-        return busy * self.busy_usd_per_hour + (1 - busy) * self.machines_usd_per_hour(self.quiet_instance_count)
-
-
-def effective_price(offer: Offer) -> float:
-    """Hourly price of one instance of an offer."""
-    return offer_usd_per_hour(offer)
-
-
-def rank(
-    placements: Iterable[Placement], offers: Sequence[Offer], most_spot_ratio: float = 1.0
-) -> list[PricedPlacement]:
-    """Every placement through every offer that can supply its machines, cheapest first; ties keep a fixed order.
-
-    Where not all may be spot, the others are bought on demand in the same region.
-    """
-    by_type = {(p.instance.cloud, p.instance.name): p for p in placements}
-    priced = [PricedPlacement(by_type[key], o) for o in offers if (key := (o.cloud, o.instance)) in by_type]
-    if most_spot_ratio < 1:
-        priced = partly_steady(priced, on_demand_beside(offers), most_spot_ratio)
-    had = (p for p in priced if p.offer.can_supply(p.placement.instance_count))
-    return sorted(
-        had, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
-    )
-
-
-def partly_steady(
-    priced: Iterable[PricedPlacement], steady: Mapping[tuple[str, str, str], Offer], most_spot_ratio: float
-) -> list[PricedPlacement]:
-    """The same with no more than a share of the machines on spot; what leaves no machine on spot is dropped."""
-    kept = []
-    for p in priced:
-        if p.offer.price_kind is not PriceKind.SPOT:
-            kept.append(p)
-        elif (beside := steady.get((p.offer.cloud, p.offer.instance, p.offer.region))) is not None:
-            mixed = replace(p, steady=beside, most_spot_ratio=most_spot_ratio)
-            kept += [mixed] if mixed.steady_count(p.placement.instance_count) < p.placement.instance_count else []
-    return kept
-
-
-def on_demand_beside(offers: Sequence[Offer]) -> dict[tuple[str, str, str], Offer]:
-    """The cheapest on-demand offer of each cloud, instance type and region."""
-    found: dict[tuple[str, str, str], Offer] = {}
-    for o in (o for o in offers if o.price_kind is PriceKind.ON_DEMAND):
-        key = (o.cloud, o.instance, o.region)
-        if key not in found or effective_price(o) < effective_price(found[key]):
-            found[key] = o
-    return found
-
-
-def best_of_each_type(ranked: Iterable[PricedPlacement]) -> list[PricedPlacement]:
-    """The cheapest region of each instance type and price kind, in order."""
-    best: dict[tuple[str, str, str], PricedPlacement] = {}
-    for priced in ranked:
-        best.setdefault((priced.offer.cloud, priced.offer.instance, priced.offer.price_kind.value), priced)
-    return list(best.values())
 
 
 @dataclass(frozen=True)

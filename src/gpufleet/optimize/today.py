@@ -14,7 +14,8 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.errors import UsageError
-from gpufleet.optimize.size import ROUNDING, Demand
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.purchase import ROUNDING
 
 MOST_SUBSETS = 1_000_000
 Counts = tuple[int, ...]

@@ -31,8 +31,9 @@ from gpufleet.optimize.joint import (
     supply_of_all,
     without,
 )
+from gpufleet.optimize.placement import is_host
+from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import PricedPlacement, effective_price, is_host
 
 LEAST_SAVING_USD_PER_HOUR = 1e-9
 

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from datetime import date
 
-from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
-    BINDING,
     COST_FORMULA,
     OwnColumns,
-    confidence_line,
+    asked_beside,
     cost_table,
-    formulas_table,
     headline_of,
+    job_reasons,
     notes,
-    paid_lines,
     ranged_figure,
     ranking_table,
-    spot_lines,
-    tight_line,
 )
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.numbers import amount, count, duration, usd
+from gpufleet.report.numbers import amount, count, duration, plural, usd
 from gpufleet.report.page import Page, Table
-from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table, until_line
-from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.results.base import Figure
 from gpufleet.results.batch import BatchPlan
 
@@ -49,13 +43,16 @@ def batch_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
-    tables = [rejection_table(plan.rejections, all_rejections)]
-    if plan.deployments:
-        costs, own = cost_table(plan, requests_text(plan), unit_costs(plan)), own_columns(plan)
-        started = launch_tables(plan.answer.launch, plan.answer.replicas)
-        tables = [why_table(plan), costs, ranking_table(plan, own, width), *started, *tables]
-    tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
-    return Page(headline(plan), tables, notes(plan, today))
+    answer = answer_tables(plan, width) if plan.deployments else []
+    asked = asked_beside(plan, FORMULAS, explain=explain, all_rejections=all_rejections)
+    return Page(headline(plan), [*answer, *asked], notes(plan, today))
+
+
+def answer_tables(plan: BatchPlan, width: int) -> list[Table]:
+    """Reasons, costs, ranking and start of a plan that has an answer."""
+    costs = cost_table(plan, requests_text(plan), unit_costs(plan))
+    started = launch_tables(plan.answer.launch, plan.answer.replicas)
+    return [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *started]
 
 
 def batch_rows_page(plan: BatchPlan) -> Page:
@@ -83,21 +80,15 @@ def own_columns(plan: BatchPlan) -> OwnColumns:
 def why_table(plan: BatchPlan) -> Table:
     """The reasons for the answer, a line each."""
     d = plan.answer
-    lines = [
+    idle = "no GPU idle" if not d.idle_gpus else f"{plural(d.idle_gpus, 'GPU')} idle but paid for"
+    return job_reasons(
+        plan,
         f"{plural(d.replicas, 'replica')} of {d.layout} in {d.weight_format} with {d.engine}, KV cache "
-        f"{d.kv_precision}; {'no GPU idle' if not d.idle_gpus else plural(d.idle_gpus, 'GPU') + ' idle but paid for'}.",
+        f"{d.kv_precision}; {idle}.",
         f"Each works on {count(d.batch)} requests at a time, {count(d.largest_batch)} fit; a batch takes "
         f"{duration(d.wave_s)}.",
-        BINDING[d.binding_limit],
-        f"All together {ranged_figure(d.output_tokens_per_s, 'output tokens/s')}.",
-        grade_line(d.grade),
-        *spot_lines(plan, d),
-        *until_line(d),
-        *paid_lines(plan, d),
-        *tight_line(plan),
-        *confidence_line(plan),
-    ]
-    return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
+        ranged_figure(d.output_tokens_per_s, "output tokens/s"),
+    )
 
 
 def requests_text(plan: BatchPlan) -> str:

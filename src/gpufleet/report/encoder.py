@@ -15,7 +15,7 @@ from gpufleet.report.numbers import (
     significant,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_estimate import EncoderEstimate
 
@@ -89,7 +89,7 @@ def why_table(result: EncoderEstimate) -> Table:
         f"{significant(result.flop_per_input / units.GIGA)} GFLOP for one {result.unit}.",
         grade_line(result.grade),
     ]
-    return Table([], [], "Why", [f"  {line}" for line in lines], empty="")
+    return lines_table("Why", lines)
 
 
 def figures_table(result: EncoderEstimate) -> Table:

@@ -5,26 +5,20 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.report.encoder import PLURALS, input_text
-from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import (
-    BINDING,
     COST_FORMULA,
     OwnColumns,
-    confidence_line,
+    asked_beside,
     cost_table,
-    formulas_table,
     headline_of,
+    job_reasons,
     notes,
-    paid_lines,
     ranged_figure,
     ranking_table,
-    spot_lines,
-    tight_line,
 )
-from gpufleet.report.numbers import count, duration, usd
+from gpufleet.report.numbers import count, duration, plural, usd
 from gpufleet.report.page import Page, Table
-from gpufleet.report.plan import NARROW_PAGE, plural, rejection_table, until_line
-from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 
@@ -49,12 +43,15 @@ def encoder_batch_page(
     width: int = NARROW_PAGE,
 ) -> Page:
     """Headline, reasons, ranking and rejections."""
-    tables = [rejection_table(plan.rejections, all_rejections)]
-    if plan.deployments:
-        costs = cost_table(plan, requests_text(plan), unit_costs(plan))
-        tables = [why_table(plan), costs, ranking_table(plan, own_columns(plan), width), *tables]
-    tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
-    return Page(headline(plan), tables, notes(plan, today, "GPUs and formats"))
+    answer = answer_tables(plan, width) if plan.deployments else []
+    asked = asked_beside(plan, FORMULAS, explain=explain, all_rejections=all_rejections)
+    return Page(headline(plan), [*answer, *asked], notes(plan, today, "GPUs and formats"))
+
+
+def answer_tables(plan: EncoderBatchPlan, width: int) -> list[Table]:
+    """Reasons, costs and ranking of a plan that has an answer."""
+    costs = cost_table(plan, requests_text(plan), unit_costs(plan))
+    return [why_table(plan), costs, ranking_table(plan, own_columns(plan), width)]
 
 
 def encoder_batch_rows_page(plan: EncoderBatchPlan) -> Page:
@@ -89,23 +86,16 @@ def why_table(plan: EncoderBatchPlan) -> Table:
     """The reasons for the answer, a line each."""
     d = plan.answer
     units = PLURALS[plan.unit]
-    rate = f"{ranged_figure(d.inputs_per_s, f'{units}/s')}"
+    rate = ranged_figure(d.inputs_per_s, f"{units}/s")
     if d.audio_s_per_s is not None:
         rate = ranged_figure(d.audio_s_per_s, "s of audio/s")
-    lines = [
+    return job_reasons(
+        plan,
         f"{plural(d.replicas, 'replica')} in {d.weight_format} with {d.engine}, one on each GPU.",
         f"Each takes {count(d.batch)} {units} a pass, {count(d.largest_batch)} fit; a full pass takes "
         f"{duration(d.wave_s)}.",
-        BINDING[d.binding_limit],
-        f"All together {rate}.",
-        grade_line(d.grade),
-        *spot_lines(plan, d),
-        *until_line(d),
-        *paid_lines(plan, d),
-        *tight_line(plan),
-        *confidence_line(plan),
-    ]
-    return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
+        rate,
+    )
 
 
 def unit_costs(plan: EncoderBatchPlan) -> dict[str, Figure | None]:

@@ -7,37 +7,42 @@ from datetime import date
 from gpufleet.report.encoder import PLURALS, input_text
 from gpufleet.report.grades import grade_line
 from gpufleet.report.job_plan import formulas_table
-from gpufleet.report.numbers import amount, count, duration, percent, significant, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import Page, Table
-from gpufleet.report.plan import (
-    LOAD,
-    NARROW_PAGE,
-    OwnColumns,
+from gpufleet.report.numbers import (
+    amount,
+    count,
+    duration,
+    percent,
+    plural,
+    significant,
+    usd,
+    usd_per_hour,
+    usd_per_month,
+)
+from gpufleet.report.page import Page, Table, lines_table
+from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.plan_reasons import LOAD
+from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line
+from gpufleet.report.rest_of_bill import bill_tables
+from gpufleet.report.search import (
     assumed_line,
+    notes_of,
+    rejection_table,
+    relaxation_table,
+)
+from gpufleet.report.service_reasons import (
     binding_line,
     capacity_line,
     confidence_line,
-    dated_sources,
-    gpus,
     hours_line,
     idle_line,
     kind,
-    objective_table,
     own_line,
-    place,
-    plural,
-    preferred_line,
-    ranking_table,
-    rejection_table,
-    relaxation_table,
     spot_line,
     steadier_line,
     total,
-    until_line,
     why_nothing,
 )
-from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.rest_of_bill import bill_tables
+from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 
 LOWER, ENGINES = "int8 (--precision int8)", "other engines (--engine)"
@@ -95,10 +100,9 @@ def headline(plan: EncoderServePlan) -> str:
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.answer
-    rented = f"{d.instance_count}x {d.cloud} {d.instance} ({gpus(d)}), {place(d)}, {kind(d)}"
     name, cost = unit_cost(plan, d)
     price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
-    return f"{asked}: {rented}: {price}, {total(d, usd, cost)} {name}."
+    return f"{asked}: {rented_words(d, kind(d))}: {price}, {total(d, usd, cost)} {name}."
 
 
 def unit_cost(plan: EncoderServePlan, d: EncoderDeployment) -> tuple[str, float]:
@@ -130,7 +134,7 @@ def why_table(plan: EncoderServePlan) -> Table:
         *idle_line(plan, d),
         *spot_line(plan),
     ]
-    return Table([], [], "Why this one", [f"  {line}" for line in lines], empty="")
+    return lines_table("Why this one", lines)
 
 
 def own_columns(plan: EncoderServePlan) -> OwnColumns:
@@ -148,10 +152,4 @@ def notes(plan: EncoderServePlan, today: date | None) -> list[str]:
     """How names were read, what was assumed, price sources, and how much was searched."""
     is_free = bool(plan.deployments) and not plan.objectives
     free = ["No objective was asked for (--slo latency.p95<50ms): the cheapest that keeps up."] if is_free else []
-    searched = (
-        f"Searched {count(plan.num_layouts)} GPUs and formats, {count(plan.num_configurations)} configurations, "
-        f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
-    )
-    read = [f"{note.rstrip('.')}." for note in plan.notes]
-    sources = dated_sources(plan.price_sources, today)
-    return [*read, *free, *preferred_line(plan.inputs), *assumed_line(plan), *sources, searched]
+    return notes_of(plan, [*plan.notes, *free], assumed_line(plan), today, "GPUs and formats")

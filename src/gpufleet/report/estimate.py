@@ -8,7 +8,7 @@ from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration, several
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.results.base import Figure
@@ -115,7 +115,7 @@ def why_table(result: ServingEstimate) -> Table:
         *load_line(result),
         grade_line(result.grade),
     ]
-    return Table([], [], "Why", [f"  {line}" for line in lines], empty="")
+    return lines_table("Why", lines)
 
 
 def sequences(batch: float) -> str:

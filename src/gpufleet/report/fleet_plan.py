@@ -8,25 +8,16 @@ from datetime import date
 
 from gpufleet.report import encoder_service
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.numbers import amount, percent, usd, usd_per_hour, usd_per_month
+from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan import (
-    are_regions_asked,
-    assumed_line,
-    dated_sources,
-    gpus,
-    kind,
-    lengths_text,
-    objective_table,
-    place,
-    plural,
-    preferred_line,
-    region_name,
-    rejection_table,
-    relaxation_table,
-    why_table,
-)
+from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.plan_reasons import why_table
+from gpufleet.report.ranking import are_regions_asked
+from gpufleet.report.rented import gpus, place
+from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
+from gpufleet.report.service_reasons import kind
+from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
@@ -220,7 +211,7 @@ def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
         "price": usd(s.usd_per_hour),
         "machines": f"{s.instance_count}x {s.cloud} {s.instance.removeprefix('Standard_')}",
         "region": s.region,
-        "where": region_name(s.region),
+        "where": place(s),
         "tenants": "; ".join(f"{t.replicas}x {t.layout} {name_of(fleet, t.plan)}" for t in s.tenants),
         "idle_gpus": str(s.idle_gpus),
     }

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 
+from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
-    count,
     duration,
     percent,
     ranged,
@@ -16,20 +16,20 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Row, Table
-from gpufleet.report.plan import (
-    EXPECTED_CONFIDENCE,
+from gpufleet.report.page import Column, Row, Table, lines_table
+from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
+from gpufleet.report.rented import (
     NARROW_PAGE,
-    OVER_BUDGET,
-    UNVARIED,
     about,
-    are_regions_asked,
-    dated_sources,
-    gpus,
+    machines,
     machines_texts,
-    place,
-    preferred_line,
+    rented_words,
+    tight_row,
+    until_line,
 )
+from gpufleet.report.search import OVER_BUDGET, notes_of, rejection_table
+from gpufleet.report.service_reasons import EXPECTED_CONFIDENCE
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
@@ -75,8 +75,8 @@ def headline_of(plan: JobPlan, asked: str, price: str) -> str:
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d = plan.deployments[0]
-    rented = f"{d.instance_count}x {d.cloud} {d.instance} ({gpus(d)}), {place(d)}, {kind(d)}"
-    return f"{asked}: {rented}: {about(d)}{usd(d.usd.value)}, {price}, done in {duration(d.finish_s.value)}."
+    cost, done = f"{about(d)}{usd(d.usd.value)}", f"done in {duration(d.finish_s.value)}"
+    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {price}, {done}."
 
 
 def why_nothing(plan: JobPlan) -> str:
@@ -102,8 +102,7 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
-    machines = f"{steady.instance_count}x {steady.cloud} {steady.instance}"
-    return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines})."]
+    return [*lines, f"On demand {about(steady)}{usd(steady.usd.value)} ({machines(steady)})."]
 
 
 def how_often(d: RentedJob) -> str:
@@ -149,15 +148,8 @@ def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
 
 def tight_line(plan: JobPlan) -> list[str]:
     """Where the answer is late at the high end of its range: the cheapest row that is not."""
-    if not plan.deployments[0].is_tight:
-        return []
-    steady = next(((i, d) for i, d in enumerate(plan.deployments, 1) if not d.is_tight), None)
-    if steady is None:
-        others = ", as in all rows" if len(plan.deployments) > 1 else ""
-        return [f"Tight: late at the high end of its range{others}: --confidence 0.9 plans for it."]
-    row, d = steady
-    in_time = f"row {row} ({about(d)}{usd(d.usd.value)}) is in time there too"
-    return [f"Tight: late at the high end of its range; {in_time}; --confidence 0.9 plans for it."]
+    prices = [usd(d.usd.value) for d in plan.deployments]
+    return tight_row(plan.deployments, prices, "late at the high end of its range", "is in time")
 
 
 def confidence_line(plan: JobPlan) -> list[str]:
@@ -205,18 +197,12 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
     rows = [
         ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
-    tight = any(d.is_tight for d in plan.deployments)
-    legend = ["tight: done in time as expected, late at the high end of its range."] if tight else []
-    legend += [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
-    legend += ["~: the price is estimated."] if any(d.price_basis == "estimated" for d in plan.deployments) else []
-    return Table(
-        ranking_columns(plan, own), rows, "Cheapest first, one row per machine type", legend, 0 if rows else None
-    )
+    marks = [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
+    return ranking(plan.deployments, ranking_columns(plan, own), rows, "done in time as expected, late", marks)
 
 
 def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
     """Columns of the ranking: for files, then the essential ones, then what wide pages hold."""
-    ones = {"weights": {d.weight_format for d in plan.deployments}, "engine": {d.engine for d in plan.deployments}}
     return [
         *(Column(key, key, where="data") for key in (*FILE_COLUMNS, *own.data)),
         *(
@@ -231,10 +217,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
         Column("shape", "replicas", where="text"),
-        *(
-            Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
-            for name, values in ones.items()
-        ),
+        *varied_columns(plan.deployments),
         *reclaimed_columns(plan),
         Column("finish", "done in", align="right", where="text"),
         Column("verdict", "range"),
@@ -242,9 +225,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
-        Column("price_as_of", "price of", where="data"),
-        Column("price_first_seen", "first seen", where="data"),
-        Column("price_day", "price of", priority=11, where="text"),
+        *PRICE_DAYS,
     ]
 
 
@@ -261,21 +242,13 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     """The cells of one deployment."""
     cells: dict[str, object] = {
         **d.model_dump(exclude={*FIGURES, *own.figures, "launch"}),
-        "row": str(rank),
+        **machine_cells(rank, d, machines),
         "cost": about(d) + usd(d.usd.value),
-        "machines": machines,
-        "place": place(d),
         "kind": kind(d),
-        "gpus": gpus(d),
         "shape": own.replicas[rank - 1],
-        "weights_text": d.weight_format,
-        "engine_text": d.engine,
         "reclaimed": evidence(d),
         "interruptions_per_hour": d.interruptions_per_hour and d.interruptions_per_hour.value,
         "finish": duration(d.finish_s.value),
-        "verdict": "tight" if d.is_tight else "holds",
-        "price_day": d.price_day,
-        "price_as_of": d.stated_price_day,
         "per_million": own.per_million[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }
@@ -286,21 +259,41 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     return cells
 
 
+def asked_beside(
+    plan: JobPlan, formulas: Sequence[tuple[str, str]], *, explain: bool, all_rejections: bool
+) -> list[Table]:
+    """What was rejected; inputs and formulas, where they are asked for."""
+    explained = [inputs_table(plan.inputs), formulas_table(formulas)] if explain else []
+    return [rejection_table(plan.rejections, all_rejections), *explained]
+
+
 def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
     """How the figures are computed, in words."""
     columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
     return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
 
 
+def job_reasons(plan: JobPlan, layout: str, batches: str, throughput: str) -> Table:
+    """The reasons for the answer, a line each, from how replicas and batches lie to what it rests on."""
+    d = plan.deployments[0]
+    lines = [
+        layout,
+        batches,
+        BINDING[d.binding_limit],
+        f"All together {throughput}.",
+        grade_line(d.grade),
+        *spot_lines(plan, d),
+        *until_line(d),
+        *paid_lines(plan, d),
+        *tight_line(plan),
+        *confidence_line(plan),
+    ]
+    return lines_table("Why this one", lines)
+
+
 def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str]:
     """How names were read, what was assumed, prices with dates, the extent of the search."""
-    searched = (
-        f"Searched {count(plan.num_layouts)} {tried}, {count(plan.num_configurations)} configurations, "
-        f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
-    )
-    read = [f"{note.rstrip('.')}." for note in plan.notes]
-    sources = dated_sources(plan.price_sources, today)
-    return [*read, *preferred_line(plan.inputs), *assumed_line(plan), *sources, searched]
+    return notes_of(plan, plan.notes, assumed_line(plan), today, tried)
 
 
 def assumed_line(plan: JobPlan) -> list[str]:

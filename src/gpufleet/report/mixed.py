@@ -19,7 +19,7 @@ from gpufleet.report.numbers import (
     usd_per_hour,
     usd_per_month,
 )
-from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -81,7 +81,7 @@ def why_table(plan: ServePlan, mix: MixedDeployment) -> Table:
         *([NOT_TOLD] if not plan.deployments else []),
     ]
     title = "Why these two" if not plan.deployments else "Cheaper with two offers together"
-    return Table([], [], title, [f"  {line}" for line in lines], empty="")
+    return lines_table(title, lines)
 
 
 def names(mix: MixedDeployment) -> list[str]:

@@ -225,6 +225,15 @@ def several(number: float, noun: str) -> str:
     return f"{amount(number)} {noun}" if number == 1 else f"{amount(number)} {noun}s"
 
 
+def plural(number: float, noun: str) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "machine"), plural(1200, "machine")
+    ('1 machine', '1,200 machines')
+    """
+    return f"{count(number)} {noun}" if number == 1 else f"{count(number)} {noun}s"
+
+
 def with_suffix(show: Callable[[float | None], str], value: float | None, suffix: str) -> str:
     """The shown value and its unit; unknown and unlimited stay without one."""
     return show(value) if value is None or math.isinf(value) else show(value) + suffix

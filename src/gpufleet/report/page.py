@@ -75,6 +75,11 @@ class Page:
         return [note for note in self.notes if not is_warning(note)]
 
 
+def lines_table(title: str, lines: Sequence[str]) -> Table:
+    """Lines of words under a title."""
+    return Table([], [], title, [f"  {line}" for line in lines], empty="")
+
+
 def is_warning(note: str) -> bool:
     """Whether a note puts the answer in doubt."""
     return note.startswith(WARNING)

@@ -7,8 +7,8 @@ from dataclasses import replace
 from gpufleet.report.fleet_plan import budget_words, missing_words
 from gpufleet.report.numbers import count, percent, significant, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.plan import why_nothing
 from gpufleet.report.plan_further import machines_of
+from gpufleet.report.service_reasons import why_nothing
 from gpufleet.results.plan import Deployment
 from gpufleet.results.plan_changes import (
     DigestChange,

@@ -18,8 +18,8 @@ from gpufleet.report.numbers import (
     wanted_beside,
 )
 from gpufleet.report.page import Column, Table
-from gpufleet.report.plan import region_name
 from gpufleet.report.plan_further import machines_of, nearest_refusal, refused_columns, refused_row
+from gpufleet.report.rented import region_name
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import ServePlan
 from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService

@@ -10,7 +10,8 @@ import numpy as np
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder_serve import LATENCY, EncoderServeQuestion, EncoderServeSolution, is_copy_sold
-from gpufleet.optimize.size import PricedPlacement, operate
+from gpufleet.optimize.purchase import PricedPlacement
+from gpufleet.optimize.size import operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Source
 from gpufleet.results.base import Input

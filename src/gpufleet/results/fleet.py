@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import date
-
 from pydantic import computed_field
 
 from gpufleet.results.base import SCHEMA_VERSION, Judged, Result
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.launch import Launch
 from gpufleet.results.plan import PriceSource, ServePlan, ServicePlan
+from gpufleet.results.rented import OfferedMachines
 
 
 class TenantPlan(Result):
@@ -24,21 +23,9 @@ class TenantPlan(Result):
     launch: Launch | None = None
 
 
-class SharedDeployment(Result):
+class SharedDeployment(OfferedMachines):
     """Machines of one offer that hold replicas of several models."""
 
-    cloud: str
-    region: str
-    instance: str
-    instance_count: int
-    gpu: str
-    gpus_per_instance: float
-    price_kind: str
-    price_basis: str
-    price_source: str
-    price_as_of: date
-    price_first_seen: date | None = None
-    price_until: date | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
     idle_gpus: int

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.joint import Shortfall
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import effective_price
 from gpufleet.optimize.together import SharedMachines, Solved, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
@@ -17,7 +16,7 @@ from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
 from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.rented import price_fields
+from gpufleet.results.rented import machines_of
 
 
 def fleet_plan(
@@ -67,16 +66,8 @@ def missing_machines(found: Shortfall) -> MissingMachines:
 
 def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> SharedDeployment:
     """Machines of one offer with their tenants."""
-    offer = shared.offer
     return SharedDeployment(
-        cloud=offer.cloud,
-        region=offer.region,
-        instance=offer.instance,
-        instance_count=shared.instance_count,
-        gpu=shared.instance.accelerator,
-        gpus_per_instance=shared.instance.gpu_count,
-        **price_fields(offer),
-        price_per_instance_usd_per_hour=effective_price(offer),
+        **machines_of(shared.offer, shared.instance, shared.instance_count),
         usd_per_hour=shared.usd_per_hour,
         idle_gpus=shared.idle_gpus,
         tenants=[tenant_plan(tenant, *solved[tenant.model]) for tenant in shared.tenants],

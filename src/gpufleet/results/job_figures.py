@@ -10,7 +10,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
 from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
-from gpufleet.optimize.size import effective_price
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
 from gpufleet.results.base import Figure
@@ -38,6 +38,7 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
     offer, used, paid, finish = p.offer, used_s(ranges, p), paid_s(ranges, p), finish_s(ranges, p)
     return {
         **machines_of(offer, p.instance, p.machines),
+        "interruption": offer.interruption,
         "usd_per_hour": p.machines * effective_price(offer),
         "replicas": p.replicas,
         "requests_per_replica": p.requests_per_replica,

@@ -7,13 +7,13 @@ from typing import Any
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.size import effective_price
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Result
 
 
-class RentedMachines(Result):
-    """So many machines of an offer, and what runs on them; `idle_gpus` are paid for and hold no replica."""
+class OfferedMachines(Result):
+    """So many machines of an offer, and how their price is."""
 
     cloud: str
     region: str
@@ -27,6 +27,21 @@ class RentedMachines(Result):
     price_as_of: date
     price_first_seen: date | None = None
     price_until: date | None = None
+
+    @property
+    def price_day(self) -> str:
+        """Of which day the price is, as far as is known."""
+        return day_in_words(self.price_as_of, self.price_first_seen)
+
+    @property
+    def stated_price_day(self) -> date | None:
+        """The day that the source gives its price; None of an undated copy."""
+        return self.price_as_of if self.price_first_seen is None else None
+
+
+class RentedMachines(OfferedMachines):
+    """Machines and what runs on them; `idle_gpus` are paid for and hold no replica."""
+
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
     usd_per_hour: float
@@ -41,16 +56,6 @@ class RentedMachines(Result):
     is_tight: bool
     grade: str
 
-    @property
-    def price_day(self) -> str:
-        """Of which day the price is, as far as is known."""
-        return day_in_words(self.price_as_of, self.price_first_seen)
-
-    @property
-    def stated_price_day(self) -> date | None:
-        """The day that the source gives its price; None of an undated copy."""
-        return self.price_as_of if self.price_first_seen is None else None
-
 
 def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
     """What an offer says of so many machines."""
@@ -61,19 +66,11 @@ def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
         "instance_count": count,
         "gpu": instance.accelerator,
         "gpus_per_instance": instance.gpu_count,
-        **price_fields(offer),
-        "interruption": offer.interruption,
-        "price_per_instance_usd_per_hour": effective_price(offer),
-    }
-
-
-def price_fields(offer: Offer) -> dict[str, Any]:
-    """How a price is bought, and where and of when it is."""
-    return {
         "price_kind": offer.price_kind.value,
         "price_basis": offer.basis.value,
         "price_source": offer.source,
         "price_as_of": offer.as_of,
         "price_first_seen": offer.first_seen,
         "price_until": offer.until,
+        "price_per_instance_usd_per_hour": effective_price(offer),
     }

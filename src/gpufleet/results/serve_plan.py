@@ -11,19 +11,14 @@ import numpy as np
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
 from gpufleet.optimize.looser import looser_limits
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.replicas import describe
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, is_sold
-from gpufleet.optimize.size import (
-    ADMISSION_QUANTILE,
-    ROOM,
-    Demand,
-    Operation,
-    Placement,
-    PricedPlacement,
-    operate,
-)
+from gpufleet.optimize.size import ADMISSION_QUANTILE, ROOM, Operation, operate
 from gpufleet.performance.load_curves import crowded_batch
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.pricing.unit_cost import usd_per_million_tokens

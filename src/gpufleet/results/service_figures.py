@@ -9,19 +9,18 @@ from typing import Any
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.serve import at_least_ms, in_ms
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
     SATURATION,
     Capacity,
-    Demand,
     Operation,
-    Placement,
-    PricedPlacement,
     among,
     binding_limit,
-    effective_price,
     needed_alone,
     needed_together,
     operate_beyond,
@@ -56,6 +55,7 @@ def rented_service(
     capacity = p.replicas * float(found.requests_per_s[p.row])
     return {
         **machines_of(offer, p.instance, p.instance_count),
+        "interruption": offer.interruption,
         "price_per_gpu_usd_per_hour": effective_price(offer) / p.instance.gpu_count,
         "gpus_per_replica": p.gpus_per_replica,
         "replicas": p.replicas,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.replicas import EveryRejection, Rejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
-from gpufleet.optimize.size import PricedPlacement, effective_price
 from gpufleet.results.plan import Deployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.serve_plan import Context, deployment

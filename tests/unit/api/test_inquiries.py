@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from gpufleet.api import ServeRequest, compare, compare_plans, plan_serve
-from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.inquiries import asked_further, parse_token_price
+from gpufleet.api.answers import ServeAnswer, asked_further
+from gpufleet.api.inquiries import parse_token_price
 from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.pricing.token_price import TokenPrice

@@ -7,10 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.api import ServeRequest, plan_serve
-from gpufleet.api.plans import ServeAnswer
+from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.errors import UsageError
-from gpufleet.report.plan import beside_lone, plan_page
+from gpufleet.report.plan import plan_page
+from gpufleet.report.plan_reasons import beside_lone
 from gpufleet.report.text import page_as_text
 
 CHAT = ServeRequest("llama-3.3-70b", 20.0, 1000, 300, "ttft.p95<800ms,tpot.p95<40ms,latency.p95<15s", rows=40)

@@ -19,21 +19,19 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.placement import is_host, place
+from gpufleet.optimize.purchase import best_of_each_type, rank
 from gpufleet.optimize.size import (
     ROOM,
     SATURATION,
     Capacity,
-    Demand,
     among,
-    best_of_each_type,
     binding_limit,
     capacity,
-    is_host,
     needed_alone,
     needed_together,
     operate,
-    place,
-    rank,
 )
 
 BATCH = np.array([1.0, 4.0, 16.0, 64.0, 256.0])

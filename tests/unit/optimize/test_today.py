@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
-from gpufleet.optimize.size import Demand
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.today import Held, Needs, PlanCost, Step, cheapest_kept, needed, serves, verdict
 
 TYPES = st.builds(

@@ -1,0 +1,91 @@
+"""From a request to a job: how much work, by when, on how many machines, for how much and how often, checked."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from gpufleet.api.demands import checked_confidence
+from gpufleet.api.input_rows import InputRow
+from gpufleet.api.requests import PlanRequest
+from gpufleet.errors import UsageError
+from gpufleet.optimize.batch import MOST_MACHINES, Job
+from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
+
+DEFAULT_STARTUP_S, LONGEST_S = 10 * MINUTE, HOURS_PER_YEAR * HOUR
+MOST_REQUESTS = 1e12
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRequest(PlanRequest):
+    """What a question of a job adds; spot machines may be rented unless price kinds are named.
+
+    A deadline runs from the start of the machines, which take `startup_s` before they work. `budget_usd` is for the
+    whole job, which comes again every `period_s` (None: runs once, and buys nothing for a term). It is done in time
+    with `confidence`.
+    """
+
+    startup_s: float | None = None
+    most_machines: int | None = None
+    budget_usd: float | None = None
+    period_s: float | None = None
+
+
+def job_of(
+    request: JobRequest, requests: float, deadline_s: float, headroom_ratio: float, longest_ratio: float = 1.0
+) -> Job:
+    """The job, checked."""
+    startup_s = DEFAULT_STARTUP_S if request.startup_s is None else request.startup_s
+    most = MOST_MACHINES if request.most_machines is None else request.most_machines
+    budget = math.inf if request.budget_usd is None else request.budget_usd
+    if not 1 <= requests <= MOST_REQUESTS:
+        expected = f"from 1 to {MOST_REQUESTS:,.0f}"
+        raise UsageError("the number of requests is out of range", found=requests, expected=expected)
+    for what, found in (("the deadline", deadline_s), ("the time to start", startup_s)):
+        if not 0 <= found <= LONGEST_S:
+            raise UsageError(f"{what} is out of range", found=f"{found:g} s", expected="up to a year")
+    if not startup_s < deadline_s:
+        hint = "Machines and engines need time before they work; --startup says how much."
+        expected = f"more than the {startup_s / MINUTE:g} min that machines take to start"
+        raise UsageError("the deadline leaves no time", found=f"{deadline_s:g} s", expected=expected, hint=hint)
+    if not 1 <= most <= MOST_MACHINES:
+        expected = f"from 1 to {MOST_MACHINES:,}"
+        raise UsageError("the number of machines is out of range", found=most, expected=expected)
+    if not budget > 0:
+        raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
+    period_s = checked_period(request.period_s, deadline_s)
+    return Job(
+        requests, deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget, period_s,
+        checked_confidence(request.confidence),
+    )  # fmt: skip
+
+
+def checked_period(period_s: float | None, deadline_s: float) -> float | None:
+    """A job is done before it comes again."""
+    if period_s is not None and not deadline_s <= period_s <= LONGEST_S:
+        expected = f"from its deadline ({deadline_s / HOUR:g} h) to a year"
+        raise UsageError("the job comes again too soon or too late", found=f"{period_s / HOUR:g} h", expected=expected)
+    return period_s
+
+
+def job_rows(request: JobRequest, job: Job) -> list[InputRow]:
+    """What only jobs have, as it was read."""
+    rows: list[InputRow] = [
+        ("requests", "requests", f"{job.requests:,.0f}", True),
+        ("deadline", "deadline", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
+        ("time to start", "startup", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
+    ]
+    if request.most_machines is not None:
+        rows.append(("most machines", "most_machines", str(job.most_machines), True))
+    if request.budget_usd is not None:
+        rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
+    if request.confidence is not None:
+        rows.append(("confidence", "confidence", f"{job.confidence:.3g}", True))
+    if job.period_s is not None:
+        rows.append(("comes again", "every", f"every {job.period_s / HOUR:g} h", True))
+    return rows
+
+
+def in_days(seconds: float) -> str:
+    """Days beside hours, where they are whole."""
+    return f" ({seconds / DAY:g} days)" if seconds % DAY == 0 and seconds > DAY else ""

@@ -1,0 +1,165 @@
+"""From a request of a model that writes to the question that is solved: model, formats, engines, market, demand."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from gpufleet.api.demands import (
+    count_words,
+    demand_of,
+    further_inputs,
+    headroom_row,
+    purse_of,
+)
+from gpufleet.api.input_rows import InputRow, inputs_of
+from gpufleet.api.market import Market, market_of, market_rows
+from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
+from gpufleet.architecture.precision_labels import kv_format, weight_format
+from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.catalog.engine_eras import load_engine, load_eras
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.slices import with_slices
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.precision import FP16, Precision, WeightFormat
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.errors import UsageError
+from gpufleet.inputs.model_config import read_model
+from gpufleet.optimize.replicas import Choices, with_fp16_twins
+from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.results.base import Input
+from gpufleet.units import in_full
+
+LOWER_FORMATS = ("fp8", "nvfp4", "int4")
+QUALITY_COST = {
+    "fp8": "fp8 weights: effectively lossless on the Llama 3.1 family (arXiv:2411.02355); test other models",
+    "int4": "int4 weights: on a par with int8, which loses 1-3 % on the Llama 3.1 family (arXiv:2411.02355)",
+    "nvfp4": "nvfp4 weights: their cost in quality is not known here; measure it on your own task",
+}
+SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
+
+
+@dataclass(frozen=True)
+class WriterChoices:
+    """What a model that writes may run on and as, what of it may be rented, and notes on how names were read."""
+
+    choices: Choices
+    market: Market
+    notes: list[str]
+
+
+def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
+    """The tables with slices of GPUs as devices of their own, where they may be rented."""
+    return with_slices(tables) if request.fractions else tables
+
+
+def architecture_of(request: WriterRequest) -> Architecture:
+    """The model of a request, read where it is a name or a path."""
+    if isinstance(request.model, Architecture):
+        return request.model
+    return read_model(str(request.model), shipped_architecture)
+
+
+def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
+    """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
+    found = writer_choices(request, arch, tables)
+    question = ServeQuestion(arch, found.choices, found.market.offers, demand_of(request), purse_of(request))
+    return question, found.notes
+
+
+def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) -> WriterChoices:
+    """Formats, engines and machines that a request allows."""
+    refuse_rows(request.rows)
+    market = market_of(request, tables)
+    formats, quality = formats_allowed(arch, request)
+    weights = with_fp16_twins(formats, FP16)
+    engines = engines_allowed(request.engine)
+    kv = kv_formats(engines, weights, request.kv_precision)
+    distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
+    palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
+    choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
+    return WriterChoices(choices, market, [*market.notes, *quality])
+
+
+def formats_allowed(arch: Architecture, request: WriterRequest) -> tuple[list[WeightFormat], list[str]]:
+    """The checkpoint's own format; lower ones only where the user allows them, with what they cost in quality."""
+    if request.precision:
+        formats = [weight_format(arch, label) for label in request.precision]
+    elif request.allow_lower_precision:
+        formats = [arch.weights, *(weight_format(arch, label) for label in LOWER_FORMATS)]
+    else:
+        formats = [arch.weights]
+    unique = list({w.name: w for w in formats}.values())
+    lower = [w.name for w in unique if w.name != arch.weights.name]
+    return unique, [QUALITY_COST[name] for name in lower if name in QUALITY_COST]
+
+
+def kv_formats(
+    engines: Sequence[EngineProfile], formats: Sequence[WeightFormat], asked: str | None
+) -> list[list[Precision]]:
+    """The KV format of each engine with each weight format: the asked one, else what the engine chooses for it."""
+    if asked is None:
+        return [[usual_kv_precision(weights, engine) for weights in formats] for engine in engines]
+    return [[kv_format(asked)] * len(formats)] * len(engines)
+
+
+def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
+    """The named engine, all serving engines for 'all', vLLM where nothing is said."""
+    if name is not None and name.strip().lower() == "all":
+        return tuple(load_engine(e) for e in SERVING_ENGINES if e in load_eras())
+    engine = load_engine("vllm" if name is None else name)
+    if engine.name not in SERVING_ENGINES:
+        raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
+    return (engine,)
+
+
+def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
+    """The question as it was read, each with its origin."""
+    demand, r = question.demand, request
+    limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
+    mean = demand.workload
+    lengths = (mean.input_tokens, mean.output_tokens) if r.classes else (r.input_tokens, r.output_tokens)
+    rows: list[InputRow] = [
+        model_row(question),
+        ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
+        *length_rows(*lengths),
+        ("objectives", "slo", limits or "none", r.slo),
+        *format_rows(r, question.choices.palette),
+        *market_rows(r, question.offers),
+        headroom_row(r, demand.headroom_ratio),
+        ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
+        *further_inputs(r, demand),
+        *([("today", "fleet_today", r.fleet_today, True)] if r.fleet_today is not None else []),
+    ]
+    return inputs_of(request, rows)
+
+
+def model_row(question: ServeQuestion) -> InputRow:
+    """The model by its name."""
+    return ("model", "model", question.arch.name, True)
+
+
+def length_rows(input_tokens: float | TokenCounts, output_tokens: float | TokenCounts) -> list[InputRow]:
+    """Tokens of prompts and of answers."""
+    return [
+        ("input tokens", "input_tokens", count_words(input_tokens), True),
+        ("output tokens", "output_tokens", count_words(output_tokens), True),
+    ]
+
+
+def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:
+    """Engines, weights and KV cache that are allowed."""
+    engines = ", ".join(f"{e.name} ({e.version_era})" for e in palette.engines)
+    return [
+        ("engine", "engine", engines, request.engine),
+        ("weights", "precision", names(palette.weight_formats), request.precision or request.allow_lower_precision),
+        ("KV cache", "kv_precision", names(palette.kv_precisions), request.kv_precision),
+    ]
+
+
+def names(formats: Sequence[WeightFormat] | Sequence[Precision]) -> str:
+    """Formats by their names."""
+    return ", ".join(x.name for x in formats)

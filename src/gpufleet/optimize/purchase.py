@@ -1,0 +1,112 @@
+"""What placements cost through the offers that sell their machines, cheapest first."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.optimize.placement import Placement
+from gpufleet.pricing.commitment import offer_usd_per_hour
+
+ROUNDING = 1e-9
+BY_THE_HOUR = (PriceKind.ON_DEMAND, PriceKind.SPOT, PriceKind.FLEX_START)
+
+
+@dataclass(frozen=True)
+class PricedPlacement:
+    """A placement bought through an offer; `steady` sells the machines that may not be spot."""
+
+    placement: Placement
+    offer: Offer
+    steady: Offer | None = None
+    most_spot_ratio: float = 1.0
+
+    def steady_count(self, machines: int) -> int:
+        """How many of so many machines are bought from `steady`."""
+        return 0 if self.steady is None else machines - math.floor(machines * self.most_spot_ratio + ROUNDING)
+
+    def machines_usd_per_hour(self, machines: int) -> float:
+        """What so many machines cost."""
+        steady = self.steady_count(machines)
+        beside = 0.0 if self.steady is None else steady * effective_price(self.steady)
+        return (machines - steady) * effective_price(self.offer) + beside
+
+    @property
+    def quiet_instance_count(self) -> int:
+        """Machines that are paid for in quiet hours: what is bought for a term is paid for round the clock."""
+        p = self.placement
+        return p.quiet_instance_count if self.offer.price_kind in BY_THE_HOUR else p.instance_count
+
+    @property
+    def busy_usd_per_hour(self) -> float:
+        """What all machines cost."""
+        return float(self.machines_usd_per_hour(self.placement.instance_count))
+
+    @property
+    def quiet_steady_count(self) -> int:
+        """How many of the machines in quiet hours are bought from `steady`."""
+        return self.steady_count(self.quiet_instance_count)
+
+    @property
+    def usd_per_hour(self) -> float:
+        """What the machines cost over all hours."""
+        busy = self.placement.busy_ratio
+        if busy == 1:
+            return self.busy_usd_per_hour
+        return busy * self.busy_usd_per_hour + (1 - busy) * self.machines_usd_per_hour(self.quiet_instance_count)
+
+
+def effective_price(offer: Offer) -> float:
+    """Hourly price of one instance of an offer."""
+    return offer_usd_per_hour(offer)
+
+
+def rank(
+    placements: Iterable[Placement], offers: Sequence[Offer], most_spot_ratio: float = 1.0
+) -> list[PricedPlacement]:
+    """Every placement through every offer that can supply its machines, cheapest first; ties keep a fixed order.
+
+    Where not all may be spot, the others are bought on demand in the same region.
+    """
+    by_type = {(p.instance.cloud, p.instance.name): p for p in placements}
+    priced = [PricedPlacement(by_type[key], o) for o in offers if (key := (o.cloud, o.instance)) in by_type]
+    if most_spot_ratio < 1:
+        priced = partly_steady(priced, on_demand_beside(offers), most_spot_ratio)
+    had = (p for p in priced if p.offer.can_supply(p.placement.instance_count))
+    return sorted(
+        had, key=lambda p: (p.usd_per_hour, p.offer.cloud, p.offer.instance, p.offer.region, p.offer.price_kind)
+    )
+
+
+def partly_steady(
+    priced: Iterable[PricedPlacement], steady: Mapping[tuple[str, str, str], Offer], most_spot_ratio: float
+) -> list[PricedPlacement]:
+    """The same with no more than a share of the machines on spot; what leaves no machine on spot is dropped."""
+    kept = []
+    for p in priced:
+        if p.offer.price_kind is not PriceKind.SPOT:
+            kept.append(p)
+        elif (beside := steady.get((p.offer.cloud, p.offer.instance, p.offer.region))) is not None:
+            mixed = replace(p, steady=beside, most_spot_ratio=most_spot_ratio)
+            kept += [mixed] if mixed.steady_count(p.placement.instance_count) < p.placement.instance_count else []
+    return kept
+
+
+def on_demand_beside(offers: Sequence[Offer]) -> dict[tuple[str, str, str], Offer]:
+    """The cheapest on-demand offer of each cloud, instance type and region."""
+    found: dict[tuple[str, str, str], Offer] = {}
+    for o in (o for o in offers if o.price_kind is PriceKind.ON_DEMAND):
+        key = (o.cloud, o.instance, o.region)
+        if key not in found or effective_price(o) < effective_price(found[key]):
+            found[key] = o
+    return found
+
+
+def best_of_each_type(ranked: Iterable[PricedPlacement]) -> list[PricedPlacement]:
+    """The cheapest region of each instance type and price kind, in order."""
+    best: dict[tuple[str, str, str], PricedPlacement] = {}
+    for priced in ranked:
+        best.setdefault((priced.offer.cloud, priced.offer.instance, priced.offer.price_kind.value), priced)
+    return list(best.values())

@@ -1,0 +1,134 @@
+"""Why these machines for a model that writes, a line each."""
+
+from __future__ import annotations
+
+from gpufleet.report.grades import grade_line
+from gpufleet.report.mixed import mixed_price
+from gpufleet.report.numbers import count, duration, percent, plural, significant, usd, usd_per_hour
+from gpufleet.report.page import Table, lines_table
+from gpufleet.report.plan_further import machines_of
+from gpufleet.report.rented import about, machines, until_line
+from gpufleet.report.service_reasons import (
+    binding_line,
+    capacity_line,
+    confidence_line,
+    hours_line,
+    idle_line,
+    own_line,
+    spot_line,
+    steadier_line,
+)
+from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.units import PERCENT
+
+EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
+MULTIPLE_OF_LONE = 2.0
+LOAD, ROOM, USD_PER_HOUR = "load", "KV room", "USD/h"
+
+
+def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
+    """The reasons for the answer, a line each; a plan among others is not asked further."""
+    d = plan.answer
+    lines = [
+        layout_line(d),
+        capacity_line(plan, d),
+        binding_line(plan, d),
+        load_line(d),
+        grade_line(d.grade),
+        f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
+        f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
+        *quality_line(plan),
+        *cache_line(plan),
+        *steadier_line(plan),
+        *confidence_line(plan),
+        *hours_line(d),
+        *until_line(d),
+        *own_line(d),
+        *looser_lines(plan),
+        *([] if plan.looser_limits else idle_line(plan, d)),
+        *lower_precision_line(plan),
+        *spot_line(plan),
+        *flip_line(plan, " More: --flips." if is_alone else ""),
+        *mix_line(plan, is_alone),
+    ]
+    return lines_table("Why this one", lines)
+
+
+def layout_line(d: Deployment) -> str:
+    """Replicas, layout, formats, engine and GPUs without work."""
+    size = plural(d.gpus_per_replica, "GPU") + (" each" if d.replicas > 1 else "")
+    idle = "no GPU idle" if not d.idle_gpus else f"{plural(d.idle_gpus, 'GPU')} idle but paid for"
+    return (
+        f"{plural(d.replicas, 'replica')} of {d.layout} ({size}) in {d.weight_format} with {d.engine}, "
+        f"KV cache {d.kv_precision}; {idle}."
+    )
+
+
+def load_line(d: Deployment) -> str:
+    """How full a replica is, in time and in memory, with the slack of both limits."""
+    load, room = (f" ({percent(d.slack_ratio[name])} slack)" if name in d.slack_ratio else "" for name in (LOAD, ROOM))
+    return (
+        f"Load factor {significant(d.load_ratio, 2)} of what a replica sustains{load}; {significant(d.batch, 2)} "
+        f"sequences decode at a time, {count(d.largest_batch)} fit{room}."
+    )
+
+
+def flip_line(plan: ServePlan, more: str) -> list[str]:
+    """The price at which another row wins: the nearest of the answer's own."""
+    flip = next((f for f in plan.flips or [] if f.is_rise and f.unit == USD_PER_HOUR and f.winner is not None), None)
+    if flip is None or flip.winner is None or flip.value is None or flip.change_ratio is None:
+        return []
+    rise = f"{significant(PERCENT * flip.change_ratio, 2)}%"
+    return [f"Flips at {usd_per_hour(flip.value)} per machine (+{rise}): then {machines_of(flip.winner)}.{more}"]
+
+
+def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
+    """That two offers together cost less; beside other models which, as no table of them follows."""
+    if plan.mix is None:
+        return []
+    if is_alone:
+        return [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
+    which = " + ".join(machines_of(part.deployment) for part in plan.mix.parts)
+    return [f"Were it alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
+
+
+def quality_line(plan: ServePlan) -> list[str]:
+    """What the chosen weights cost in quality, where they are below the checkpoint's."""
+    return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
+
+
+def cache_line(plan: ServePlan) -> list[str]:
+    """That the KV cache has fewer bits than nobody asked for."""
+    d, is_chosen = plan.answer, any(i.name == "KV cache" and i.origin in SAID for i in plan.inputs)
+    if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
+        return []
+    default = f"KV cache {d.kv_precision}: {d.engine}'s default for {d.weight_format} weights"
+    return [f"{default}, beside what the weights cost in quality; --kv-precision bf16 keeps it at 16 bits."]
+
+
+def looser_lines(plan: ServePlan) -> list[str]:
+    """What looser limits would save, where it is much."""
+    return [
+        f"{x.limit} < {duration(x.limit_s)} is {beside_lone(x.limit_s / x.lone_s)} a lone request's "
+        f"{duration(x.lone_s)}; at {duration(x.looser_s)} the cheapest plan costs {usd_per_hour(x.usd_per_hour)}, "
+        f"{percent(x.saved_ratio)} less ({x.instance_count}x {x.cloud} {x.instance.removeprefix('Standard_')})."
+        for x in plan.looser_limits
+    ]
+
+
+def beside_lone(ratio: float) -> str:
+    """How far a limit lies above what a lone request takes.
+
+    >>> beside_lone(1.07), beside_lone(2.43)
+    ('7% above', '2.4 times')
+    """
+    return f"{percent(ratio - 1)} above" if ratio < MULTIPLE_OF_LONE else f"{significant(ratio, 2)} times"
+
+
+def lower_precision_line(plan: ServePlan) -> list[str]:
+    """What a checkpoint of lower precision would save."""
+    d = plan.lower_precision_alternative
+    if d is None:
+        return []
+    run = f"{machines(d)}, {d.layout}"
+    return [f"With {d.weight_format} weights {about(d)}{usd_per_hour(d.usd_per_hour)} ({run}): --precision fp8."]

@@ -1,0 +1,56 @@
+"""A ranking of what may be rented: the columns and cells that every ranking has, and what its marks mean."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.rented import gpus, place
+from gpufleet.results.base import Input
+from gpufleet.results.rented import RentedMachines
+
+UNVARIED = 12
+PRICE_DAYS = (
+    Column("price_as_of", "price of", where="data"),
+    Column("price_first_seen", "first seen", where="data"),
+    Column("price_day", "price of", priority=11, where="text"),
+)
+
+
+def ranking(
+    rented: Sequence[RentedMachines], columns: list[Column], rows: list[Row], tight: str, marks: Sequence[str] = ()
+) -> Table:
+    """Every row, the first marked as chosen; `tight` says what becomes of a tight row at the high end of its range."""
+    legend = [f"tight: {tight} at the high end of its range."] if any(d.is_tight for d in rented) else []
+    legend += marks
+    legend += ["~: the price is estimated."] if any(d.price_basis == "estimated" for d in rented) else []
+    return Table(columns, rows, "Cheapest first, one row per machine type", legend, 0 if rows else None)
+
+
+def varied_columns(rented: Sequence[RentedMachines]) -> list[Column]:
+    """Weights and engine: worth a narrow page's room where the rows differ in them."""
+    ones = {"weights": {d.weight_format for d in rented}, "engine": {d.engine for d in rented}}
+    return [
+        Column(f"{name}_text", name, priority=1 if len(values) > 1 else UNVARIED, where="text")
+        for name, values in ones.items()
+    ]
+
+
+def are_regions_asked(inputs: Sequence[Input]) -> bool:
+    """Whether anybody said where machines may stand."""
+    return any(i.name == "regions" and i.origin != "default" for i in inputs)
+
+
+def machine_cells(rank: int, d: RentedMachines, machines: str) -> Row:
+    """What machines are, where, how surely and of which day their price is."""
+    return {
+        "row": str(rank),
+        "machines": machines,
+        "place": place(d),
+        "gpus": gpus(d),
+        "weights_text": d.weight_format,
+        "engine_text": d.engine,
+        "verdict": "tight" if d.is_tight else "holds",
+        "price_day": d.price_day,
+        "price_as_of": d.stated_price_day,
+    }

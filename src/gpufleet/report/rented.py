@@ -1,0 +1,71 @@
+"""Machines of an offer in words: how many of what, where, bought how, until when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.report.numbers import amount
+from gpufleet.report.text import cut
+from gpufleet.results.rented import OfferedMachines, RentedMachines
+
+NARROW_PAGE, SHORT_MACHINE = 100, 26
+EVERYWHERE = "all"
+PLANS_FOR_IT = "--confidence 0.9 plans for it"
+
+
+def machines(d: OfferedMachines) -> str:
+    """How many of which type."""
+    return f"{d.instance_count}x {d.cloud} {d.instance}"
+
+
+def rented_words(d: OfferedMachines, bought: str) -> str:
+    """How many of which type, of which GPUs, where and how they are bought."""
+    return f"{machines(d)} ({gpus(d)}), {place(d)}, {bought}"
+
+
+def gpus(d: OfferedMachines) -> str:
+    """All GPUs that are paid for."""
+    return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}"
+
+
+def place(d: OfferedMachines) -> str:
+    """The region, or that the price holds in all."""
+    return region_name(d.region)
+
+
+def region_name(region: str) -> str:
+    """A region, or that the price holds in all."""
+    return "any region" if region == EVERYWHERE else region
+
+
+def about(d: OfferedMachines) -> str:
+    """The mark of a price that was estimated."""
+    return "~" if d.price_basis == "estimated" else ""
+
+
+def until_line(d: OfferedMachines) -> list[str]:
+    """When the price ends, where it does."""
+    return [] if d.price_until is None else [f"This price holds until {d.price_until} ({d.price_source})."]
+
+
+def tight_row(rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str) -> list[str]:
+    """Where the answer is tight, `why`: the cheapest row that `holds` there, with its price."""
+    if not rows[0].is_tight:
+        return []
+    steady = next((i for i, d in enumerate(rows) if not d.is_tight), None)
+    if steady is None:
+        others = ", as in all rows" if len(rows) > 1 else ""
+        return [f"Tight: {why}{others}: {PLANS_FOR_IT}."]
+    price = about(rows[steady]) + prices[steady]
+    return [f"Tight: {why}; row {steady + 1} ({price}) {holds} there too; {PLANS_FOR_IT}."]
+
+
+def machines_texts(rows: Sequence[RentedMachines], width: int) -> list[str]:
+    """How many machines of which type, a text for each row; a narrow page shortens names that stay apart so."""
+    names = [f"{d.cloud} {d.instance.removeprefix('Standard_')}" for d in rows]
+    counts = [f"{d.instance_count}x " for d in rows]
+    if width >= NARROW_PAGE:
+        return [count + name for count, name in zip(counts, names, strict=True)]
+    short = [cut(name, SHORT_MACHINE - len(count)) for count, name in zip(counts, names, strict=True)]
+    alike = {text for text in short if len({n for n, s in zip(names, short, strict=True) if s == text}) > 1}
+    return [c + (n if s in alike else s) for c, n, s in zip(counts, names, short, strict=True)]

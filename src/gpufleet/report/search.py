@@ -1,0 +1,113 @@
+"""What was searched for a plan and left out of it: rejections, what would have to give way, assumptions, prices."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from typing import TYPE_CHECKING
+
+from gpufleet.provenance import day_in_words
+from gpufleet.report.numbers import count, plural
+from gpufleet.report.page import Column, Table
+from gpufleet.results.base import Input
+from gpufleet.results.plan import PriceSource, RejectionCount, ServicePlan
+
+if TYPE_CHECKING:
+    from gpufleet.results.job import JobPlan
+
+SHOWN_REJECTIONS = 6
+OVER_BUDGET, TOO_FEW = "over the budget", "more machines than"
+LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
+
+
+def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> Table:
+    """Why candidates were rejected, the commonest reason first, each with its nearest miss."""
+    columns = [
+        Column("count", "count", count, "right"),
+        Column("reason", "reason", wraps=True),
+        Column("best", "nearest miss", wraps=True),
+    ]
+    shown = rejections if everything else rejections[:SHOWN_REJECTIONS]
+    hidden = rejections[len(shown) :]
+    more = f"And {plural(sum(r.count for r in hidden), 'candidate')} for {plural(len(hidden), 'more reason')}: "
+    title = f"Rejected: {plural(sum(r.count for r in rejections), 'candidate')}"
+    notes = [f"{more}--show rejected."] if hidden else []
+    return Table(columns, [r.model_dump() for r in shown], title, notes, empty="Nothing was rejected.")
+
+
+def relaxation_table(plan: ServicePlan, lower: str = LOWER_PRECISION, engines: str = OTHER_ENGINES) -> Table:
+    """The smallest change of the objectives after which something serves."""
+    columns = [
+        Column("limit", "objective"),
+        Column("asked", "asked", align="right"),
+        Column("needed", "needed", align="right"),
+        Column("candidate", "then possible with", wraps=True),
+    ]
+    rows = [r.model_dump() for r in plan.relaxations]
+    together = any(r.together for r in plan.relaxations)
+    how = "No single one is enough: all of these at once." if together else "Any one of these is enough."
+    notes = [how] if len(rows) > 1 else []
+    notes += untried_line(plan, lower, engines)
+    return Table(columns, rows, "The smallest change that helps", notes, empty="No change of the objectives helps.")
+
+
+def untried_line(plan: ServicePlan, lower: str, engines: str) -> list[str]:
+    """What the question left out of the search and may help."""
+    origins = {i.name: i.origin for i in plan.inputs}
+    untried = [
+        *([lower] if origins.get("weights") == "checkpoint" else []),
+        *([engines] if origins.get("engine") == "default" else []),
+        *([f"more {narrowed}" for narrowed in ("clouds", "regions", "GPUs") if origins.get(narrowed) != "default"]),
+    ]
+    return [f"Not tried: {', '.join(untried)}."] if untried else []
+
+
+def preferred_line(inputs: Sequence[Input]) -> list[str]:
+    """Inputs that the user's configuration gave."""
+    parts = [f"{i.name} {i.value}" for i in inputs if i.origin == "config"]
+    return [f"By your configuration: {'; '.join(parts)}."] if parts else []
+
+
+def assumed_line(plan: ServicePlan) -> list[str]:
+    """Inputs that nobody gave."""
+    assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
+    open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
+    parts = [
+        *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
+        *([f"beams {assumed['beams']}, the engine's own"] if "beams" in assumed else []),
+        *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
+        *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
+        *([f"all {', '.join(open_to_all)}"] if open_to_all else []),
+    ]
+    return [f"Assumed: {'; '.join(parts)}."] if parts else []
+
+
+def notes_of(
+    plan: ServicePlan | JobPlan, said: Sequence[str], assumed: Sequence[str], today: date | None, tried: str = "layouts"
+) -> list[str]:
+    """What is said of a plan, preferences, assumptions, price sources, and how much was searched."""
+    searched = (
+        f"Searched {count(plan.num_layouts)} {tried}, {count(plan.num_configurations)} configurations, "
+        f"{count(plan.num_offers)} offers. Hash of inputs and prices: {plan.input_hash}."
+    )
+    sentences = [f"{note.rstrip('.')}." for note in said]
+    sources = dated_sources(plan.price_sources, today)
+    return [*sentences, *preferred_line(plan.inputs), *assumed, *sources, searched]
+
+
+def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[str]:
+    """Sources of the shown prices with their dates, and the age of the oldest that has one."""
+    if not sources:
+        return []
+    listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
+    days = [source.as_of for source in sources if source.first_seen is None]
+    if not days:
+        return [f"Prices, never live: {listed}."]
+    age = "" if today is None else f", {plural(max((today - min(days)).days, 0), 'day')} old"
+    return [f"Prices, never live: {listed}. Oldest: {min(days)}{age}."]
+
+
+def source_day(source: PriceSource) -> str:
+    """The day of a source; of an undated copy, when it was first seen."""
+    day = day_in_words(source.as_of, source.first_seen)
+    return day if source.first_seen is None else f"({day})"

@@ -1,0 +1,152 @@
+"""Why these machines for a service, a line each, whatever a model does with a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from gpufleet.report.numbers import (
+    MULTIPLE_FROM,
+    count,
+    headroom,
+    percent,
+    plural,
+    ranged,
+    roughly,
+    significant,
+    usd_per_hour,
+    wanted_beside,
+)
+from gpufleet.report.rented import about, machines, place, tight_row
+from gpufleet.report.search import OVER_BUDGET, TOO_FEW
+from gpufleet.results.plan import RentedService, ServicePlan
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan_changes import PlanChanges
+
+MOSTLY_IDLE_RATIO = 0.2
+EXPECTED_CONFIDENCE = 0.5
+UNMEASURED = "roofline"
+LEAST_REPLICAS = "the least number of replicas"
+BINDING = {
+    "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
+    "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
+    "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
+    "one replica is enough": "One replica is enough: no limit is near.",
+    "one machine is enough": "One machine is enough: no limit is near.",
+    "machines that may fail": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
+    LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
+}
+
+
+def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> str:
+    """A total in cents; in two digits and marked where it rests on an estimated price or on a GPU nobody measured."""
+    if d.price_basis != "estimated" and d.grade != UNMEASURED:
+        return show(amount_usd)
+    return roughly(show, amount_usd)
+
+
+def why_nothing(plan: ServicePlan | PlanChanges) -> str:
+    """Why there is no answer."""
+    if plan.relaxations:
+        return "nothing on offer keeps every objective."
+    if not plan.rejections:
+        return "nothing on offer runs it."
+    dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
+    if dear is not None:
+        return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
+    short = next((r for r in plan.rejections if r.reason.startswith(TOO_FEW)), None)
+    if short is not None:
+        return f"all that serves it takes {short.reason} (fewest: {short.best})."
+    first = plan.rejections[0]
+    return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
+
+
+def kind(d: RentedService) -> str:
+    """The price kind in words, with the machines that are bought on demand beside spot."""
+    beside = f" ({count(d.steady_instance_count)} of them on demand)" if d.steady_instance_count else ""
+    return d.price_kind.replace("_", " ") + beside
+
+
+def capacity_line(plan: ServicePlan, d: RentedService) -> str:
+    """What all replicas carry beside what is asked."""
+    c = d.requests_per_s_capacity
+    carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
+    has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
+    sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
+    return f"Carries {carried}: {has}{sure}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
+
+
+def binding_line(plan: ServicePlan, d: RentedService) -> str:
+    """What forbids more load on a replica."""
+    if d.binding_limit in broken_at_high_end(plan, d):
+        return f"{d.binding_limit} binds: it is the first to break, and breaks at the high end of its range."
+    if d.binding_limit in plan.objectives:
+        return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
+    return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+
+
+def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
+    """Objectives that the high end of their range breaks."""
+    return [name for name, limit_s in plan.objectives.items() if (d.latency[name].high or 0.0) > limit_s]
+
+
+def steadier_line(plan: ServicePlan) -> list[str]:
+    """Where the answer is tight: the cheapest row that keeps its objectives at the high end too."""
+    prices = [usd_per_hour(d.usd_per_hour) for d in plan.deployments]
+    return tight_row(plan.deployments, prices, tight_words(plan), "keeps its limits")
+
+
+def tight_words(plan: ServicePlan) -> str:
+    """Which objectives break at the high end, and the rate up to which all hold there."""
+    d = plan.deployments[0]
+    broken, low = broken_at_high_end(plan, d), d.requests_per_s_capacity.low or 0.0
+    if not broken:
+        return "queues grow without end at the high end of its range"
+    verbs = ("breaks", "its") if len(broken) == 1 else ("break", "their")
+    holds = f"limits hold there up to {significant(low)}/s" if low else "at any load"
+    return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
+
+
+def confidence_line(plan: ServicePlan) -> list[str]:
+    """How surely limits hold, where more than the expected value was asked for."""
+    if plan.confidence <= EXPECTED_CONFIDENCE:
+        return []
+    return [f"Planned at {percent(plan.confidence)} confidence: limits and headroom hold that far up each range."]
+
+
+def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
+    """Where a limit on latency, not work, decides how much is bought."""
+    is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1
+    if not is_idle or d.binding_limit not in plan.objectives:
+        return []
+    return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
+
+
+def hours_line(d: RentedService) -> list[str]:
+    """What is paid at the peak and off it, where they differ."""
+    if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
+        return []
+    kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
+    return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
+
+
+def own_line(d: RentedService) -> list[str]:
+    """What of one's own machines is spent already, and what running them costs."""
+    if d.running_usd_per_hour is None:
+        return []
+    running, full = usd_per_hour(d.running_usd_per_hour), usd_per_hour(d.usd_per_hour)
+    return [f"Your own machines: {running} of the {full} is electricity; the rest is paid whether they run or not."]
+
+
+def spot_line(plan: ServicePlan) -> list[str]:
+    """The cheapest spot offer of what was placed."""
+    d = plan.spot_alternative
+    if d is None:
+        return []
+    where = f"{machines(d)}, {place(d)}"
+    price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
+    if d.usd_per_hour >= plan.deployments[0].usd_per_hour:
+        return [f"Spot is no cheaper: from {price} ({where})."]
+    often = f"{d.interruption} of them were within a month" if d.interruption else "how often is not published"
+    return [f"On spot {price} ({where}; price of {d.price_day}): machines can be taken away, {often}."]
