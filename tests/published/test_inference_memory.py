@@ -40,9 +40,9 @@ def budget_of(row: Row, engine_name: str, devices_share_layers: bool) -> tuple[M
     tp, pp = (1, devices) if devices_share_layers else (devices, 1)
     stated = MeasurementRow(1, row)
     version = memory_version_of(stated, engine_of_row(stated))
-    engine = EngineMemory.of(remembering(find_engine(engine_name), version), load_catalog().accelerators[row["gpu_id"]])
-    if row["gpu_memory_utilization"]:
-        engine = engine.with_fraction(float(row["gpu_memory_utilization"]))
+    stated_fraction = float(row["gpu_memory_utilization"]) if row["gpu_memory_utilization"] else None
+    profile = remembering(find_engine(engine_name), version).started_with(memory_fraction=stated_fraction)
+    engine = EngineMemory.of(profile, load_catalog().accelerators[row["gpu_id"]])
     isl, osl = float(row["isl"] or 0), float(row["osl"] or 1024)
     demand = Demand(2.0, isl + osl, tp=tp, pp=pp, batch=float(row["batch"] or 1), prompt_tokens=isl)
     if not row["batch"]:

@@ -73,6 +73,7 @@ def estimate(
     gather_steps: float = 0.0,
     max_batch: int | None = None,
     max_step_tokens: int | None = None,
+    memory_fraction: float | None = None,
     instance: str | None = None,
     explain: bool = False,
     launch: bool = False,
@@ -83,7 +84,8 @@ def estimate(
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
     `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
     serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
-    `max_step_tokens`, `poll_interval_steps` and `gather_steps` (for these two see `performance.serving.Client`).
+    `max_step_tokens`, `memory_fraction` (to which it keeps), `poll_interval_steps` and `gather_steps` (for these two
+    see `performance.serving.Client`).
     `explain` adds the steps by operation, and what would be faster; `launch` the command that starts the replica.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
@@ -94,7 +96,8 @@ def estimate(
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
-    profile = _engine(find_engine(engine), engine, engine_version, max_batch, max_step_tokens)
+    limits = (max_batch, max_step_tokens, checked_fraction(memory_fraction))
+    profile = _engine(find_engine(engine), engine, engine_version, limits)
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
@@ -144,13 +147,13 @@ def configured(
 
 @lru_cache(maxsize=64)
 def _engine(
-    read: EngineProfile, name: str, version: str | None, max_batch: int | None, max_step_tokens: int | None
+    read: EngineProfile, name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
 ) -> EngineProfile:
     """The engine as its version behaves and as it was started, one object for one question: replicas are kept by it.
 
     Another overlay is another `read` profile, and is not answered from memory.
     """
-    return load_engine(name, version).started_with(max_batch, max_step_tokens)
+    return load_engine(name, version).started_with(*limits)
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
@@ -236,6 +239,13 @@ def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
         if not 0 < tokens <= MOST_TOKENS:
             raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
     return Lengths(float(input_tokens), float(output_tokens))
+
+
+def checked_fraction(memory_fraction: float | None) -> float | None:
+    """The share of memory that an engine is told to keep to, if any."""
+    if memory_fraction is not None and not 0 < memory_fraction <= 1:
+        raise UsageError("not a share of memory", found=memory_fraction, expected="a ratio above 0 and up to 1")
+    return memory_fraction
 
 
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:

@@ -72,12 +72,10 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     """
     q = question
     accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
-    engine = remembering(find_engine(q.engine), q.engine_version)
+    engine = remembering(find_engine(q.engine), q.engine_version).started_with(memory_fraction=q.memory_fraction)
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
     rules = EngineMemory.of(engine, accelerator)
-    if q.memory_fraction is not None:
-        rules = rules.with_fraction(q.memory_fraction)
-    elif not q.raises_fraction:
+    if q.memory_fraction is None and not q.raises_fraction:
         rules = rules.at_its_default()
     demand = Demand(
         kv_bytes_per_element=kv.bytes_per_element,

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from gpufleet.provenance import Sourced
 
+CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
+"""What an engine that is not told its share of memory leaves free by the card (SGLang)."""
+
 
 @dataclass(frozen=True)
 class FormatSupport:
@@ -89,20 +92,40 @@ class EngineProfile:
         """A fitted constant by name; KeyError is our bug, not the user's."""
         return self.constants[name].value
 
-    def started_with(self, max_batch: int | None, max_step_tokens: int | None) -> EngineProfile:
+    def started_with(
+        self, max_batch: int | None = None, max_step_tokens: int | None = None, memory_fraction: float | None = None
+    ) -> EngineProfile:
         """The engine started or built for stated sequences and tokens of a step, whatever the card; None: its default.
 
-        It sets memory aside for them: activations of a step, logits and sampling of every sequence.
+        It sets memory aside for them: activations of a step, logits and sampling of every sequence. It keeps to a
+        stated `memory_fraction`.
         """
         stated = {"small_card_max_batch": max_batch, "small_card_prefill_budget_tokens": max_step_tokens}
         own = {n: replace(self.constants[n], value=float(v)) for n, v in stated.items() if v and n in self.constants}
-        return replace(
+        limited = replace(
             self,
             max_batch=max_batch or self.max_batch,
             prefill_budget_tokens=max_step_tokens or self.prefill_budget_tokens,
             constants={**self.constants, **own},
         )
+        return limited if memory_fraction is None else limited.keeping_to(memory_fraction)
+
+    def keeping_to(self, memory_fraction: float) -> EngineProfile:
+        """The engine started with a stated share of memory, which nothing raises, whatever the card.
+
+        TensorRT-LLM states the share of what is free once weights and activations are taken.
+        """
+        if self.figure("states_free_fraction", 0.0):
+            free = exactly(self.constants["free_fraction"], memory_fraction)
+            return replace(self, constants={**self.constants, "free_fraction": free})
+        left = {name: figure for name, figure in self.constants.items() if name not in CHOSEN_BY_CARD}
+        return replace(self, memory_fraction=exactly(self.memory_fraction, memory_fraction), constants=left)
 
     def figure(self, name: str, otherwise: float) -> float:
         """A figure that only some engines or versions have."""
         return self.constants[name].value if name in self.constants else otherwise
+
+
+def exactly(judged: Sourced, value: float) -> Sourced:
+    """A figure that is set and no longer judged: no other value is likely."""
+    return replace(judged, value=value, low=value, high=value)

@@ -139,20 +139,6 @@ class EngineMemory:
         rules = (self.whole_prompt, self.logits_of_prompt, self.whole_context)
         return any(bool(np.any(np.asarray(rule) > 0)) for rule in rules)
 
-    def with_fraction(self, memory_fraction: Floats) -> EngineMemory:
-        """The same engine started with a stated memory fraction, which it then keeps to.
-
-        TensorRT-LLM states the share of what is free once weights and activations are taken.
-        """
-        of_free = np.asarray(self.states_free_fraction) > 0
-        stated: dict[str, Any] = {
-            "memory_fraction": np.where(of_free, self.memory_fraction, memory_fraction)[()],
-            "largest_memory_fraction": np.where(of_free, self.largest_memory_fraction, memory_fraction)[()],
-            "free_fraction": np.where(of_free, memory_fraction, self.free_fraction)[()],
-            "fraction_per_device": 0.0,
-        }
-        return replace(self, **stated)
-
     def at_its_default(self) -> EngineMemory:
         """The same engine started with its default fraction, which nobody raises."""
         return replace(self, largest_memory_fraction=self.memory_fraction)

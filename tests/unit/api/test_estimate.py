@@ -382,6 +382,27 @@ def test_an_engine_started_for_more_sequences_keeps_more_memory_for_them() -> No
     assert many < few < 64
 
 
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "tensorrt-llm"])
+def test_an_engine_told_to_keep_to_less_memory_holds_fewer_sequences(engine: str) -> None:
+    long = {"input_tokens": 8000, "output_tokens": 8000, "engine": engine, "concurrency": 1}
+    free = ask(**long).largest_batch
+    small, large = (ask(memory_fraction=share, **long).largest_batch for share in (0.6, 0.95))
+    assert small < free <= large
+
+
+def test_the_command_that_starts_a_replica_states_the_share_of_memory_that_was_asked_for() -> None:
+    for engine in ("vllm", "sglang", "tensorrt-llm"):
+        launch = ask(concurrency=1, memory_fraction=0.6, engine=engine, launch=True).launch
+        assert launch is not None
+        assert "0.6" in str(launch)
+
+
+@pytest.mark.parametrize("share", [0.0, 1.2])
+def test_a_share_of_memory_is_of_the_whole(share: float) -> None:
+    with pytest.raises(UsageError, match="not a share of memory"):
+        ask(concurrency=1, memory_fraction=share)
+
+
 def test_a_question_asked_again_finds_its_replica_ready(monkeypatch) -> None:
     """What does not depend on lengths and load is gathered once: the second answer must build nothing anew."""
     ask(input_tokens=1000, engine="sglang")

@@ -19,8 +19,9 @@ from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
 
 
-def engine_on(engine: str, gpu: str) -> EngineMemory:
-    return EngineMemory.of(find_engine(engine), load_catalog().accelerators[gpu])
+def engine_on(engine: str, gpu: str, memory_fraction: float | None = None) -> EngineMemory:
+    profile = find_engine(engine).started_with(memory_fraction=memory_fraction)
+    return EngineMemory.of(profile, load_catalog().accelerators[gpu])
 
 
 def test_a_verdict_is_tight_when_only_the_high_end_breaks_it() -> None:
@@ -50,7 +51,7 @@ def test_the_fraction_is_raised_only_as_far_as_needed() -> None:
 
 def test_a_stated_fraction_is_kept() -> None:
     arch = shipped_architecture("gpt-oss-120b")
-    engine = engine_on("vllm", "H100-SXM").with_fraction(0.90)
+    engine = engine_on("vllm", "H100-SXM", 0.90)
     assert memory_budget(arch, arch.weights, engine, Demand(2.0, 131072.0)).verdict == "does not fit"
 
 
@@ -100,8 +101,9 @@ def test_static_batches_keep_logits_of_the_whole_prompt() -> None:
     assert float(budget.total_bytes.expected) / GIB == pytest.approx(42.62, rel=0.02)
 
 
-def of_version(engine: str, version: str, gpu: str) -> EngineMemory:
-    return EngineMemory.of(remembering(find_engine(engine), version), load_catalog().accelerators[gpu])
+def of_version(engine: str, version: str, gpu: str, memory_fraction: float | None = None) -> EngineMemory:
+    profile = remembering(find_engine(engine), version).started_with(memory_fraction=memory_fraction)
+    return EngineMemory.of(profile, load_catalog().accelerators[gpu])
 
 
 def test_an_engine_that_does_not_chunk_pays_for_its_longest_prompt_and_a_chunking_one_does_not() -> None:
@@ -113,7 +115,7 @@ def test_an_engine_that_does_not_chunk_pays_for_its_longest_prompt_and_a_chunkin
             for context in (20_000.0, 29_000.0)
         ]
         for version in ("0.6.4", "0.10.0")
-        for engine in (of_version("vllm", version, "RTX-3090").with_fraction(0.9),)
+        for engine in (of_version("vllm", version, "RTX-3090", 0.9),)
     }
     assert pools["0.6.4"] == pytest.approx([3.81, 2.89], rel=0.05)
     assert pools["0.10.0"][0] == pytest.approx(pools["0.10.0"][1])
@@ -132,7 +134,7 @@ def test_a_newer_sampler_leaves_more_to_the_cache() -> None:
     """llm-d-planner, accuracy/accuracy_report.md@875a4fd609: Qwen3-14B on an H100 at 0.95 of its memory."""
     arch = shipped_architecture("qwen3-14b")
     for version, logged_gib in (("0.15.0", 41.94), ("0.17.0", 45.34), ("0.18.0", 45.23)):
-        engine = of_version("vllm", version, "H100-SXM").with_fraction(0.95)
+        engine = of_version("vllm", version, "H100-SXM", 0.95)
         pool = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192.0)).kv_pool_bytes
         assert float(pool.expected) / GIB == pytest.approx(logged_gib, rel=0.01)
 
@@ -156,10 +158,15 @@ def test_sglang_leaves_what_its_rule_for_the_card_says() -> None:
     assert engine_on("sglang", "T4").memory_fraction < engine_on("sglang", "L4").memory_fraction
 
 
+def test_a_fraction_stated_to_sglang_replaces_the_rule_for_the_card() -> None:
+    engine = engine_on("sglang", "H200-SXM", 0.82)
+    assert (engine.memory_fraction, engine.largest_memory_fraction, engine.fraction_per_device) == (0.82, 0.82, 0.0)
+
+
 def test_a_fraction_stated_to_tensorrt_llm_is_of_what_is_free() -> None:
     """NVIDIA/TensorRT-LLM issue 6294: 52.51 GiB at a free fraction of 0.80 beside 8.46 GiB of weights."""
     arch = shipped_architecture("llama-3.1-8b")
-    engine = engine_on("tensorrt-llm", "H100-SXM").with_fraction(0.8)
+    engine = engine_on("tensorrt-llm", "H100-SXM", 0.8)
     budget = memory_budget(arch, weight_format(arch, "fp8"), engine, Demand(1.0, 157.0))
     assert float(budget.kv_pool_bytes.expected) / GIB == pytest.approx(52.51, rel=0.02)
 
