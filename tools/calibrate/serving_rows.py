@@ -17,7 +17,7 @@ from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving_points import spread_of
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
-from gpufleet.catalog.benchmark_scripts import StepLimits
+from gpufleet.catalog.benchmark_scripts import StartLimits
 from gpufleet.catalog.calibration import Loan, load_calibration
 from gpufleet.catalog.engine_eras import memory_era_of, remembering
 from gpufleet.catalog.engines import find_engine
@@ -50,7 +50,7 @@ from gpufleet.units import MILLISECOND
 CLOSED_LOOP, STATIC, FULL_QUEUE = "closed_loop", "static_batch", "full_queue"
 SCENARIOS = {"": CLOSED_LOOP, "fixed_batch": STATIC, "single_stream": STATIC, "max_throughput": FULL_QUEUE}
 KV_PRECISIONS = (PRECISIONS["bf16"], PRECISIONS["fp8"])
-NO_LIMITS = StepLimits()
+NO_LIMITS = StartLimits()
 NO_LOANS: Mapping[str, Loan] = MappingProxyType({})
 QUANTITIES = ("tpot", "ttft", "rate", "latency")
 MOST_BUSY_RATIO = 1.5
@@ -74,7 +74,7 @@ class Point:
     lengths: tuple[float, float]
     client: Client
     measured: dict[str, float]
-    limits: StepLimits = NO_LIMITS
+    limits: StartLimits = NO_LIMITS
 
 
 def read_points(paths: Iterable[Path]) -> list[Point]:
@@ -98,7 +98,8 @@ def _point(row: MeasurementRow, catalog: Catalog) -> Point:
     scenario = SCENARIOS[row.text("scenario")]
     ratio = row.number("mean_length_ratio") or 1.0
     count = row.text("concurrency", "batch_or_concurrency")
-    sent, launched = conditions_of(row, engine.name), launch_options(row, engine.name, layout.tp)
+    launched = launch_options(row, engine.name, layout.tp)
+    sent = conditions_of(row, engine.name, launched)
     precision = weight_precision_of(row)
     if not row.text("model_id") or not row.text("gpu_id"):
         raise ValueError("shape or GPU unknown")

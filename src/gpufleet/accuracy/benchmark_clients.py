@@ -18,6 +18,8 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.inputs.measurements import MeasurementRow
 
+AT_ITS_DEFAULTS = LaunchOptions()
+
 
 @dataclass(frozen=True)
 class ClientConditions:
@@ -28,8 +30,8 @@ class ClientConditions:
     gather_steps: float = 0.0
 
 
-def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
-    """What the row states itself, else what its client is known to do.
+def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT_ITS_DEFAULTS) -> ClientConditions:
+    """What the row states itself, else what its script asked of the engine, else what its client is known to do.
 
     >>> row = MeasurementRow(2, {"client": "inferencex", "gpu_id": "B200", "concurrency": "64"})
     >>> conditions_of(row, "sglang")
@@ -39,9 +41,10 @@ def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
     name = find_engine(engine).name
     polling = known.polling.get(name)
     stated = {column: row.positive(column) for column in ("poll_interval_steps", "gather_steps")}
+    usual = poll_interval_steps(polling, row) if polling else 1.0
     return ClientConditions(
         waves=row.whole("waves") or known.waves,
-        poll_interval_steps=stated["poll_interval_steps"] or (poll_interval_steps(polling, row) if polling else 1.0),
+        poll_interval_steps=stated["poll_interval_steps"] or launched.poll_interval_steps or usual,
         gather_steps=stated["gather_steps"] or known.gather_steps.get(name, 0.0),
     )
 
@@ -49,7 +52,7 @@ def conditions_of(row: MeasurementRow, engine: str) -> ClientConditions:
 def poll_interval_steps(polling: Polling, row: MeasurementRow) -> float:
     """The interval that a row ran with; 1 on GPUs of other generations."""
     gpu = row.text("gpu_id", "gpu")
-    if not gpu or resolve_gpu(load_catalog(), gpu).accelerator.generation != polling.generation:
+    if not gpu or resolve_gpu(load_catalog(), gpu).accelerator.generation not in polling.generations:
         return 1.0
     return polling.crowd_steps if (row.number("concurrency") or 0) >= polling.crowd else polling.few_steps
 
@@ -70,10 +73,12 @@ def launch_options(row: MeasurementRow, engine: str, tp: int) -> LaunchOptions:
         "gpu": row.text("gpu_id"),
         "precision": precision_of(row.text("gemm_precision", "precision_weights", "precision")),
         "tp": str(tp),
+        "input_tokens": f"{lengths_of(row)[0]:g}",
         "total_tokens": f"{sum(lengths_of(row)):g}",
     }
-    known = [k for k in load_benchmark_scripts().launches if is_of(row, k) and k.conditions.items() <= run.items()]
-    return max(known, key=lambda k: len(k.conditions)).options if known else LaunchOptions()
+    version = row.text("engine_version") or None
+    known = [k for k in load_benchmark_scripts().launches if is_of(row, k) and k.holds(run, version)]
+    return max(known, key=lambda k: k.num_conditions).options if known else AT_ITS_DEFAULTS
 
 
 def is_of(row: MeasurementRow, launched: Launched) -> bool:

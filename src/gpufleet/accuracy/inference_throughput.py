@@ -98,6 +98,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
             requests=queued_requests(row),
             max_batch=limits.max_batch,
             max_step_tokens=limits.max_step_tokens,
+            memory_fraction=limits.memory_fraction,
         )
     return Load(input_tokens=input_tokens, output_tokens=output_tokens, batch=batch_of(row))
 

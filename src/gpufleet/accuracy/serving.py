@@ -61,6 +61,7 @@ class Load(Lengths, total=False):
     requests: float | None
     max_batch: int | None
     max_step_tokens: int | None
+    memory_fraction: float | None
     waves: float | None
     poll_interval_steps: float
     gather_steps: float

@@ -43,8 +43,8 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         raise UsageError("lengths or concurrency not stated")
     stated_ratio = row.positive("mean_length_ratio")
     sent_ratio = stated_ratio or 1.0
-    client = conditions_of(row, engine.name)
-    limits = launch_options(row, engine.name, layout_of(row, engine.name).tp).limits
+    launched = launch_options(row, engine.name, layout_of(row, engine.name).tp)
+    client, limits = conditions_of(row, engine.name, launched), launched.limits
     load = Load(
         input_tokens=isl * sent_ratio,
         output_tokens=osl * sent_ratio,
@@ -54,6 +54,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
         gather_steps=client.gather_steps,
         max_batch=limits.max_batch,
         max_step_tokens=limits.max_step_tokens,
+        memory_fraction=limits.memory_fraction,
     )
     if stated_ratio is not None:
         load["length_spread"] = spread_of(stated_ratio)

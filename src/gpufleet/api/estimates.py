@@ -84,9 +84,9 @@ def estimate(
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
     `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
     serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
-    `max_step_tokens`, `memory_fraction` (to which it keeps), `poll_interval_steps` and `gather_steps` (for these two
-    see `performance.serving.Client`).
-    `explain` adds the steps by operation, and what would be faster; `launch` the command that starts the replica.
+    `max_step_tokens`, `memory_fraction` (and keeps to it), `poll_interval_steps` and `gather_steps` (for these two see
+    `performance.serving.Client`). `explain` adds the steps by operation, and what would be faster; `launch` the
+    command that starts the replica.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
@@ -96,8 +96,7 @@ def estimate(
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
     lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
-    limits = (max_batch, max_step_tokens, checked_fraction(memory_fraction))
-    profile = _engine(find_engine(engine), engine, engine_version, limits)
+    profile = _engine(find_engine(engine), engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
@@ -106,9 +105,8 @@ def estimate(
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    version = newer_than_known(engine, engine_version)
-    notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
-    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
+    notes = [*replica.notes, newer_than_known(engine, engine_version), *remarks_on_load(question, solution)]
+    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), [*filter(None, notes)])
     if explain:
         reasons = explanation(question, solution, calibration_of(tables), curve_names())
         answer = answer.model_copy(update={"explanation": reasons})
@@ -153,7 +151,8 @@ def _engine(
 
     Another overlay is another `read` profile, and is not answered from memory.
     """
-    return load_engine(name, version).started_with(*limits)
+    max_batch, max_step_tokens, memory_fraction = limits
+    return load_engine(name, version).started_with(max_batch, max_step_tokens, checked_fraction(memory_fraction))
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:

@@ -2,28 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import SHIPPED, table_in, tables_of
-from gpufleet.catalog.schema import Place, required_number, text, whole
+from gpufleet.catalog.schema import Place, number, required_number, text, whole
 
 FOLDER = SHIPPED / "benchmarks"
 QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")
-CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "total_tokens")
-OPTIONS = ("max_batch", "max_step_tokens", "kv_precision", "whole_experts")
-OPTION_COLUMNS = ("published_in", *CONDITIONS, *OPTIONS, "source_id")
+CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "input_tokens", "total_tokens")
+LIMITS = ("max_batch", "max_step_tokens", "memory_fraction")
+OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", "whole_experts")
+OPTION_COLUMNS = ("published_in", *CONDITIONS, "since_version", *OPTIONS, "source_id")
 USUAL_WAVES = 10
 """Prompts per client where nobody says: a benchmark of few waves would be mostly its start burst."""
 
 
 @dataclass(frozen=True)
 class Polling:
-    """Decode steps between two looks for new requests on GPUs of one generation: others from `crowd` clients on."""
+    """Decode steps between two looks for new requests on GPUs of some generations: others from `crowd` clients on."""
 
-    generation: str
+    generations: Sequence[str]
     few_steps: float
     crowd: int
     crowd_steps: float
@@ -39,11 +41,12 @@ class BenchmarkClient:
     source: str = ""
 
 
-class StepLimits(NamedTuple):
-    """Sequences and tokens of a step that an engine was started or built for; None: its default."""
+class StartLimits(NamedTuple):
+    """Sequences and tokens of a step, and share of memory, that an engine was started for; None: its default."""
 
     max_batch: int | None = None
     max_step_tokens: int | None = None
+    memory_fraction: float | None = None
 
 
 class Queue(NamedTuple):
@@ -59,21 +62,38 @@ class Queue(NamedTuple):
 class LaunchOptions(NamedTuple):
     """What a benchmark started or built an engine with; None: the engine's choice.
 
-    `whole_experts`: the script spreads whole experts over the GPUs of a replica, whatever EP its configuration names.
+    `poll_interval_steps`: where the script polls otherwise than its client usually does. `whole_experts`: the script
+    spreads whole experts over the GPUs of a replica, whatever EP its configuration names.
     """
 
-    limits: StepLimits = StepLimits()
+    limits: StartLimits = StartLimits()
     kv_precision: str | None = None
+    poll_interval_steps: float | None = None
     whole_experts: bool = False
 
 
 class Launched(NamedTuple):
-    """How a benchmark started an engine where `conditions` hold: those of the columns CONDITIONS that are stated."""
+    """How a benchmark started an engine where `conditions` hold: those of the columns CONDITIONS that are stated.
+
+    `since_version`: the first version that was started so; None: all.
+    """
 
     published_in: str
     conditions: Mapping[str, str]
+    since_version: str | None
     options: LaunchOptions
     source: str
+
+    def holds(self, run: Mapping[str, str | None], version: str | None) -> bool:
+        """Whether a run of that version was started so; none is older than all, a build with a name newer than all."""
+        since = self.since_version
+        is_new = since is None or (version is not None and version_key(version) >= version_key(since))
+        return is_new and self.conditions.items() <= run.items()
+
+    @property
+    def num_conditions(self) -> int:
+        """How much is asked of a run: of two rows that hold, the one that asks more counts."""
+        return len(self.conditions) + (self.since_version is not None)
 
 
 class BenchmarkScripts(NamedTuple):
@@ -128,10 +148,16 @@ def queue_from(place: Place, row: Mapping[str, str]) -> Queue:
 
 def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
     """A row of launch_options.csv; an empty condition holds for every run."""
-    limits = StepLimits(*(whole(place, name, row[name]) for name in ("max_batch", "max_step_tokens")))
+    limits = StartLimits(
+        whole(place, "max_batch", row["max_batch"]),
+        whole(place, "max_step_tokens", row["max_step_tokens"]),
+        number(place, "memory_fraction", row["memory_fraction"]),
+    )
+    polling = number(place, "poll_interval_steps", row["poll_interval_steps"])
     return Launched(
         published_in=text(place, "published_in", row["published_in"]),
         conditions={name: row[name] for name in CONDITIONS if row[name]},
-        options=LaunchOptions(limits, row["kv_precision"] or None, row["whole_experts"] == "yes"),
+        since_version=row["since_version"] or None,
+        options=LaunchOptions(limits, row["kv_precision"] or None, polling, row["whole_experts"] == "yes"),
         source=text(place, "source_id", row["source_id"]),
     )

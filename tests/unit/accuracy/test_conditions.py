@@ -17,7 +17,7 @@ from gpufleet.accuracy.conditions import (
     layout_of,
     memory_version_of,
 )
-from gpufleet.catalog.benchmark_scripts import LaunchOptions, StepLimits
+from gpufleet.catalog.benchmark_scripts import LaunchOptions, StartLimits, load_benchmark_scripts
 from gpufleet.catalog.engine_eras import remembering, version_key, with_memory_era
 from gpufleet.catalog.engines import find_engine
 from gpufleet.errors import UsageError
@@ -145,16 +145,16 @@ def test_a_published_queue_is_as_long_as_its_source_says() -> None:
     assert queued_requests(bench_row(source="elsewhere")) is None
 
 
-def limits_of(row: MeasurementRow, tp: int) -> StepLimits:
+def limits_of(row: MeasurementRow, tp: int) -> StartLimits:
     return launch_options(row, "trtllm", tp).limits
 
 
 def test_an_engine_keeps_the_limits_that_its_benchmark_built_it_for() -> None:
     """tensorrt_llm/bench/build/benchmark_config.yml: two GPUs have a row of their own for 4,096 tokens."""
-    assert limits_of(bench_row(), 2) == StepLimits(256, 1024)
-    assert limits_of(bench_row(isl="2048", osl="2048"), 2) == StepLimits(2048, 1024)
-    assert limits_of(bench_row(), 8) == StepLimits(8192, 16384)
-    assert limits_of(bench_row(source="elsewhere"), 8) == StepLimits()
+    assert limits_of(bench_row(), 2) == StartLimits(256, 1024)
+    assert limits_of(bench_row(isl="2048", osl="2048"), 2) == StartLimits(2048, 1024)
+    assert limits_of(bench_row(), 8) == StartLimits(8192, 16384)
+    assert limits_of(bench_row(source="elsewhere"), 8) == StartLimits()
 
 
 def inferencex_row(**cells: str) -> MeasurementRow:
@@ -164,12 +164,43 @@ def inferencex_row(**cells: str) -> MeasurementRow:
 def test_a_server_runs_as_the_script_of_its_benchmark_started_it() -> None:
     """InferenceX, benchmarks/single_node/dsr1_fp8_b200.sh and dsr1_fp8_h200.sh: options differ by GPUs and lengths."""
     b200, h200 = inferencex_row(gpu_id="B200", precision="fp8"), inferencex_row(gpu_id="H200-SXM", precision="fp8")
-    assert launch_options(b200, "sglang", 8) == LaunchOptions(StepLimits(None, 32768), "fp8")
-    assert launch_options(b200, "sglang", 4) == LaunchOptions(StepLimits(None, 8192), "fp8")
-    assert launch_options(h200, "sglang", 8) == LaunchOptions(StepLimits(512, 32768))
+    assert launch_options(b200, "sglang", 8) == LaunchOptions(StartLimits(None, 32768, 0.82), "fp8")
+    assert launch_options(b200, "sglang", 4) == LaunchOptions(StartLimits(None, 8192, 0.95), "fp8", 10)
+    assert launch_options(h200, "sglang", 8) == LaunchOptions(StartLimits(512, 32768, 0.82))
     longer = inferencex_row(gpu_id="H200-SXM", precision="fp8", osl="8192")
-    assert launch_options(longer, "sglang", 8) == LaunchOptions(StepLimits(256, 32768))
+    assert launch_options(longer, "sglang", 8) == LaunchOptions(StartLimits(256, 32768, 0.82))
     assert launch_options(b200, "vllm", 8) == LaunchOptions()
+
+
+MINIMAX = {"client": "inferencex", "model_id": "minimax-m2.5", "gpu_id": "B200", "precision": "fp8", "osl": "1024"}
+
+
+def minimax_launched(**cells: str) -> LaunchOptions:
+    return launch_options(MeasurementRow(1, {**MINIMAX, "isl": "8192", **cells}), "vllm", 2)
+
+
+def test_a_script_that_changed_with_the_engine_holds_from_that_version_on() -> None:
+    """InferenceX pull/947 upgrades B200 to vLLM 0.19: fp8 KV, 0.90 of the memory, steps of two prompts."""
+    old = LaunchOptions(StartLimits(memory_fraction=0.95), whole_experts=True)
+    assert minimax_launched(engine_version="0.17.0") == minimax_launched() == old
+    assert minimax_launched(engine_version="0.19.0") == LaunchOptions(StartLimits(None, 16384, 0.9), "fp8")
+    assert minimax_launched(engine_version="0.19.0", isl="1024").limits.max_step_tokens == 2048
+    assert minimax_launched(engine_version="0.19.0", isl="2048") == LaunchOptions(StartLimits(None, None, 0.9), "fp8")
+    assert minimax_launched(engine_version="nightly-5b8c30d") == minimax_launched(engine_version="0.19.0")
+
+
+def test_a_script_that_polls_otherwise_than_its_client_counts_before_it() -> None:
+    """InferenceX, benchmarks/single_node/dsr1_fp8_b200.sh: four GPUs look for requests every 10 steps at any load."""
+    crowded = inferencex_row(gpu_id="B200", precision="fp8", concurrency="32")
+    intervals = [conditions_of(crowded, "sglang", launch_options(crowded, "sglang", tp)) for tp in (4, 8)]
+    assert [found.poll_interval_steps for found in intervals] == [10, 30]
+    stated = inferencex_row(gpu_id="B200", precision="fp8", poll_interval_steps="5")
+    assert conditions_of(stated, "sglang", launch_options(stated, "sglang", 4)).poll_interval_steps == 5
+
+
+def test_no_two_scripts_claim_the_same_runs() -> None:
+    claims = [(k.published_in, *k.conditions.items(), k.since_version) for k in load_benchmark_scripts().launches]
+    assert len(set(claims)) == len(claims)
 
 
 def test_a_label_of_ep_1_is_read_as_its_script_started_the_server() -> None:
@@ -178,3 +209,9 @@ def test_a_label_of_ep_1_is_read_as_its_script_started_the_server() -> None:
     eight, four = (MeasurementRow(1, {**minimax, "gpu_id": "H200-SXM", "tp": tp}) for tp in ("8", "4"))
     assert [layout_of(row, "vllm").ep for row in (eight, four)] == [8, 1]
     assert layout_of(MeasurementRow(1, {**eight.cells, "client": "somebody"}), "vllm").ep == 1
+
+
+def test_sglang_on_b200_spread_whole_experts_before_its_runs_were_labelled_so() -> None:
+    """InferenceX pull/242: until pull/204 the fp4 runs had --enable-ep-moe, which is EP of all GPUs."""
+    run = inferencex_row(gpu_id="B200", precision="nvfp4", tp="4", num_gpus="4", ep="1")
+    assert layout_of(run, "sglang").ep == 4
