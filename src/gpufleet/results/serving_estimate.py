@@ -13,7 +13,6 @@ from gpufleet.performance.layer_operators import (
     OVER_CACHE,
     OVER_PROMPTS,
     POSITIONS,
-    QUANTISATION,
     STATE,
 )
 from gpufleet.performance.serving import Serving
@@ -31,7 +30,7 @@ FORMULAS = {
     INDEX: "products of the index, bytes of its entries / bandwidth, over the measured curves",
     "experts": "weights of the active experts / bandwidth or flop / peak, over the measured grouped-product curve",
     "expert exchange": "bytes of the tokens / link, over the measured collective",
-    **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS, QUANTISATION), STREAM),
+    **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS), STREAM),
 }
 _fastest_token_s = lru_cache(maxsize=256)(fastest_token_s)
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
