@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
@@ -16,7 +15,7 @@ from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -105,7 +104,7 @@ def estimate(
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     version = newer_than_known(engine, engine_version)
     notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
-    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
+    answer = serving_estimate(question, solution, [*replica.inputs, *understood(question)], notes)
     if explain:
         reasons = explanation(question, solution, calibration_of(tables), curve_names())
         answer = answer.model_copy(update={"explanation": reasons})
@@ -117,6 +116,7 @@ class Configured:
     """One replica as candidates of one row, and what is to be said about how its names were read."""
 
     candidates: Candidates
+    inputs: tuple[Input, ...]
     notes: tuple[str, ...]
 
 
@@ -139,7 +139,15 @@ def configured(
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
     said = [gpu.note, widened_weights(engine, gpu.accelerator, weights), beyond_one_machine(layout, machine)]
-    return Configured(candidates, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+    usual = engine.name == DEFAULT_ENGINE
+    inputs = (
+        Input(name="model", value=arch.name, origin="given"),
+        Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),
+        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default" if usual else "given"),
+        Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
+        Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
+    )
+    return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
 
 
 @lru_cache(maxsize=64)
@@ -300,23 +308,12 @@ def one_candidate(
     )
 
 
-def understood(
-    question: EstimateQuestion,
-    precision: str | None,
-    kv_precision: str | None,
-) -> list[Input]:
-    """The question as it was read, each with its origin."""
-    c, palette = question.candidates, question.candidates.palette
-    gpu, number = palette.accelerators[c.accelerator[0]], int(c.num_devices[0])
-    engine, weights, kv = palette.engines[0], palette.weight_formats[0], palette.kv_precisions[0]
-    rows: Sequence[tuple[str, str, str]] = (
-        ("model", question.arch.name, "given"),
-        ("gpus", f"{gpu.name}:{number}", "given"),
-        ("engine", f"{engine.name} ({engine.version_era})", "given" if engine.name != "vllm" else "default"),
-        ("weights", weights.name, "given" if precision else "checkpoint"),
-        ("KV cache", kv.name, "given" if kv_precision else "default"),
-        ("input tokens", in_full(float(question.lengths.input_tokens)), "given"),
-        ("output tokens", in_full(float(question.lengths.output_tokens)), "given"),
-        (question.load.scenario.replace("_", " "), in_full(question.load.amount), "given"),
-    )
-    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
+def understood(question: EstimateQuestion) -> list[Input]:
+    """Lengths and load as they were read."""
+    lengths, load = question.lengths, question.load
+    amounts = {
+        "input tokens": float(lengths.input_tokens),
+        "output tokens": float(lengths.output_tokens),
+        load.scenario.replace("_", " "): load.amount,
+    }
+    return [Input(name=name, value=in_full(amount), origin="given") for name, amount in amounts.items()]

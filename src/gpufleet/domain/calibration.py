@@ -6,6 +6,7 @@ stay with the `Accelerator` and a curve can be lent to a GPU that nobody measure
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +66,36 @@ class Grids:
         if self.values.shape[1:] != expected:
             raise ValueError(f"grids: tables of shape {self.values.shape[1:]} on axes of {expected} knots")
 
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Values between two knots of each axis, where all values lie in one row."""
+        return strides_of(self.axes)
+
+    @cached_property
+    def in_a_row(self) -> FloatArray:
+        """All values, table after table."""
+        return self.values.reshape(-1)
+
+    @cached_property
+    def climbs(self) -> FloatArray:
+        """What each value in the row lacks to its neighbour along the last axis."""
+        return np.diff(self.values, axis=-1, append=self.values[..., -1:]).reshape(-1)
+
+
+def strides_of(axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Cells between two knots of each axis; the last axis runs fastest.
+
+    >>> strides_of((Axis("log2 m", 0.0, 1.0, 15), Axis("log2 n", 5.0, 1.0, 12)))
+    (12, 1)
+    """
+    return tuple(math.prod(axis.count for axis in axes[i + 1 :]) for i in range(len(axes)))
+
+
+def first_cells(table: IntArray, axes: Sequence[Axis]) -> IntArray:
+    """Where the table of each candidate begins; that of one without a table is the first."""
+    cells: IntArray = np.maximum(table, 0) * math.prod(axis.count for axis in axes)
+    return cells
+
 
 @dataclass(frozen=True, eq=False)
 class Curves:
@@ -83,6 +114,11 @@ class Curves:
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
+
+    @cached_property
+    def first_cell(self) -> IntArray:
+        """Where the table of each candidate begins among the values of the grids."""
+        return first_cells(self.table, self.grids.axes)
 
     @property
     def is_supported(self) -> BoolArray:
@@ -143,6 +179,11 @@ class CollectiveCurves:
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
+
+    @cached_property
+    def first_cell(self) -> IntArray:
+        """Where the table of each candidate begins among the values of the grids."""
+        return first_cells(self.table, self.grids.axes)
 
     @property
     def is_supported(self) -> BoolArray:
