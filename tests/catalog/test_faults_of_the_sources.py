@@ -15,7 +15,8 @@ from pathlib import Path
 import pytest
 from tools.build_catalog.offers import describable, gcp_offers, karpenter_offers
 
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.checks import check_catalog
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.listing import list_prices
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import (

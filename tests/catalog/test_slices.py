@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.calibration import loan_for
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.slices import with_slices

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from gpufleet.api.batches import BatchRequest, plan_batch
     from gpufleet.api.comparisons import compare, compare_plans
-    from gpufleet.api.demands import RequestKind
     from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
     from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
     from gpufleet.api.encoders import estimate_encoder
@@ -19,7 +18,8 @@ if TYPE_CHECKING:
     from gpufleet.api.fits import fit
     from gpufleet.api.fleets import plan_fleet
     from gpufleet.api.plan_changes import explain_plan
-    from gpufleet.api.plans import ServeRequest, plan_serve
+    from gpufleet.api.plans import plan_serve
+    from gpufleet.api.requests import RequestKind, ServeRequest
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
     from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -76,9 +76,9 @@ HOMES = {
     "FleetComparison": "results.comparison",
     "FleetPlan": "results.fleet",
     "PlanChanges": "results.plan_changes",
-    "RequestKind": "api.demands",
+    "RequestKind": "api.requests",
     "ServePlan": "results.plan",
-    "ServeRequest": "api.plans",
+    "ServeRequest": "api.requests",
     "ServingEstimate": "results.estimate",
     "compare": "api.comparisons",
     "compare_plans": "api.comparisons",

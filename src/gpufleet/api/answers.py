@@ -11,7 +11,7 @@ from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 
 if TYPE_CHECKING:
-    from gpufleet.api.plans import ServeRequest
+    from gpufleet.api.requests import ServeRequest
     from gpufleet.pricing.token_price import TokenPrice
 
 USUAL_FIGURE = "latency.p95"

@@ -10,11 +10,12 @@ from os import PathLike
 from typing import Protocol
 
 from gpufleet.api.demands import Said, checked_confidence, demand_notes, inputs_of
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.launches import batch_launches, launched
-from gpufleet.api.plans import ServeRequest, digest, market_question, understood
+from gpufleet.api.plans import digest, market_question, understood
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
+from gpufleet.api.requests import ServeRequest
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture

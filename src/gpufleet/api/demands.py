@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
-from gpufleet.api.estimates import checked_lengths
+from gpufleet.api.lengths import checked_lengths
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
@@ -21,26 +22,12 @@ from gpufleet.units import DAY, HOUR, in_full
 
 if TYPE_CHECKING:
     from gpufleet.api.encoder_services import EncoderServeRequest
-    from gpufleet.api.plans import ServeRequest
 
 DEFAULT_HEADROOM = 0.2
 LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
 MOST_REPLICAS, MOST_SPARE, MOST_ZONES = 10_000, 1_000, 26
 MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
-
-
-@dataclass(frozen=True)
-class RequestKind:
-    """One class of requests as it was asked for."""
-
-    name: str
-    rate: float
-    input_tokens: float | TokenCounts
-    output_tokens: float | TokenCounts
-    slo: str | Slo | None = None
-    prefix_cache: float | None = None
-    prefix_kv: float | None = None
 
 
 def demand_of(request: ServeRequest) -> Demand:

@@ -11,11 +11,11 @@ from typing import ClassVar
 from gpufleet.api.batches import job_inputs, job_of
 from gpufleet.api.demands import checked_headroom, inputs_of
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.market import market_rows
 from gpufleet.api.plans import digest
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.api.price_ends import said_of_prices
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.encoder import EncoderModel

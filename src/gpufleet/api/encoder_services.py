@@ -9,11 +9,11 @@ from os import PathLike
 
 from gpufleet.api.demands import failure_notes, inputs_of, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.market import best_on_spot, market_rows
 from gpufleet.api.plans import digest
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.api.price_ends import said_of_prices
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.slo import Slo

@@ -10,10 +10,11 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.api.launches import estimate_launch
+from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import beyond_one_machine, remarks_on_load, remarks_on_replica, widened_weights
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.catalog.calibration import curve_names, load_calibration
+from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -21,7 +22,6 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
@@ -35,16 +35,15 @@ from gpufleet.layout.support import kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
-from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.serving import Client
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
 from gpufleet.units import in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
-MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
+MOST_SEQUENCES, MOST_DEVICES = 10**6, 4096
 
 
 def estimate(
@@ -106,8 +105,7 @@ def estimate(
     notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
     answer = serving_estimate(question, solution, [*replica.inputs, *understood(question)], notes)
     if explain:
-        reasons = explanation(question, solution, calibration_of(tables), curve_names())
-        answer = answer.model_copy(update={"explanation": reasons})
+        answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if launch else answer
 
 
@@ -161,6 +159,16 @@ def _engine(
     return load_engine(name, version).started_with(max_batch, max_step_tokens)
 
 
+def explained(
+    answer: ServingEstimate, question: EstimateQuestion, solution: EstimateSolution, tables: Catalog
+) -> ServingEstimate:
+    """The same with the steps by operation, and what would be faster."""
+    from gpufleet.results.estimate_explained import explanation
+
+    reasons = explanation(question, solution, calibration_of(tables), curve_names())
+    return answer.model_copy(update={"explanation": reasons})
+
+
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
     """By how much a configuration misses, and the question that says what would fit."""
     c, lengths = question.candidates, question.lengths
@@ -178,12 +186,6 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
 def _parsed(gpus: str) -> tuple[str, int]:
     request = parse_gpus(gpus)
     return request.name, request.number
-
-
-@lru_cache(maxsize=4)
-def calibration_of(tables: Catalog) -> Calibration:
-    """Kernel curves of every accelerator of a catalog, loaded once."""
-    return load_calibration(tuple(tables.accelerators.values()))
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
@@ -236,14 +238,6 @@ def checked_layout(
     if reason:
         raise Infeasible(f"{arch.name} cannot run as {layout.label}: {reason}")
     return layout
-
-
-def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
-    """Tokens of a request: positive and not absurd."""
-    for name, tokens in (("input", input_tokens), ("output", output_tokens)):
-        if not 0 < tokens <= MOST_TOKENS:
-            raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
-    return Lengths(float(input_tokens), float(output_tokens))
 
 
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:

@@ -8,7 +8,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from gpufleet.api.market import USUAL_KINDS, regions_asked
-from gpufleet.api.plans import ServeRequest, refuse_too_old
+from gpufleet.api.plans import refuse_too_old
+from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.own_prices import MOST_SAVING_RATIO

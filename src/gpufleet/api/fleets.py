@@ -10,7 +10,8 @@ from pydantic import SerializerFunctionWrapHandler, model_serializer
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
-from gpufleet.api.plans import ServeRequest, answered, solved
+from gpufleet.api.plans import answered, solved
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named

@@ -6,9 +6,10 @@ import math
 from collections.abc import Sequence
 
 from gpufleet.api.answers import USUAL_FIGURE, ServeAnswer
-from gpufleet.api.estimates import calibration_of
-from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
+from gpufleet.api.plans import architecture_of, serve_question
+from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.slo import metric_of
 from gpufleet.errors import Infeasible, UnknownName, UsageError

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
-from gpufleet.api.demands import RequestKind
-from gpufleet.api.plans import ServeRequest, architecture_of, serve_question
+from gpufleet.api.plans import architecture_of, serve_question
+from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.accelerator import Accelerator

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from gpufleet.api.plans import ServeRequest, architecture_of, serve_question, sold_tables, understood
+from gpufleet.api.plans import architecture_of, serve_question, sold_tables, understood
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog
 from gpufleet.errors import UsageError
 from gpufleet.results.base import Input

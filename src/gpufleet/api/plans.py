@@ -5,14 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from datetime import date
-from os import PathLike
 
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import (
-    RequestKind,
     count_words,
     demand_notes,
     demand_of,
@@ -20,14 +18,15 @@ from gpufleet.api.demands import (
     inputs_of,
     purse_of,
 )
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot, market_of, market_rows
 from gpufleet.api.price_age import refuse_old_prices
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
+from gpufleet.api.requests import ServeRequest
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -37,8 +36,6 @@ from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
-from gpufleet.domain.slo import Slo
-from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.flips import Standing, price_flips
@@ -64,59 +61,6 @@ NO_MIX = "Two offers together are not looked for with quiet hours or a spot shar
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
 MOST_ROWS = 1000
 SERVING_ENGINES = ("vllm", "sglang", "tensorrt-llm")
-
-
-@dataclass(frozen=True)
-class ServeRequest:
-    """The question as it was asked; None takes the default. Lists name what is allowed.
-
-    Token counts are one number, or counts that differ from request to request. `classes` are kinds of requests of one
-    service: then rate, lengths, objectives and prefix cache are theirs. `prefix_cache` is the share of prompt tokens
-    that a cache holds, `prefix_kv` (the same, where None) the share whose KV all requests hold together. Capacity holds
-    without `spare_machines`, or without one of `zones`. At `off_peak_rate` machines are given back, for all but
-    `peak_hours` of a day. `from_file` names the fields that a workload file gave, `from_config` those that were
-    preferred: they change nothing but the origin that the answer states.
-    `fractions` also plans machines that hold a slice of a GPU.
-    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
-    Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
-    Prices older than `max_price_age_s` on `today` end the question with DataMissing.
-    `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
-    """
-
-    model: str | PathLike[str] | Architecture
-    rate: float
-    input_tokens: float | TokenCounts
-    output_tokens: float | TokenCounts
-    slo: str | Slo | None = None
-    clouds: Sequence[str] | None = None
-    regions: Sequence[str] | None = None
-    pricing: Sequence[str] | None = None
-    gpus: Sequence[str] | None = None
-    precision: Sequence[str] | None = None
-    allow_lower_precision: bool = False
-    kv_precision: str | None = None
-    engine: str | None = None
-    headroom: float | None = None
-    min_replicas: int | None = None
-    rows: int = 10
-    from_file: Collection[str] = ()
-    from_config: Collection[str] = ()
-    fractions: bool = False
-    max_price_age_s: float | None = None
-    today: date | None = None
-    classes: Sequence[RequestKind] = ()
-    prefix_cache: float | None = None
-    prefix_kv: float | None = None
-    spare_machines: int | None = None
-    zones: int | None = None
-    off_peak_rate: float | None = None
-    peak_hours: float | None = None
-    budget_usd_per_hour: float | None = None
-    max_spot: float | None = None
-    notes: Sequence[str] = ()
-    price_change: float | None = None
-    confidence: float | None = None
-    fleet_today: str | None = None
 
 
 def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from gpufleet.api.market import machines, offer_filter, offers_of
-from gpufleet.api.plans import ServeRequest, serve_question
+from gpufleet.api.plans import serve_question
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.architecture import Architecture

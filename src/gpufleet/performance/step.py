@@ -17,7 +17,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
-from gpufleet.performance.hardware import Hardware, gather_hardware
+from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     COUNTED,
     HEAD_ROWS,
@@ -57,7 +57,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class StepModel:
-    """One architecture on many candidates, with the hardware figures of each candidate gathered once."""
+    """One architecture on many candidates, with the hardware figures of each candidate."""
 
     arch: Architecture
     candidates: Candidates
@@ -65,8 +65,8 @@ class StepModel:
 
     @classmethod
     def build(cls, arch: Architecture, candidates: Candidates, calibration: Calibration) -> StepModel:
-        """Gather the curves of each candidate's accelerator, formats and link."""
-        return cls(arch, candidates, gather_hardware(calibration, candidates))
+        """The curves of each candidate's accelerator, formats and link."""
+        return cls(arch, candidates, Hardware(calibration, candidates))
 
     @cached_property
     def groups(self) -> tuple[KernelGroup, ...]:

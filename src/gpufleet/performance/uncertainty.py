@@ -8,7 +8,7 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture, LatentAttention
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
-from gpufleet.domain.calibration import AttentionCurves, Curves
+from gpufleet.domain.calibration import Curves
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import WeightFormat
@@ -194,7 +194,7 @@ def weighty_curves(model: StepModel) -> list[Curves]:
     """Curves of the operators that a step of this architecture spends its time in."""
     hw, arch = model.hardware, model.arch
     products: list[Curves] = [hw.attention_gemm, hw.experts if arch.is_moe else hw.mlp_gemm]
-    return [*products, _attention(hw.attention, hw.latent_attention.decode, arch)]
+    return [*products, hw.latent_attention.decode if _is_latent(arch) else hw.attention.decode]
 
 
 def mixer_curves(model: StepModel) -> list[Curves]:
@@ -202,6 +202,5 @@ def mixer_curves(model: StepModel) -> list[Curves]:
     return [group.curves for group in model.groups if isinstance(group, MixerGroup)]
 
 
-def _attention(plain: AttentionCurves, latent: Curves, arch: Architecture) -> Curves:
-    is_latent = any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)
-    return latent if is_latent else plain.decode
+def _is_latent(arch: Architecture) -> bool:
+    return any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from typing import TYPE_CHECKING
 
 from gpufleet.provenance import day_in_words
 from gpufleet.report.grades import grade_line
@@ -35,10 +36,12 @@ from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.text import cut, page_as_text
 from gpufleet.results.base import Input
 from gpufleet.results.plan import Deployment, PriceSource, RejectionCount, RentedService, ServePlan, ServicePlan
-from gpufleet.results.plan_changes import PlanChanges
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.today import Today
 from gpufleet.units import PERCENT
+
+if TYPE_CHECKING:
+    from gpufleet.results.plan_changes import PlanChanges
 
 SHOWN_REJECTIONS = 6
 UNVARIED = 12

@@ -8,7 +8,8 @@ import math
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.results.estimate import ServingEstimate
 

@@ -12,7 +12,8 @@ import pytest
 from gpufleet.api.comparisons import compare_plans
 from gpufleet.api.fleets import FleetAnswer, plan_fleet
 from gpufleet.api.plan_changes import explain_plan
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli.plan_answers import ServeFlags, fleet_answer
 from gpufleet.errors import UsageError

@@ -7,7 +7,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from gpufleet.api.plans import ServeRequest, plan_serve
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.errors import DataMissing

@@ -12,7 +12,7 @@ import yaml
 from gpufleet.api import fit, plan_batch, plan_serve
 from gpufleet.api.batches import BatchRequest
 from gpufleet.api.estimates import estimate
-from gpufleet.api.plans import ServeRequest
+from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.models import load_model_config
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.report.estimate import estimate_page
