@@ -15,10 +15,10 @@ import pytest
 from tests.conftest import Tally
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import plan_serve, solved
 from gpufleet.api.serve_questions import architecture_of
 from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer

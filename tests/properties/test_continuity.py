@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.api.estimates import calibration_of
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture

@@ -213,9 +213,9 @@ def bracket(
     at = phases(model, batches, lengths)
     missing = rate * cycle_s(prompt_service_s(model, at), tpot_s(model, at, batches, lengths), lengths) - batches
     is_short = (missing[:, 0] > 0) & (batches[:, 0] <= best)
-    above = int(np.clip(np.count_nonzero(is_short), 1, len(batches) - 1))
+    above = min(max(int(np.count_nonzero(is_short)), 1), len(batches) - 1)
     (low,), (high,) = missing[above - 1], missing[above]
-    share = np.clip(low / (low - high), 0.0, 1.0) if low > high else 1.0
+    share = min(max(low / (low - high), 0.0), 1.0) if low > high else 1.0
     return batches[above - 1], batches[above], np.array([share])
 
 

@@ -141,7 +141,7 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
     """
     longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
     beyond = lengths.input_tokens + lengths.output_tokens - longest
-    return np.asarray(np.clip(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0, 1.0))
+    return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
 
 
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
