@@ -39,9 +39,10 @@ ANY_SPEND = Purse(math.inf, 1.0)
 
 @dataclass(frozen=True)
 class BatchRequest(WriterRequest, JobRequest):
-    """A number of requests to a model that writes, by a deadline; `PlanRequest` says what else may be named.
+    """A number of requests to a model that writes, by a deadline.
 
-    Token counts are one number, or counts that differ from request to request.
+    `WriterRequest`, `JobRequest` and `PlanRequest` say what else may be named. Token counts are one number, or
+    counts that differ from request to request.
     """
 
     requests: float

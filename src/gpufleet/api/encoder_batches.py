@@ -23,7 +23,10 @@ from gpufleet.results.encoder_batch_plan import encoder_batch_plan
 
 @dataclass(frozen=True)
 class EncoderBatchRequest(EncoderRequest, JobRequest):
-    """A number of inputs to a model that is not a decoder, by a deadline; `PlanRequest` says what else may be named."""
+    """A number of inputs to a model that is not a decoder, by a deadline.
+
+    `EncoderRequest`, `JobRequest` and `PlanRequest` say what else may be named.
+    """
 
     requests: float
     deadline_s: float

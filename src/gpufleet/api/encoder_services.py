@@ -31,9 +31,9 @@ from gpufleet.results.rest_of_bill import rest_of_bill
 
 @dataclass(frozen=True)
 class EncoderServeRequest(EncoderRequest, ServiceRequest):
-    """A model that is not a decoder, at a rate of inputs; `PlanRequest` says what else may be named.
+    """A model that is not a decoder, at a rate of inputs; `slo` limits latency, from their arrival to the answer.
 
-    `slo` limits latency, from the arrival of a request to its answer.
+    `EncoderRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
     """
 
     rate: float
