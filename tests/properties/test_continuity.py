@@ -358,7 +358,7 @@ def begins_to_queue(scenario: str, q: Question, admitted: np.ndarray) -> np.ndar
 
 def saturates_prefill(scenario: str, q: Question, serving: Serving) -> np.ndarray:
     """Edge of TTFT: prompts keep the engine busy, and their queue grows as 1 / (1 - load)."""
-    service_s = prompt_service_s(q.model, phases(q.model, serving.batch, q.lengths))
+    service_s = prompt_service_s(q.model, phases(q.model, serving.batch, q.lengths), serving.batch, q.lengths)
     load = serving.requests_per_s / q.groups * service_s
     return (load > BUSY_PREFILL) & (scenario == "closed loop")
 
