@@ -280,7 +280,7 @@ def nearest_loan(gpu: str) -> Loan:
 
 
 def left_out_residuals(points: Sequence[Point], grouping: Grouping, lends_kernels: bool = False) -> list[Residual]:
-    """Refit every engine of a group without it, group by group, and predict it, with its GPU's kernels or the nearest's."""
+    """Refit the engines of each group without it and predict it, with its GPU's kernels or the nearest GPU's."""
     found = []
     for name in sorted({grouping.group(p) for p in points}):
         held = [p for p in points if grouping.group(p) == name]

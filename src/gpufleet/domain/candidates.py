@@ -59,10 +59,15 @@ class Candidates:
         """The candidates of these rows, in their order."""
         return Candidates(self.palette, **{name: column[rows] for name, column in self.columns().items()})
 
-    @property
+    @cached_property
     def num_devices(self) -> IntArray:
         """GPUs of one replica."""
         return self.tp * self.attention_dp * self.pp
+
+    @cached_property
+    def num_groups(self) -> FloatArray:
+        """Groups of ranks that work on sequences of their own: those of attention-DP, in every pipeline stage."""
+        return np.asarray(self.attention_dp * self.pp, dtype=np.float64)
 
     @property
     def moe_tp(self) -> IntArray:
