@@ -11,7 +11,13 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.api.launches import estimate_launch
-from gpufleet.api.remarks import beyond_one_machine, remarks_on_load, remarks_on_replica, widened_weights
+from gpufleet.api.remarks import (
+    beyond_one_machine,
+    remarks_on_load,
+    remarks_on_replica,
+    stages_take_turns,
+    widened_weights,
+)
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import curve_names, load_calibration
@@ -135,10 +141,15 @@ def configured(
     gpu = resolve_gpu(tables, gpu_name)
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
-    layout = checked_layout(arch, weights, *parts)
+    layout = checked_layout(arch, weights, *parts, by_layer=engine.splits_by_layer)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
-    said = [gpu.note, widened_weights(engine, gpu.accelerator, weights), beyond_one_machine(layout, machine)]
+    said = [
+        gpu.note,
+        stages_take_turns(engine, layout),
+        widened_weights(engine, gpu.accelerator, weights),
+        beyond_one_machine(layout, machine),
+    ]
     return Configured(candidates, (*filter(None, said), *remarks_on_replica(arch, candidates)))
 
 
@@ -204,9 +215,20 @@ def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, 
 
 
 def checked_layout(
-    arch: Architecture, weights: WeightFormat, number: int, tp: int | None, pp: int, ep: int | None, attention_dp: int
+    arch: Architecture,
+    weights: WeightFormat,
+    number: int,
+    tp: int | None,
+    pp: int,
+    ep: int | None,
+    attention_dp: int,
+    *,
+    by_layer: bool = False,
 ) -> Layout:
-    """The stated layout, TP over all GPUs where nothing is stated; a rule that it breaks is Infeasible."""
+    """The stated layout; a rule that it breaks is Infeasible.
+
+    Where nothing is stated, TP over all GPUs, or pipeline stages in engines that split `by_layer`.
+    """
     for name, parts in (
         ("pp", pp),
         ("attention_dp", attention_dp),
@@ -215,6 +237,8 @@ def checked_layout(
     ):
         if not 1 <= parts <= MOST_DEVICES:
             raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
+    if by_layer and tp is None:
+        tp, pp = 1, number if pp * attention_dp == 1 else pp
     tensor = tp or max(number // (pp * attention_dp), 1)
     stage = tensor * attention_dp
     if stage % (ep or 1):

@@ -64,6 +64,15 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     return None
 
 
+def stages_take_turns(engine: EngineProfile, layout: Layout) -> str | None:
+    """What several GPUs do in an engine that splits by layer: hold more, and run no faster unless it is told to."""
+    if not engine.splits_by_layer or layout.num_devices == 1:
+        return None
+    if layout.tp > 1:
+        return f"{engine.title} splits by layer unless told otherwise: its {layout.label} was not measured."
+    return f"{engine.title} gives each GPU a run of layers, and they take turns: {layout.pp} GPUs hold more, no faster."
+
+
 def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat) -> str | None:
     """A warning where a device multiplies 8-bit formats in 16 bits: nobody measured it."""
     formats = [p for p in precisions_of(weights) if p.arithmetic == FP8.arithmetic]

@@ -72,6 +72,7 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         repository=table.get("repository"),
         newest_version=table.get("newest_version"),
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
+        splits_by_layer=bool(table.get("splits_by_layer", False)),
     )
 
 

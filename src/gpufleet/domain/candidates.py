@@ -64,6 +64,12 @@ class Candidates:
         """GPUs of one replica."""
         return self.tp * self.attention_dp * self.pp
 
+    @cached_property
+    def micro_batches(self) -> IntArray:
+        """Parts of a batch that are worked on at once: one a pipeline stage, one in all where stages take turns."""
+        takes_turns = np.array([engine.splits_by_layer for engine in self.palette.engines], dtype=np.bool_)
+        return np.where(takes_turns[self.engine], 1, self.pp)
+
     @property
     def moe_tp(self) -> IntArray:
         """Parts that each routed expert is cut into."""

@@ -58,7 +58,8 @@ class EngineProfile:
 
     `dropped` are GPU generations that this version no longer runs on, taken out of `formats`.
     `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format, `newest_version` the
-    newest that anything was measured of; None where engines are known by year.
+    newest that anything was measured of; None where engines are known by year. `splits_by_layer`: over several GPUs it
+    gives each a run of layers, unless told otherwise, which work one after the other.
     """
 
     name: str
@@ -84,6 +85,7 @@ class EngineProfile:
     repository: str | None = None
     newest_version: str | None = None
     dropped: tuple[DroppedGeneration, ...] = ()
+    splits_by_layer: bool = False
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

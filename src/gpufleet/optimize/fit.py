@@ -109,8 +109,7 @@ def placements(q: FitQuestion) -> list[Placement]:
 
     Fitting ones first, then fewest pipeline stages, then plain TP before attention-DP, then most users.
     """
-    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
-    layouts = [columns.row(index) for index in range(len(columns))]
+    layouts = possible_layouts(q)
     engine = EngineMemory.of(q.engine, q.accelerator)
     found = [
         Placement(layout, memory_budget(q.arch, q.weights, engine, _demand(q, layout)))
@@ -118,6 +117,12 @@ def placements(q: FitQuestion) -> list[Placement]:
         if stage_beyond_one_machine(layout, q.gpus_per_machine) is None
     ]
     return sorted(found, key=_rank)
+
+
+def possible_layouts(q: FitQuestion) -> list[Layout]:
+    """The layouts that model and engine take on the question's GPUs."""
+    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights, by_layer=q.engine.splits_by_layer)
+    return [columns.row(index) for index in range(len(columns))]
 
 
 def _demand(q: FitQuestion, layout: Layout) -> Demand:
@@ -279,11 +284,10 @@ def fit_report(
 
 def _excluded(q: FitQuestion) -> list[tuple[Layout, str, float | None]]:
     """Layouts that a rule of the model or of the machine excludes."""
-    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
-    layouts = [columns.row(index) for index in range(len(columns))]
-    reasons = [(layout, stage_beyond_one_machine(layout, q.gpus_per_machine)) for layout in layouts]
+    reasons = [(layout, stage_beyond_one_machine(layout, q.gpus_per_machine)) for layout in possible_layouts(q)]
     wide = [(layout, reason) for layout, reason in reasons if reason]
-    return [(layout, reason, None) for layout, reason in (*refused_layouts(q.arch, q.num_gpus, q.weights), *wide)]
+    refused = refused_layouts(q.arch, q.num_gpus, q.weights, by_layer=q.engine.splits_by_layer)
+    return [(layout, reason, None) for layout, reason in (*refused, *wide)]
 
 
 def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:

@@ -81,7 +81,7 @@ class StepModel:
     def terms(self, load: StepLoad) -> dict[str, FloatArray]:
         """Seconds by operator, summed over layers; the step is their sum.
 
-        Pipeline stages work on `pp` micro-batches at once: a token passes all layers at batch / pp.
+        Pipeline stages work on `micro_batches` at once: a token passes all layers at batch / micro_batches.
         """
         return terms_of(self.evaluated(load))
 
@@ -143,9 +143,9 @@ def _run(groups: tuple[KernelGroup, ...], at: StepTokens) -> Iterator[KernelGrou
 
 
 def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
-    """What each group of ranks sees of a load; pipeline stages work on `pp` micro-batches at once."""
+    """What each group of ranks sees of a load; pipeline stages work on `micro_batches` at once."""
     c = candidates
-    groups = np.asarray(c.attention_dp * c.pp, dtype=np.float64)
+    groups = np.asarray(c.attention_dp * c.micro_batches, dtype=np.float64)
     decoding, prefilling = _per_group(load.decoding, groups), _per_group(load.prefilling, groups)
     prompt = np.asarray(load.prompt_tokens, dtype=np.float64)
     *loads, rows = np.broadcast(decoding, prefilling, prompt).shape
@@ -153,7 +153,7 @@ def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
     counted[..., PROMPT_TOKENS, :] = prefilling * prompt
     counted[..., TOKENS, :] = decoding + counted[..., PROMPT_TOKENS, :]
     counted[..., HEAD_ROWS, :] = decoding + prefilling
-    counted[..., STAGE_TOKENS, :] = (load.decoding + np.asarray(load.prefilling) * prompt) / c.pp
+    counted[..., STAGE_TOKENS, :] = (load.decoding + np.asarray(load.prefilling) * prompt) / c.micro_batches
     return StepTokens(
         decoding=decoding[..., None, :],
         decode_context_tokens=_operator_axis(load.decode_context_tokens),

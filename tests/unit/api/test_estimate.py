@@ -410,3 +410,23 @@ def test_a_layout_on_fewer_gpus_says_how_many_to_ask_for() -> None:
     with pytest.raises(UsageError, match="the layout does not use the GPUs") as refused:
         estimate("llama-3.1-8b", "H100:4", input_tokens=1000, output_tokens=200, concurrency=4, tp=2)
     assert "--gpus NAME:2" in str(refused.value)
+
+
+@pytest.mark.parametrize("engine", ["llama.cpp", "transformers"])
+def test_gpus_that_take_turns_hold_more_and_are_no_faster(engine: str) -> None:
+    """An engine that splits by layer sends a token through one GPU after the other, and a batch too."""
+    one, four = (ask(gpus=f"L4:{n}", engine=engine, batch=8) for n in (1, 4))
+    assert (one.layout, four.layout) == ("TP1", "TP1/PP4")
+    assert one.tpot_s.value == pytest.approx(four.tpot_s.value, rel=0.02)
+    assert any("they take turns: 4 GPUs hold more, no faster" in note for note in four.notes)
+
+
+def test_tensor_parallelism_of_an_engine_that_splits_by_layer_must_be_asked_for() -> None:
+    asked = ask(gpus="L4:4", engine="llama.cpp", batch=1, tp=4)
+    assert asked.layout == "TP4"
+    assert "llama.cpp splits by layer unless told otherwise: its TP4 was not measured." in asked.notes
+
+
+def test_stages_that_are_stated_must_use_the_gpus_of_an_engine_that_splits_by_layer() -> None:
+    with pytest.raises(UsageError, match="TP1/PP2 is 2 of 4"):
+        ask(gpus="L4:4", engine="llama.cpp", batch=1, pp=2)

@@ -165,3 +165,11 @@ def test_a_batch_without_room_is_explained_all_the_same() -> None:
     assert not found.is_held
     assert found.explanation is not None
     assert math.isfinite(found.explanation.decode.total_s)
+
+
+def test_no_split_by_layer_is_called_faster() -> None:
+    """More stages that take turns make no token faster: only copies over fewer GPUs are offered beside other GPUs."""
+    found = reasons("llama-3.1-8b", "L4:4", engine="llama.cpp", batch=8)
+    tried = [change.name for change in (*found.changes, *found.tried)]
+    assert "two copies of TP1/PP2, half of the load each" in tried
+    assert not any(name.startswith("TP") for name in tried)

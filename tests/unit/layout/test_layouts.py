@@ -112,3 +112,9 @@ def test_kv_formats_follow_the_card() -> None:
     assert kv_refusal(vllm, accelerators["T4"], BF16) is None
     assert kv_refusal(vllm, accelerators["T4"], FP8) == "vLLM on T4 (Turing) has no fp8 KV cache"
     assert engine_refusal(find_engine("sglang"), accelerators["V100-SXM2-16GB"]) is not None
+
+
+def test_an_engine_that_splits_by_layer_takes_one_layout() -> None:
+    mixture = shipped_architecture("mixtral-8x7b")
+    assert conceivable_layouts(mixture, 4, by_layer=True) == [Layout(pp=4)]
+    assert len(enumerate_layouts(mixture, 64, by_layer=True)) == 0, "32 layers cannot fill 64 stages"

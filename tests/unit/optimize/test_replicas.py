@@ -44,6 +44,14 @@ def test_a_dense_model_on_four_gpus_is_cut_by_tp_and_pp() -> None:
     assert not any("DP" in label or "EP" in label for label in found)
 
 
+def test_an_engine_that_splits_by_layer_is_searched_by_stages_alone() -> None:
+    asked = choices(LLAMA, L40S_X4)
+    by_layer = replace(asked, palette=replace(asked.palette, engines=(find_engine("llama.cpp"),)))
+    found = labels(replicas(LLAMA, by_layer, Rejections()))
+    layouts = ("1x L40S TP1", "2x L40S TP1/PP2", "4x L40S TP1/PP4")
+    assert found == {f"{layout} {weights}" for layout in layouts for weights in ("bf16", "fp16")}
+
+
 def test_a_mixture_may_spread_its_experts_and_repeat_its_attention() -> None:
     found = labels(replicas(QWEN, choices(QWEN, H100_X8), Rejections()))
     assert {"8x H100-SXM TP4/DP2/EP8 bf16", "8x H100-SXM TP1/DP8/EP8 bf16", "4x H100-SXM TP4 bf16"} <= found
