@@ -16,7 +16,7 @@ from gpufleet.api.remarks import (
     remarks_on_load,
     remarks_on_replica,
     stages_take_turns,
-    widened_weights,
+    widened_formats,
 )
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
@@ -147,7 +147,7 @@ def configured(
     said = [
         gpu.note,
         stages_take_turns(engine, layout),
-        widened_weights(engine, gpu.accelerator, weights),
+        *widened_formats(engine, gpu.accelerator, weights, kv),
         beyond_one_machine(layout, machine),
     ]
     return Configured(candidates, (*filter(None, said), *remarks_on_replica(arch, candidates)))

@@ -61,9 +61,11 @@ def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str)
 @pytest.mark.parametrize(
     ("engine", "gpu", "label", "reason"),
     [
-        ("vllm", "T4", "fp8", "T4 (Turing) has no fp8 arithmetic: it needs Ada, Hopper or newer"),
+        ("vllm", "V100-SXM2-16GB", "fp8", "V100-SXM2-16GB (Volta) has no fp8 arithmetic: it needs Ada"),
         ("tensorrt-llm", "A100-SXM4-80GB", "fp8", "has no fp8 arithmetic"),
-        ("vllm", "H100-SXM", "nvfp4", "nvfp4 needs Blackwell"),
+        ("tensorrt-llm", "H100-SXM", "nvfp4", "nvfp4 needs Blackwell"),
+        ("vllm", "T4", "nvfp4", "Ampere, Ada and Hopper run its weights with bf16 arithmetic"),
+        ("sglang", "A100-SXM4-80GB", "fp8_block", "has no kernels for block-scaled fp8"),
         ("sglang", "A100-SXM4-80GB", "mxfp4", "needs Hopper or newer"),
         ("vllm", "V100-SXM2-16GB", "int4", "needs Turing or newer"),
         ("tensorrt-llm", "MI300X", "bf16", "TensorRT-LLM does not run on MI300X"),
@@ -83,6 +85,12 @@ def test_a_format_that_does_not_run_is_refused_with_a_reason(engine: str, gpu: s
     [
         ("vllm", "A100-SXM4-80GB", "fp8"),
         ("vllm", "A100-SXM4-80GB", "mxfp4"),
+        ("vllm", "A100-SXM4-80GB", "fp8_block"),
+        ("vllm", "A100-SXM4-80GB", "nvfp4"),
+        ("vllm", "L40S", "nvfp4"),
+        ("vllm", "H100-SXM", "nvfp4"),
+        ("sglang", "H100-SXM", "nvfp4"),
+        ("vllm", "T4", "fp8"),
         ("vllm", "T4", "int4"),
         ("vllm", "MI300X", "fp8"),
         ("tensorrt-llm", "B200", "nvfp4"),

@@ -70,11 +70,11 @@ def test_a_card_without_bf16_runs_the_fp16_twin_and_says_why_not_bf16() -> None:
     assert any("bf16" in reason for reason, _, _ in rejections.rows())
 
 
-def test_fp8_before_ada_is_refused_with_its_reason() -> None:
+def test_nvfp4_before_ampere_is_refused_with_its_reason() -> None:
     rejections = Rejections()
-    found = replicas(LLAMA, choices(LLAMA, T4_X4, formats=[weight_format(LLAMA, "fp8")]), rejections)
+    found = replicas(LLAMA, choices(LLAMA, T4_X4, formats=[weight_format(LLAMA, "nvfp4")]), rejections)
     assert len(found) == 0
-    [(reason, count, best)] = [row for row in rejections.rows() if "fp8" in row[0]]
+    [(reason, count, best)] = [row for row in rejections.rows() if "nvfp4" in row[0]]
     assert count >= 1
     assert "T4" in best
     assert "Turing" in reason
