@@ -22,7 +22,7 @@ from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import curve_names, load_calibration
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.engines import engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -38,7 +38,7 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
@@ -139,6 +139,7 @@ def configured(
 ) -> Configured:
     """A replica of GPUs in `parts` (number, tp, pp, ep, attention_dp), read and checked once for many loads."""
     gpu = resolve_gpu(tables, gpu_name)
+    refuse_architecture(arch, engine)
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
     layout = checked_layout(arch, weights, *parts, by_layer=engine.splits_by_layer)
@@ -187,6 +188,17 @@ def _parsed(gpus: str) -> tuple[str, int]:
 def calibration_of(tables: Catalog) -> Calibration:
     """Kernel curves of every accelerator of a catalog, loaded once."""
     return load_calibration(tuple(tables.accelerators.values()))
+
+
+def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
+    """Refuse a model that the engine does not implement, naming the engines that do."""
+    reason = architecture_refusal(engine, arch)
+    if reason is None:
+        return
+    has = engine.architectures.has
+    expected = f"one of {', '.join(has)}" if has else None
+    others = ", ".join(engines_that_implement(arch)) or "none"
+    raise Infeasible(reason, found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:

@@ -16,7 +16,7 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import stage_beyond_one_machine
-from gpufleet.layout.support import engine_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, engine_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import weights_read_bytes_per_device
@@ -150,8 +150,12 @@ def _rank(placement: Placement) -> tuple[object, ...]:
 
 
 def unsupported(q: FitQuestion) -> str | None:
-    """Why the engine cannot run these formats on this accelerator; None where it can."""
-    return weight_refusal(q.engine, q.accelerator, q.weights) or kv_refusal(q.engine, q.accelerator, q.kv)
+    """Why the engine cannot run this model in these formats on this accelerator; None where it can."""
+    return (
+        architecture_refusal(q.engine, q.arch)
+        or weight_refusal(q.engine, q.accelerator, q.weights)
+        or kv_refusal(q.engine, q.accelerator, q.kv)
+    )
 
 
 def best_placement(q: FitQuestion) -> Placement | None:
@@ -293,7 +297,8 @@ def _excluded(q: FitQuestion) -> list[tuple[Layout, str, float | None]]:
 def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:
     """What stops more users, or stops the model altogether."""
     if refusal:
-        return "engine" if engine_refusal(q.engine, q.accelerator) else "number format"
+        lacking = architecture_refusal(q.engine, q.arch) or engine_refusal(q.engine, q.accelerator)
+        return "engine" if lacking else "number format"
     if chosen is None:
         return "layout"
     budget = chosen.budget

@@ -460,3 +460,32 @@ def test_tensor_parallelism_of_an_engine_that_splits_by_layer_must_be_asked_for(
 def test_stages_that_are_stated_must_use_the_gpus_of_an_engine_that_splits_by_layer() -> None:
     with pytest.raises(UsageError, match="TP1/PP2 is 2 of 4"):
         ask(gpus="L4:4", engine="llama.cpp", batch=1, pp=2)
+
+
+@pytest.mark.parametrize(
+    ("engine", "model", "family"),
+    [
+        ("sglang", "mpt-7b", "mpt"),
+        ("sglang", "falcon-7b", "falcon"),
+        ("gpt-fast", "nemotron-3-nano-30b-a3b", "nemotron_h"),
+        ("fastertransformer", "qwen3-next-80b-a3b", "qwen3_next"),
+        ("llama.cpp", "opt-6.7b", "opt"),
+    ],
+)
+def test_an_engine_without_the_architecture_is_refused_and_those_with_it_are_named(
+    engine: str, model: str, family: str
+) -> None:
+    with pytest.raises(Infeasible, match=f"does not implement the architecture of {family} models") as refused:
+        ask(model, "A100:8", engine=engine, batch=1)
+    assert refused.value.exit_code == 3
+    assert f"found '{model}'" in str(refused.value)
+    assert "vLLM" in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("engine", "model"),
+    [("sglang", "gpt-j-6b"), ("fastertransformer", "gpt-j-6b"), ("gpt-fast", "mixtral-8x7b"), ("vllm", "mpt-7b")],
+)
+def test_an_engine_with_the_architecture_answers(engine: str, model: str) -> None:
+    """GPT-J came to SGLang with sgl-project/sglang pull/7839."""
+    assert ask(model, "A100:4", engine=engine, batch=1, tp=4).tpot_s.value > 0

@@ -1,16 +1,20 @@
 """Which layouts are possible, and the reasons users read."""
 
+from dataclasses import replace
+
 import pytest
 
+from gpufleet.architecture.families import FAMILIES
 from gpufleet.architecture.precision_labels import weight_format
-from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.engine import EngineProfile, Implemented
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8
 from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import arithmetic_of, engine_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, arithmetic_of, engine_refusal, kv_refusal, weight_refusal
 
 
 @pytest.mark.parametrize(
@@ -120,6 +124,26 @@ def test_kv_formats_follow_the_card() -> None:
     assert kv_refusal(vllm, accelerators["T4"], BF16) is None
     assert kv_refusal(vllm, accelerators["T4"], FP8) == "vLLM on T4 (Turing) has no fp8 KV cache"
     assert engine_refusal(find_engine("sglang"), accelerators["V100-SXM2-16GB"]) is not None
+
+
+@pytest.mark.parametrize("engine", load_engines().values(), ids=lambda engine: engine.name)
+def test_lists_of_architectures_name_families_that_are_read_and_their_source(engine: EngineProfile) -> None:
+    stated = engine.architectures
+    named = {*stated.has, *stated.lacks}
+    assert named <= set(FAMILIES)
+    assert bool(named) == bool(stated.source)
+
+
+def test_a_list_of_what_an_engine_has_and_one_of_what_it_lacks_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        Implemented(has=("llama",), lacks=("mpt",))
+
+
+def test_a_decoder_that_is_only_read_by_its_usual_fields_is_in_no_list_and_passes() -> None:
+    llama, fast = shipped_architecture("llama-3.1-8b"), find_engine("gpt-fast")
+    unknown = replace(llama, family="somebodys_own", is_assumed=True)
+    assert architecture_refusal(fast, unknown) is None
+    assert architecture_refusal(fast, replace(unknown, is_assumed=False)) is not None
 
 
 def test_an_engine_that_splits_by_layer_takes_one_layout() -> None:
