@@ -6,9 +6,10 @@ A baseline changes what the equations receive, never the equations: curves becom
 from __future__ import annotations
 
 import math
+from collections import ChainMap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
 from pathlib import Path
@@ -21,8 +22,9 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.score import score_file
 from gpufleet.accuracy.statistics import is_predicted, log_ratio
 from gpufleet.api import estimates
+from gpufleet.catalog.calibration import OPERATORS
 from gpufleet.catalog.engine_eras import load_eras
-from gpufleet.domain.calibration import Calibration, CollectiveTables, Grids, OperatorTables
+from gpufleet.domain.calibration import Calibration, Grids, OperatorTables
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.inputs.measurements import MeasurementFile
 from gpufleet.optimize.estimate import EstimateQuestion, solve_estimate
@@ -96,19 +98,14 @@ def at_efficiency(calibration: Calibration, efficiency: Efficiency | None) -> Ca
     """A calibration whose curves are all flat: seconds = max(flop / (c peak), bytes / (b bandwidth))."""
     if efficiency is None:
         return calibration
-    tables = {field.name: getattr(calibration, field.name) for field in fields(calibration)}
-    flat: dict[str, object] = {
-        name: flat_tables(table, efficiency.compute_ratio)
-        for name, table in tables.items()
-        if isinstance(table, OperatorTables)
-    }
-    flat |= {
-        name: replace(table, grids=flat_grids(table.grids, -math.log(efficiency.bandwidth_ratio)))
-        for name, table in tables.items()
-        if isinstance(table, CollectiveTables)
-    }
-    bandwidth = calibration.bandwidth_bytes_per_s * efficiency.bandwidth_ratio
-    return replace(calibration, bandwidth_bytes_per_s=bandwidth, **flat)
+    flat = {name: flat_tables(calibration.tables[name], efficiency.compute_ratio) for name in OPERATORS}
+    links = calibration.collective_tables
+    return replace(
+        calibration,
+        bandwidth_bytes_per_s=calibration.bandwidth_bytes_per_s * efficiency.bandwidth_ratio,
+        tables=ChainMap(flat, calibration.tables),
+        collective_tables=replace(links, grids=flat_grids(links.grids, -math.log(efficiency.bandwidth_ratio))),
+    )
 
 
 def flat_tables(tables: OperatorTables, compute_ratio: float) -> OperatorTables:

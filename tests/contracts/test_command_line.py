@@ -43,6 +43,18 @@ def test_help_answers_at_once_and_loads_nothing_heavy(
     assert processor_s(*words) < HELP_BUDGET_S
 
 
+@pytest.mark.parametrize("typed", [("--rate", "5x"), ("--in", "long"), ("--headroom", "much")], ids=" ".join)
+def test_a_mistyped_plan_is_refused_before_the_search_is_loaded(typed: tuple[str, str]) -> None:
+    words = ["plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "300", *typed]
+    code = (
+        "import sys\nfrom gpufleet.cli import main\n"
+        f"assert main({words!r}) == 2\nprint(*(m for m in sys.modules if m.startswith('gpufleet.')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    packages = {module.split(".")[1] for module in done.stdout.split()}
+    assert packages & {"optimize", "layout", "results"} == set()
+
+
 @pytest.mark.parametrize("verb", VERBS, ids=lambda verb: verb.name)
 def test_a_listed_verb_works(verb: object, run_gpufleet: Run) -> None:
     name, module, purpose = verb  # type: ignore[misc]

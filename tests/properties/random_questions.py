@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from functools import cache, lru_cache
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.requests import RequestKind
 from gpufleet.api.serve_questions import architecture_of, serve_question
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.token_counts import TokenCounts

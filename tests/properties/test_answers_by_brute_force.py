@@ -15,10 +15,10 @@ import pytest
 from tests.conftest import Tally
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import plan_serve, solved
 from gpufleet.api.serve_questions import architecture_of
 from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
@@ -341,8 +341,8 @@ class Derived:
             at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
             prompt = kind.input_tokens.at(statistic)
             longer = float(first_token_beyond_mean_s(model, mix, prompt, kind.cached_ratio)[0])
-        service = prompt_service_s(model, at)
-        rate = carried_requests_per_s(model, batch, service, tpot_s(model, at, batch, mix.lengths), mix.lengths)
+        service = prompt_service_s(model, at, batch, mix.lengths)
+        rate = carried_requests_per_s(model, at, batch, mix.lengths)
         load, variation = rate / model.candidates.attention_dp * service, mix.prompt_squared_variation
         wait = mean_wait_s(load, service, variation)
         if quantile is not None:

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.api.estimates import calibration_of
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -358,7 +358,7 @@ def begins_to_queue(scenario: str, q: Question, admitted: np.ndarray) -> np.ndar
 
 def saturates_prefill(scenario: str, q: Question, serving: Serving) -> np.ndarray:
     """Edge of TTFT: prompts keep the engine busy, and their queue grows as 1 / (1 - load)."""
-    service_s = prompt_service_s(q.model, phases(q.model, serving.batch, q.lengths))
+    service_s = prompt_service_s(q.model, phases(q.model, serving.batch, q.lengths), serving.batch, q.lengths)
     load = serving.requests_per_s / q.groups * service_s
     return (load > BUSY_PREFILL) & (scenario == "closed loop")
 

@@ -14,9 +14,9 @@ import pytest
 from tests.properties.random_questions import Dice, shipped
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of, serve_question
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, prefix_rows, workload_of
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import JobRequest, job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
@@ -23,6 +22,7 @@ from gpufleet.api.serve_questions import (
     sold_tables,
     writer_choices,
 )
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
@@ -39,9 +39,10 @@ ANY_SPEND = Purse(math.inf, 1.0)
 
 @dataclass(frozen=True)
 class BatchRequest(WriterRequest, JobRequest):
-    """A number of requests to a model that writes, by a deadline; `PlanRequest` says what else may be named.
+    """A number of requests to a model that writes, by a deadline.
 
-    Token counts are one number, or counts that differ from request to request.
+    `WriterRequest`, `JobRequest` and `PlanRequest` say what else may be named. Token counts are one number, or
+    counts that differ from request to request.
     """
 
     requests: float

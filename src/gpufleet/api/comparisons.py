@@ -6,12 +6,12 @@ from collections import Counter
 from dataclasses import dataclass
 from os import PathLike
 
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix, request_of
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, sold_tables
 from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpufleet.api.estimates import checked_lengths
 from gpufleet.api.input_rows import InputRow
+from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.requests import PlanRequest, RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts

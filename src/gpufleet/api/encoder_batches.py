@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import JobRequest, job_of, job_rows
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.optimize.batch import Job, JobMarket
@@ -23,7 +23,10 @@ from gpufleet.results.encoder_batch_plan import encoder_batch_plan
 
 @dataclass(frozen=True)
 class EncoderBatchRequest(EncoderRequest, JobRequest):
-    """A number of inputs to a model that is not a decoder, by a deadline; `PlanRequest` says what else may be named."""
+    """A number of inputs to a model that is not a decoder, by a deadline.
+
+    `EncoderRequest`, `JobRequest` and `PlanRequest` say what else may be named.
+    """
 
     requests: float
     deadline_s: float

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
 from gpufleet.api.market import best_on_spot, market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import ServiceRequest
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
@@ -31,9 +31,9 @@ from gpufleet.results.rest_of_bill import rest_of_bill
 
 @dataclass(frozen=True)
 class EncoderServeRequest(EncoderRequest, ServiceRequest):
-    """A model that is not a decoder, at a rate of inputs; `PlanRequest` says what else may be named.
+    """A model that is not a decoder, at a rate of inputs; `slo` limits latency, from their arrival to the answer.
 
-    `slo` limits latency, from the arrival of a request to its answer.
+    `EncoderRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
     """
 
     rate: float

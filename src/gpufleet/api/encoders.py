@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from functools import lru_cache
 from os import PathLike
 
-from gpufleet.api.estimates import MOST_SEQUENCES, MOST_TOKENS, calibration_of
+from gpufleet.api.estimates import MOST_SEQUENCES
+from gpufleet.api.lengths import MOST_TOKENS
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.architecture.precision_labels import LABELS
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.listing import cheapest_on_demand
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_encoder

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
@@ -11,6 +10,7 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.api.launches import estimate_launch
+from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import (
     beyond_one_machine,
     remarks_on_load,
@@ -20,15 +20,14 @@ from gpufleet.api.remarks import (
 )
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.catalog.calibration import curve_names, load_calibration
+from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import engines_that_implement, find_engine
+from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
@@ -42,16 +41,15 @@ from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_ref
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
-from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.serving import Client
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.estimate_explained import explanation
 from gpufleet.results.serving_estimate import serving_estimate
 from gpufleet.units import in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
-MOST_TOKENS, MOST_SEQUENCES, MOST_DEVICES = 2**24, 10**6, 4096
+MOST_SEQUENCES, MOST_DEVICES = 10**6, 4096
 
 
 def estimate(
@@ -111,10 +109,9 @@ def estimate(
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     version = newer_than_known(engine, engine_version)
     notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
-    answer = serving_estimate(question, solution, understood(question, precision, kv_precision), notes)
+    answer = serving_estimate(question, solution, [*replica.inputs, *understood(question)], notes)
     if explain:
-        reasons = explanation(question, solution, calibration_of(tables), curve_names())
-        answer = answer.model_copy(update={"explanation": reasons})
+        answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if launch else answer
 
 
@@ -123,6 +120,7 @@ class Configured:
     """One replica as candidates of one row, and what is to be said about how its names were read."""
 
     candidates: Candidates
+    inputs: tuple[Input, ...]
     notes: tuple[str, ...]
 
 
@@ -151,7 +149,15 @@ def configured(
         *widened_formats(engine, gpu.accelerator, weights, kv),
         beyond_one_machine(layout, machine),
     ]
-    return Configured(candidates, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+    usual = engine.name == DEFAULT_ENGINE
+    inputs = (
+        Input(name="model", value=arch.name, origin="given"),
+        Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),
+        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default" if usual else "given"),
+        Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
+        Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
+    )
+    return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
 
 
 @lru_cache(maxsize=64)
@@ -163,6 +169,16 @@ def _engine(
     Another overlay is another `read` profile, and is not answered from memory.
     """
     return load_engine(name, version).started_with(max_batch, max_step_tokens)
+
+
+def explained(
+    answer: ServingEstimate, question: EstimateQuestion, solution: EstimateSolution, tables: Catalog
+) -> ServingEstimate:
+    """The same with the steps by operation, and what would be faster."""
+    from gpufleet.results.estimate_explained import explanation
+
+    reasons = explanation(question, solution, calibration_of(tables), curve_names())
+    return answer.model_copy(update={"explanation": reasons})
 
 
 def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
@@ -182,12 +198,6 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
 def _parsed(gpus: str) -> tuple[str, int]:
     request = parse_gpus(gpus)
     return request.name, request.number
-
-
-@lru_cache(maxsize=4)
-def calibration_of(tables: Catalog) -> Calibration:
-    """Kernel curves of every accelerator of a catalog, loaded once."""
-    return load_calibration(tuple(tables.accelerators.values()))
 
 
 def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
@@ -266,14 +276,6 @@ def checked_layout(
     return layout
 
 
-def checked_lengths(input_tokens: float, output_tokens: float) -> Lengths:
-    """Tokens of a request: positive and not absurd."""
-    for name, tokens in (("input", input_tokens), ("output", output_tokens)):
-        if not 0 < tokens <= MOST_TOKENS:
-            raise UsageError(f"{name} tokens must be from 1 to {MOST_TOKENS:,}", found=tokens)
-    return Lengths(float(input_tokens), float(output_tokens))
-
-
 def queued_requests(full_queue: bool, requests: float | None) -> float | None:
     """Requests that wait at once in a full queue, infinitely many unless said; None: there is no such queue."""
     if requests is not None and not full_queue:
@@ -336,23 +338,12 @@ def one_candidate(
     )
 
 
-def understood(
-    question: EstimateQuestion,
-    precision: str | None,
-    kv_precision: str | None,
-) -> list[Input]:
-    """The question as it was read, each with its origin."""
-    c, palette = question.candidates, question.candidates.palette
-    gpu, number = palette.accelerators[c.accelerator[0]], int(c.num_devices[0])
-    engine, weights, kv = palette.engines[0], palette.weight_formats[0], palette.kv_precisions[0]
-    rows: Sequence[tuple[str, str, str]] = (
-        ("model", question.arch.name, "given"),
-        ("gpus", f"{gpu.name}:{number}", "given"),
-        ("engine", f"{engine.name} ({engine.version_era})", "given" if engine.name != "vllm" else "default"),
-        ("weights", weights.name, "given" if precision else "checkpoint"),
-        ("KV cache", kv.name, "given" if kv_precision else "default"),
-        ("input tokens", in_full(float(question.lengths.input_tokens)), "given"),
-        ("output tokens", in_full(float(question.lengths.output_tokens)), "given"),
-        (question.load.scenario.replace("_", " "), in_full(question.load.amount), "given"),
-    )
-    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
+def understood(question: EstimateQuestion) -> list[Input]:
+    """Lengths and load as they were read."""
+    lengths, load = question.lengths, question.load
+    amounts = {
+        "input tokens": float(lengths.input_tokens),
+        "output tokens": float(lengths.output_tokens),
+        load.scenario.replace("_", " "): load.amount,
+    }
+    return [Input(name=name, value=in_full(amount), origin="given") for name, amount in amounts.items()]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.slo import metric_of
 from gpufleet.errors import Infeasible, UnknownName, UsageError

@@ -9,13 +9,13 @@ from os import PathLike
 from typing import Any
 
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.domain.token_counts import TokenCounts

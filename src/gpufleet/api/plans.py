@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
@@ -16,6 +15,7 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables, understood
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture

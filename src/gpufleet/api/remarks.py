@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -16,12 +17,14 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import arithmetic_of, precisions_of
-from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.layer_operators import CACHE_BYTES_PER_S_PER_CORE, cache_bytes_per_s_of
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.vision import VISION_FLOP_RATIO, vision_s
 from gpufleet.units import GB, MILLISECOND
+
+if TYPE_CHECKING:
+    from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 
 IMAGE_PIXELS = 1024
 WIDENED_LIKE = {"fp8": "8-bit integer", "fp4": "4-bit integer"}

@@ -102,7 +102,7 @@ class RequestKind:
 
 @dataclass(frozen=True)
 class ServeRequest(WriterRequest, ServiceRequest):
-    """A model that writes, at a rate; fields beyond these are those of `PlanRequest` and may be named.
+    """A model that writes, at a rate; `WriterRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
 
     Token counts are one number, or counts that differ from request to request. `classes` are kinds of requests of one
     service: then rate, lengths, objectives and prefix cache are theirs. `prefix_kv` (`prefix_cache` where None) is the

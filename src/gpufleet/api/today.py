@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleet_today import FleetToday, HadMachines, fleet_of
 from gpufleet.api.requests import ServeRequest
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import (
@@ -122,45 +123,43 @@ def load_calibration(
 ) -> Calibration:
     """The kernel curves of these accelerators, stacked in their order; `instead` lends to some as if unmeasured."""
     loans = {a.name: instead.get(a.name) or loan_for(a) for a in accelerators}
-    tables = {name: _operator_tables(name, accelerators, loans) for name in OPERATORS}
     return Calibration(
         accelerators=tuple(a.name for a in accelerators),
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in accelerators], dtype=np.float64),
-        gemm_tables=tables["gemm"],
-        decode_tables=tables["decode"],
-        window_tables=tables["window"],
-        prefill_tables=tables["prefill"],
-        latent_decode_tables=tables["latent_decode"],
-        latent_prefill_tables=tables["latent_prefill"],
-        latent_absorb_tables=tables["latent_absorb"],
-        expert_tables=tables["experts"],
+        tables=KernelTables(accelerators, loans),
         collective_tables=_collective_tables(accelerators, loans),
-        mixer_tables=MixerTables(accelerators, loans),
     )
 
 
-class MixerTables(Mapping[str, OperatorTables]):
-    """The tables of rarer mixers, read when a model has one."""
+@lru_cache(maxsize=4)
+def calibration_of(tables: Catalog) -> Calibration:
+    """Kernel curves of every accelerator of a catalog, loaded once."""
+    return load_calibration(tuple(tables.accelerators.values()))
+
+
+class KernelTables(Mapping[str, OperatorTables]):
+    """The tables of every operator, read when a model has it."""
 
     def __init__(self, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> None:
         self._accelerators, self._loans = tuple(accelerators), loans
+        self._names = (*OPERATORS, *MIXER_OPERATORS)
         self._found: dict[str, OperatorTables] = {}
 
     def __getitem__(self, operator: str) -> OperatorTables:
-        if operator not in MIXER_OPERATORS:
+        if operator not in self._names:
             raise KeyError(operator)
         if operator not in self._found:
             self._found[operator] = _operator_tables(operator, self._accelerators, self._loans)
         return self._found[operator]
 
     def __contains__(self, operator: object) -> bool:
-        return operator in MIXER_OPERATORS
+        return operator in self._names
 
     def __iter__(self) -> Iterator[str]:
-        return iter(MIXER_OPERATORS)
+        return iter(self._names)
 
     def __len__(self) -> int:
-        return len(MIXER_OPERATORS)
+        return len(self._names)
 
 
 @lru_cache(maxsize=1)
@@ -262,15 +261,18 @@ def curve_names() -> Mapping[str, Sequence[str]]:
 
 def _operator_tables(operator: str, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> OperatorTables:
     tables = read_tables(operator)
-    alike = not any(engine for _, _, engine in tables.rows)
-    picks = [
-        [[_pick(operator, tables, a, loans[a.name], p, engine) for p in PRECISIONS.values()] for a in accelerators]
-        for engine in ([EVERY_ENGINE] if alike else ENGINES_WITH_KERNELS)
-    ]
-    picks *= len(ENGINES_WITH_KERNELS) // len(picks)
+    precisions, own = PRECISIONS.values(), {engine for _, _, engine in tables.rows}
+    of_engine = {
+        engine: [_pick(operator, tables, a, loans[a.name], p, engine) for a in accelerators for p in precisions]
+        for engine in ENGINES_WITH_KERNELS
+        if engine == EVERY_ENGINE or engine in own
+    }
+    picks = [pick for engine in ENGINES_WITH_KERNELS for pick in of_engine.get(engine, of_engine[EVERY_ENGINE])]
+    shape = len(ENGINES_WITH_KERNELS), len(accelerators), len(precisions)
+    columns = dict(zip(Pick._fields, zip(*picks, strict=True), strict=True))
 
     def column(name: str, kind: type) -> Any:
-        return np.array([[[getattr(pick, name) for pick in row] for row in rows] for rows in picks], dtype=kind)
+        return np.array(columns[name], dtype=kind).reshape(shape)
 
     return OperatorTables(
         grids=tables.grids,

@@ -92,8 +92,10 @@ def newer_than_known(engine: str, version: str | None) -> str | None:
     >>> newer_than_known("sglang", "0.5.9.post1") is None
     True
     """
+    if version is None:
+        return None
     profile = find_engine(engine)
-    if version is None or profile.newest_version is None or not re.match(r"v?\d", version.strip()):
+    if profile.newest_version is None or not re.match(r"v?\d", version.strip()):
         return None
     newest = version_key(profile.newest_version)
     if version_key(version)[: len(newest)] <= newest:

@@ -112,14 +112,15 @@ def load_catalog(
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
-    refuse_later_day(as_of, today or date.today())
+    day = today or date.today()
+    refuse_later_day(as_of, day)
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
-    now = as_of or today or date.today()
+    now = as_of or day
     if directory is None:
         return _load_tables(None, snapshots, as_of, now)
     own = overlay_directory(directory).resolve()
-    return _load_overlay(own, today or date.today(), snapshots, as_of, now)
+    return _load_overlay(own, day, snapshots, as_of, now)
 
 
 def refuse_later_day(as_of: date | None, today: date) -> None:

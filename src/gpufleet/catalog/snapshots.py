@@ -17,6 +17,7 @@ import shutil
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -57,9 +58,13 @@ class Snapshot:
 
 def snapshot_root() -> Path:
     """Where snapshots lie: GPUFLEET_PRICES, or gpufleet/prices in the user's data folder."""
-    named = os.environ.get(ROOT_VARIABLE)
-    data = os.environ.get("XDG_DATA_HOME") or "~/.local/share"
-    return Path(os.path.expanduser(named or os.path.join(data, "gpufleet", "prices")))
+    return _root(os.environ.get(ROOT_VARIABLE), os.environ.get("XDG_DATA_HOME"), os.environ.get("HOME"))
+
+
+@lru_cache(maxsize=4)
+def _root(named: str | None, data: str | None, home: str | None) -> Path:
+    """The same by the variables that decide it; `home` stands for ~."""
+    return Path(os.path.expanduser(named or os.path.join(data or "~/.local/share", "gpufleet", "prices")))
 
 
 def refuse_unwritable(root: Path) -> None:

@@ -7,9 +7,6 @@ from dataclasses import dataclass, fields, replace
 from datetime import date
 from typing import TYPE_CHECKING, Any
 
-from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.plan_question import Asked
-from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
@@ -22,9 +19,6 @@ from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
-from gpufleet.pricing.token_price import TokenPrice
-from gpufleet.results.comparison import Comparison
-from gpufleet.results.plan import ServePlan
 from gpufleet.units import (
     HOUR,
     parse_count,
@@ -35,9 +29,14 @@ from gpufleet.units import (
 )
 
 if TYPE_CHECKING:
+    from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
+    from gpufleet.api.plan_question import Asked
+    from gpufleet.pricing.token_price import TokenPrice
+    from gpufleet.results.comparison import Comparison
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.plan import ServePlan
 
 REQUEST_FIELD = {
     "input": "input_tokens",
@@ -117,6 +116,8 @@ def serve_answer(
 
 def planned(request: ServeRequest, flags: ServeFlags) -> ServeAnswer:
     """The plan on the shipped tables, one's own over them, or those of a seed config."""
+    from gpufleet.api.plans import plan_serve
+
     if flags.seed_config is not None:
         return plan_on_seed_config(request, flags.seed_config)
     return plan_serve(request, flags.market.tables())
@@ -157,6 +158,8 @@ def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile
 
 def asked_today(workload: str) -> Asked:
     """The questions of a workload file alone, and the budget of several models; encoders are not compared."""
+    from gpufleet.api.plan_question import Asked
+
     written, flags = read_workload(workload), ServeFlags(None, False, 1)
     if written.models is None:
         return Asked([serve_request(WorkloadFile(), written, WorkloadFile(), flags)])
@@ -169,6 +172,7 @@ def token_price(text: str, currency: str | None) -> TokenPrice:
     """The price of an API by the token, in dollars."""
     from gpufleet.api.inquiries import parse_token_price
     from gpufleet.inputs.currency import code_and_rest
+    from gpufleet.pricing.token_price import TokenPrice
 
     _, bare = code_and_rest(text)
     price, in_usd = parse_token_price(bare), usd_of(text, currency, lambda _: 1.0) or 1.0
@@ -365,6 +369,7 @@ def plain(counts: TokenCounts) -> TokenCounts | float:
 
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
+    from gpufleet.api.plans import plan_serve
     from gpufleet.compat.seed_config import seed_catalog
 
     machines = seed_catalog(folder, date.today())

@@ -6,6 +6,7 @@ stay with the `Accelerator` and a curve can be lent to a GPU that nobody measure
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -65,6 +66,36 @@ class Grids:
         if self.values.shape[1:] != expected:
             raise ValueError(f"grids: tables of shape {self.values.shape[1:]} on axes of {expected} knots")
 
+    @cached_property
+    def strides(self) -> tuple[int, ...]:
+        """Values between two knots of each axis, where all values lie in one row."""
+        return strides_of(self.axes)
+
+    @cached_property
+    def in_a_row(self) -> FloatArray:
+        """All values, table after table."""
+        return self.values.reshape(-1)
+
+    @cached_property
+    def climbs(self) -> FloatArray:
+        """What each value in the row lacks to its neighbour along the last axis."""
+        return np.diff(self.values, axis=-1, append=self.values[..., -1:]).reshape(-1)
+
+
+def strides_of(axes: Sequence[Axis]) -> tuple[int, ...]:
+    """Cells between two knots of each axis; the last axis runs fastest.
+
+    >>> strides_of((Axis("log2 m", 0.0, 1.0, 15), Axis("log2 n", 5.0, 1.0, 12)))
+    (12, 1)
+    """
+    return tuple(math.prod(axis.count for axis in axes[i + 1 :]) for i in range(len(axes)))
+
+
+def first_cells(table: IntArray, axes: Sequence[Axis]) -> IntArray:
+    """Where the table of each candidate begins; that of one without a table is the first."""
+    cells: IntArray = np.maximum(table, 0) * math.prod(axis.count for axis in axes)
+    return cells
+
 
 @dataclass(frozen=True, eq=False)
 class Curves:
@@ -83,6 +114,11 @@ class Curves:
     grade: IntArray
     low_ratio: FloatArray
     high_ratio: FloatArray
+
+    @cached_property
+    def first_cell(self) -> IntArray:
+        """Where the table of each candidate begins among the values of the grids."""
+        return first_cells(self.table, self.grids.axes)
 
     @property
     def is_supported(self) -> BoolArray:
@@ -144,6 +180,11 @@ class CollectiveCurves:
     low_ratio: FloatArray
     high_ratio: FloatArray
 
+    @cached_property
+    def first_cell(self) -> IntArray:
+        """Where the table of each candidate begins among the values of the grids."""
+        return first_cells(self.table, self.grids.axes)
+
     @property
     def is_supported(self) -> BoolArray:
         """Whether the link was measured, or lent a curve."""
@@ -188,53 +229,44 @@ class CollectiveTables:
 
 @dataclass(frozen=True, eq=False)
 class Calibration:
-    """Kernel curves of `accelerators`, in this order; candidates index it by accelerator and precision."""
+    """Kernel curves of `accelerators`, in this order; candidates index it by accelerator and precision.
+
+    `tables` by operator, those of `MIXER_OPERATORS` among them.
+    """
 
     accelerators: tuple[str, ...]
     bandwidth_bytes_per_s: FloatArray
-    gemm_tables: OperatorTables
-    decode_tables: OperatorTables
-    window_tables: OperatorTables
-    prefill_tables: OperatorTables
-    latent_decode_tables: OperatorTables
-    latent_prefill_tables: OperatorTables
-    latent_absorb_tables: OperatorTables
-    expert_tables: OperatorTables
+    tables: Mapping[str, OperatorTables]
     collective_tables: CollectiveTables
-    mixer_tables: Mapping[str, OperatorTables]
 
     def tables_of(self, operator: str) -> OperatorTables | CollectiveTables:
         """The tables of an operator by its name, as the files are called."""
-        if operator in self.mixer_tables:
-            return self.mixer_tables[operator]
-        field = {"experts": "expert_tables", "collectives": "collective_tables"}.get(operator, f"{operator}_tables")
-        tables: OperatorTables | CollectiveTables = getattr(self, field)
-        return tables
+        return self.collective_tables if operator == "collectives" else self.tables[operator]
 
     def mixer(
         self, operator: str, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
     ) -> Curves:
         """Curves of a kernel of `MIXER_OPERATORS`, computing in `precisions[index]`."""
-        return Curves(**self._gather(self.mixer_tables[operator], accelerator, precisions, index, engine))
+        return Curves(**self._gather(self.tables[operator], accelerator, precisions, index, engine))
 
     def gemm(self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0) -> GemmCurves:
         """Curves of dense products with weights in `precisions[index]`; `engine` as `engine_index` gives it."""
-        return GemmCurves(**self._gather_products(self.gemm_tables, accelerator, precisions, index, engine))
+        return GemmCurves(**self._gather_products(self.tables["gemm"], accelerator, precisions, index, engine))
 
     def experts(
         self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
     ) -> ExpertCurves:
         """Curves of routed experts with weights in `precisions[index]`; `engine` as `engine_index` gives it."""
-        return ExpertCurves(**self._gather_products(self.expert_tables, accelerator, precisions, index, engine))
+        return ExpertCurves(**self._gather_products(self.tables["experts"], accelerator, precisions, index, engine))
 
     def attention(
         self, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints = 0
     ) -> AttentionCurves:
         """Curves of attention with the KV cache in `precisions[index]`."""
         return AttentionCurves(
-            decode=self._gather_cache(self.decode_tables, accelerator, precisions, index, engine),
-            prefill=self._gather_cache(self.prefill_tables, accelerator, precisions, index, engine),
-            window=self._gather_cache(self.window_tables, accelerator, precisions, index, engine),
+            decode=self._gather_cache(self.tables["decode"], accelerator, precisions, index, engine),
+            prefill=self._gather_cache(self.tables["prefill"], accelerator, precisions, index, engine),
+            window=self._gather_cache(self.tables["window"], accelerator, precisions, index, engine),
         )
 
     def latent_attention(
@@ -242,9 +274,9 @@ class Calibration:
     ) -> LatentAttentionCurves:
         """Curves of latent attention with the compressed cache in `precisions[index]`."""
         return LatentAttentionCurves(
-            decode=Curves(**self._gather(self.latent_decode_tables, accelerator, precisions, index, engine)),
-            prefill=Curves(**self._gather(self.latent_prefill_tables, accelerator, precisions, index, engine)),
-            absorb=Curves(**self._gather(self.latent_absorb_tables, accelerator, precisions, index, engine)),
+            decode=Curves(**self._gather(self.tables["latent_decode"], accelerator, precisions, index, engine)),
+            prefill=Curves(**self._gather(self.tables["latent_prefill"], accelerator, precisions, index, engine)),
+            absorb=Curves(**self._gather(self.tables["latent_absorb"], accelerator, precisions, index, engine)),
         )
 
     def collectives(

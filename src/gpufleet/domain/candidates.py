@@ -59,7 +59,7 @@ class Candidates:
         """The candidates of these rows, in their order."""
         return Candidates(self.palette, **{name: column[rows] for name, column in self.columns().items()})
 
-    @property
+    @cached_property
     def num_devices(self) -> IntArray:
         """GPUs of one replica."""
         return self.tp * self.attention_dp * self.pp
@@ -69,6 +69,11 @@ class Candidates:
         """Parts of a batch that are worked on at once: one a pipeline stage, one in all where stages take turns."""
         takes_turns = np.array([engine.splits_by_layer for engine in self.palette.engines], dtype=np.bool_)
         return np.where(takes_turns[self.engine], 1, self.pp)
+
+    @cached_property
+    def num_groups(self) -> FloatArray:
+        """Groups of ranks that work on sequences of their own: those of attention-DP, in each micro-batch."""
+        return np.asarray(self.attention_dp * self.micro_batches, dtype=np.float64)
 
     @property
     def moe_tp(self) -> IntArray:

@@ -18,10 +18,13 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.text_file import read_text_file
-from gpufleet.inputs.yaml_mapping import Value, parse_yaml_mapping
+
+if TYPE_CHECKING:
+    from gpufleet.inputs.yaml_mapping import Value
 
 WHAT = "the workload file"
 KEY_OF_FIELD = {"input": "in", "output": "out"}
@@ -126,6 +129,8 @@ def parse_workload(text: str) -> WorkloadFile:
     >>> parse_workload("rate: 50/s\\nclouds: aws, gcp").clouds
     ('aws', 'gcp')
     """
+    from gpufleet.inputs.yaml_mapping import parse_yaml_mapping
+
     return workload_entry(parse_yaml_mapping(text, WHAT), FIELD_OF_KEY, "workload key")
 
 

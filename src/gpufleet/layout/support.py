@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile, FormatSupport
 from gpufleet.domain.precision import Precision, WeightFormat
-from gpufleet.domain.runtime import Runtime
+
+if TYPE_CHECKING:
+    from gpufleet.domain.runtime import Runtime
 
 HALF_TWIN = {"bf16": "fp16"}
 

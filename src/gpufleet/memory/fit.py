@@ -92,7 +92,7 @@ class MemoryBudget:
             np.minimum(self.kv_pool_bytes.high - self.needed_kv_bytes, self.device_bytes - total.low),
         )
 
-    @property
+    @cached_property
     def fits(self) -> AnyArray:
         """Whether the expected amount fits (tight counts as fits)."""
         return np.asarray(self.spare_bytes.expected) >= 0
@@ -131,13 +131,21 @@ class MemoryBudget:
 class HeldBytes:
     """What the fullest device holds beside KV, whatever is asked: weights as counted and as they lie there, overhead.
 
-    `activations` are those of the engine's largest step; None where prompts or contexts decide how large that is.
+    `step` is the engine's largest one; None where prompts or contexts decide how large that is.
     """
 
     weights_bytes: Floats
     loaded_bytes: Band
     overhead_bytes: Band
-    activations: Band | None
+    step: StepBytes | None
+
+
+@dataclass(frozen=True)
+class StepBytes:
+    """Activations of the largest step, and what the engine takes off the device before it opens the KV pool."""
+
+    activations: Band
+    taken: Band
 
 
 def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> MemoryBudget:
@@ -150,8 +158,17 @@ def held_bytes(arch: Architecture, weights: AnyFormat, engine: EngineMemory, dem
     d = demand
     counted = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
     loaded = loaded_weights_bytes(arch, weights, engine, d, counted)
-    activations = None if engine.steps_depend_on_lengths else activations_of(arch, engine, d)
-    return HeldBytes(counted, loaded, overhead_bytes(engine, d.num_devices), activations)
+    overhead = overhead_bytes(engine, d.num_devices)
+    step = None if engine.steps_depend_on_lengths else step_bytes(arch, engine, d, loaded, overhead)
+    return HeldBytes(counted, loaded, overhead, step)
+
+
+def step_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, loaded: Band, overhead: Band) -> StepBytes:
+    """The largest step that a demand leads to: as much of it as the engine profiles counts, beside what lies there."""
+    activations = activations_of(arch, engine, demand)
+    profiled = activations.scaled(engine.profiled_share)
+    seen = overhead.scaled(engine.seen_overhead).plus(engine.graph_bytes.scaled(engine.graphs_in_fraction))
+    return StepBytes(activations, profiled.beside(seen).beside(loaded).beside(driver_variation_bytes(engine)))
 
 
 def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> Band:
@@ -166,19 +183,16 @@ def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> 
 def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, demand: Demand) -> MemoryBudget:
     """The budget of a replica of which what it holds is known: for a demand of the same layout and batch."""
     d, loaded, overhead = demand, held.loaded_bytes, held.overhead_bytes
-    activations = activations_of(arch, engine, d) if held.activations is None else held.activations
-    per_sequence = pool_bytes_per_sequence(arch, engine, d)
+    step = held.step or step_bytes(arch, engine, d, loaded, overhead)
+    taken, per_sequence = step.taken, pool_bytes_per_sequence(arch, engine, d)
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
-    profiled = activations.scaled(engine.profiled_share)
-    seen = overhead.scaled(engine.seen_overhead).plus(engine.graph_bytes.scaled(engine.graphs_in_fraction))
-    taken = profiled.beside(seen).beside(loaded).beside(driver_variation_bytes(engine))
     pool = kv_pool_bytes(engine, taken, needed, d.num_devices)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
         memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
         weights_bytes=held.weights_bytes,
         loaded_bytes=loaded,
-        activation_bytes=activations,
+        activation_bytes=step.activations,
         overhead_bytes=overhead,
         graph_bytes=engine.graph_bytes,
         kv_pool_bytes=pool,

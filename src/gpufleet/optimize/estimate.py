@@ -211,11 +211,11 @@ def bracket(
     The last neighbours up to the `best` batch that stand on different sides; beyond it the rate falls again.
     """
     at = phases(model, batches, lengths)
-    missing = rate * cycle_s(prompt_service_s(model, at), tpot_s(model, at, batches, lengths), lengths) - batches
+    missing = rate * cycle_s(model, at, batches, lengths) - batches
     is_short = (missing[:, 0] > 0) & (batches[:, 0] <= best)
-    above = int(np.clip(np.count_nonzero(is_short), 1, len(batches) - 1))
+    above = min(max(int(np.count_nonzero(is_short)), 1), len(batches) - 1)
     (low,), (high,) = missing[above - 1], missing[above]
-    share = np.clip(low / (low - high), 0.0, 1.0) if low > high else 1.0
+    share = min(max(low / (low - high), 0.0), 1.0) if low > high else 1.0
     return batches[above - 1], batches[above], np.array([share])
 
 
@@ -227,7 +227,7 @@ def arrivals(model: StepModel, batch: FloatArray, crowded: FloatArray, rate: Flo
     at: Phases = phases(model, batch, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / groups)
-    service_s = prompt_service_s(model, at)
+    service_s = prompt_service_s(model, at, batch, lengths)
     carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / service_s)
     first_s = {q: ttft_percentile_s(idle_s, service_s, carried, groups, q) for q in (None, *QUANTILES)}
     mean = Serving(batch, tpot_s(model, at, batch, lengths), first_s[None], rate)

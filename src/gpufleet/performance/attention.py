@@ -33,8 +33,8 @@ def decode_bytes(
     >>> decode_bytes(1, 32, 8, 128, 1000, 2.0)
     4112384.0
     """
-    cache = 2 * batch * num_kv_heads * head_dim * context_tokens * kv_bytes
-    return cache + 2 * batch * num_heads * head_dim * ACTIVATION_BYTES
+    per_dimension = context_tokens * (num_kv_heads * kv_bytes) + num_heads * ACTIVATION_BYTES
+    return 2 * batch * head_dim * per_dimension
 
 
 def prefill_flop(sequences: Floats, pairs: Floats, num_heads: Floats, head_dim: Floats) -> Floats:
@@ -199,7 +199,7 @@ def window_factor(
     window = np.where(is_hiding, window_tokens, 1.0)
     place = window_coordinates(batch, num_kv_heads, head_dim, context_tokens, window)
     share = np.clip(place[1] / FULL_PRICE_DOUBLINGS, 0.0, 1.0)
-    return np.where(is_hiding, np.exp(share * interpolate(curves.grids, curves.table, place)), 1.0)
+    return np.where(is_hiding, np.exp(share * interpolate(curves, place)), 1.0)
 
 
 def attention_prefill_s(

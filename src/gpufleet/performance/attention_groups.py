@@ -103,7 +103,7 @@ class DecodeAttention(KernelGroup):
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
-        return at.decoding > 0
+        return at.is_decoding
 
     def work(self, at: StepTokens) -> Work:
         """The cache read once."""
@@ -195,7 +195,7 @@ class LatentGroup(KernelGroup):
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
-        return at.decoding > 0
+        return at.is_decoding
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ def link_bytes(kind: Ints, size_bytes: Floats, num_ranks: Floats) -> Floats:
 
 def collective_s(curves: CollectiveCurves, kind: Ints, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
     """Seconds of collectives of these kinds (positions in `COLLECTIVES`); see the function of each."""
-    return exchange_s(of_kind(curves, kind), kind, size_bytes, num_ranks)
+    return exchange_s(of_kind(curves, kind), size_bytes, num_ranks, seconds_per_byte(curves, kind, num_ranks))
 
 
 def of_kind(curves: CollectiveCurves, kind: Ints) -> CollectiveCurves:
@@ -86,10 +86,20 @@ def of_kind(curves: CollectiveCurves, kind: Ints) -> CollectiveCurves:
     return replace(curves, table=table)
 
 
-def exchange_s(curves: CollectiveCurves, kind: Ints, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
+def seconds_per_byte(curves: CollectiveCurves, kind: Ints, num_ranks: Floats) -> FloatArray:
+    """Least seconds of the link for each byte of a tensor; infinite where the link is unknown or was not measured.
+
+    (n - 1) / n / link, twice that in a ring all-reduce   [s/byte]
+    """
+    is_known = curves.is_supported & (curves.link_bytes_per_s > 0)
+    link = np.where(is_known, curves.link_bytes_per_s, 1.0)
+    return np.where(is_known, link_bytes(kind, 1.0, num_ranks) / link, np.inf)
+
+
+def exchange_s(
+    curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats, link_s_per_byte: FloatArray
+) -> FloatArray:
     """Seconds of collectives over the curves of their kind."""
-    log_ratio = interpolate(curves.grids, curves.table, collective_coordinates(size_bytes, num_ranks))
-    link = np.where(curves.link_bytes_per_s > 0, curves.link_bytes_per_s, np.nan)
-    seconds = np.exp(log_ratio) * (link_bytes(kind, size_bytes, num_ranks) / link + curves.grids.fixed_s)
-    seconds = np.where(np.isnan(seconds) | (curves.table == UNSUPPORTED), np.inf, seconds)
+    log_ratio = interpolate(curves, collective_coordinates(size_bytes, num_ranks))
+    seconds = np.exp(log_ratio) * (size_bytes * link_s_per_byte + curves.grids.fixed_s)
     return np.where(np.asarray(num_ranks) > 1, seconds, 0.0)

@@ -1,4 +1,4 @@
-"""Norms, rotary embedding, activation and quantisation: kernels that only stream memory."""
+"""Norms, rotary embedding and activations: kernels that only stream memory."""
 
 from __future__ import annotations
 

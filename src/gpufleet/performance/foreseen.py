@@ -5,32 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.performance.kernel_groups import KernelGroup
-from gpufleet.performance.step import Evaluated, Found, StepLoad, StepModel, total_s
+from gpufleet.performance.step import Found, StepLoad, StepModel, StepParts
+
+Key: TypeAlias = tuple[bytes | float, ...]
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """One load among `together`, of which it has some rows."""
+    """Seconds of one load: of all executions of each operator, [..., operator, candidate], and of the step."""
 
-    load: StepLoad
-    shape: tuple[int, ...]
-    rows: slice
+    parts: StepParts
+    executed_s: FloatArray
     seconds: FloatArray
-    together: list[Evaluated]
-
-    @property
-    def evaluated(self) -> list[Evaluated]:
-        """The groups that this load runs."""
-        return [
-            (group, seconds[self.rows].reshape(*self.shape[:-1], len(group.parts), self.shape[-1]))
-            for group, seconds in self.together
-            if self.load.has_prefill or not group.is_of_prompts
-        ]
 
 
 @dataclass(frozen=True)
@@ -40,7 +32,7 @@ class ForeseenSteps(StepModel):
     What depends on no load is that of `asked`, the model that it was made of.
     """
 
-    known: dict[bytes, Foreseen] = field(default_factory=dict)
+    known: dict[Key, Foreseen] = field(default_factory=dict)
     asked: StepModel = field(kw_only=True)
 
     @classmethod
@@ -70,19 +62,21 @@ class ForeseenSteps(StepModel):
         for shape in shapes:
             ends.append(ends[-1] + math.prod(shape[:-1]))
         rows = np.empty((4, ends[-1], len(one)))
-        for i, load in enumerate(loads):
-            for figure, column in zip(_figures(load), rows, strict=True):
-                column[ends[i] : ends[i + 1]].reshape(shapes[i])[...] = figure
-        evaluated = super().evaluated(StepLoad(*rows))
-        seconds = total_s(evaluated)
-        for i, load in enumerate(loads):
-            own = slice(ends[i], ends[i + 1])
-            self.known[_key(load)] = Foreseen(load, shapes[i], own, seconds[own].reshape(shapes[i]), evaluated)
+        for load, shape, start, end in zip(loads, shapes, ends, ends[1:], strict=False):
+            own = rows[:, start:end].reshape(4, *shape)
+            own[0], own[1], own[2], own[3] = _figures(load)
+        together = StepLoad(*rows)
+        parts = self.parts_run(together)
+        executed_s = parts.executed_s(super().evaluated(together), rows.shape[1:2])
+        seconds = np.add.reduce(executed_s, axis=-2)
+        for load, shape, start, end in zip(loads, shapes, ends, ends[1:], strict=False):
+            each_s = executed_s[start:end].reshape(*shape[:-1], -1, shape[-1])
+            self.known[_key(load)] = Foreseen(parts, each_s, seconds[start:end].reshape(shape))
 
-    def evaluated(self, load: StepLoad) -> list[Evaluated]:
-        """Every group of operators that the step runs, remembered."""
+    def terms(self, load: StepLoad) -> dict[str, FloatArray]:
+        """Seconds by operator, remembered."""
         found = self.known.get(_key(load))
-        return super().evaluated(load) if found is None else found.evaluated
+        return super().terms(load) if found is None else found.parts.terms(found.executed_s, load)
 
     def seconds(self, load: StepLoad) -> FloatArray:
         """Seconds of the whole step, remembered."""
@@ -94,5 +88,5 @@ def _figures(load: StepLoad) -> tuple[Floats, ...]:
     return load.decoding, load.decode_context_tokens, load.prefilling, load.prompt_tokens
 
 
-def _key(load: StepLoad) -> bytes:
-    return b"|".join(np.asarray(figure, dtype=np.float64).tobytes() for figure in _figures(load))
+def _key(load: StepLoad) -> Key:
+    return tuple(figure.tobytes() if isinstance(figure, np.ndarray) else figure for figure in _figures(load))

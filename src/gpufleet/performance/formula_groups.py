@@ -24,7 +24,7 @@ class FormulaGroup(KernelGroup):
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
-        return at.decoding > 0
+        return at.is_decoding
 
     def _work(self, shape: dict[str, Floats], flop: Floats, moved_bytes: Floats) -> Work:
         memory_s = moved_bytes / self.bandwidth_bytes_per_s

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import GemmCurves
 from gpufleet.performance.interpolation import curve_s, log2
-from gpufleet.performance.roofline import roofline_s
+from gpufleet.performance.roofline import RowRoofline, roofline_s
 
 OUTPUT_BYTES = 2.0
 
@@ -43,6 +43,16 @@ def gemm_roofline_s(curves: GemmCurves, m: Floats, n: Floats, k: Floats) -> Floa
     """Least seconds of a product on each candidate's device."""
     size_bytes = gemm_bytes(m, n, k, curves.bytes_per_element, curves.activation_bytes_per_element)
     return roofline_s(gemm_flop(m, n, k), curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def gemm_rows(curves: GemmCurves, n: Floats, k: Floats) -> RowRoofline:
+    """The same roofline as what each row of m adds to reading the weights."""
+    activation_bytes = curves.activation_bytes_per_element
+    return RowRoofline(
+        compute_s=gemm_flop(1.0, n, k) / curves.peak_flop_per_s,
+        read_s=gemm_bytes(0.0, n, k, curves.bytes_per_element, activation_bytes) / curves.bandwidth_bytes_per_s,
+        moved_s=gemm_bytes(1.0, n, k, 0.0, activation_bytes) / curves.bandwidth_bytes_per_s,
+    )
 
 
 def gemm_s(curves: GemmCurves, m: Floats, n: Floats, k: Floats) -> FloatArray:

@@ -1,13 +1,13 @@
-"""Hardware figures of every candidate, gathered once by index from the stacked calibration."""
+"""Hardware figures of every candidate, gathered by index from the stacked calibration, each once."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import (
     AttentionCurves,
     Calibration,
@@ -21,41 +21,82 @@ from gpufleet.domain.calibration import (
 from gpufleet.domain.candidates import Candidates
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Hardware:
-    """Curves per operator, each with one element per candidate; those of rarer mixers are gathered when asked for."""
+    """Curves per operator, each with one element per candidate, at the precision of a part of its weight format.
 
-    attention_gemm: GemmCurves
-    mlp_gemm: GemmCurves
-    head_gemm: GemmCurves
-    router_gemm: GemmCurves
-    experts: ExpertCurves
-    attention: AttentionCurves
-    latent_attention: LatentAttentionCurves
-    collectives: CollectiveCurves
-    bandwidth_bytes_per_s: FloatArray
-    mixer: Callable[[str], Curves]
+    They are gathered when they are asked for: a dense model needs none of experts.
+    """
 
+    calibration: Calibration
+    candidates: Candidates
 
-def gather_hardware(calibration: Calibration, candidates: Candidates) -> Hardware:
-    """The curves of each candidate's accelerator at the precision of each part of its weight format."""
-    c, palette = candidates, candidates.palette
-    gpu = c.accelerator
-    formats, kv = palette.weight_formats, [p.name for p in palette.kv_precisions]
-    engine = engine_index([e.name for e in palette.engines])[c.engine]
+    @cached_property
+    def attention_gemm(self) -> GemmCurves:
+        """Products of attention."""
+        return self._gemm("attention")
 
-    def precision_of(part: str) -> list[str]:
-        return [getattr(f, part).name for f in formats]
+    @cached_property
+    def mlp_gemm(self) -> GemmCurves:
+        """Products of dense feed-forward parts and shared experts."""
+        return self._gemm("mlp")
 
-    return Hardware(
-        attention_gemm=calibration.gemm(gpu, precision_of("attention"), c.weight_format, engine),
-        mlp_gemm=calibration.gemm(gpu, precision_of("mlp"), c.weight_format, engine),
-        head_gemm=calibration.gemm(gpu, precision_of("head"), c.weight_format, engine),
-        router_gemm=calibration.gemm(gpu, precision_of("base"), c.weight_format, engine),
-        experts=calibration.experts(gpu, precision_of("experts"), c.weight_format, engine),
-        attention=calibration.attention(gpu, kv, c.kv_precision, engine),
-        latent_attention=calibration.latent_attention(gpu, kv, c.kv_precision, engine),
-        collectives=calibration.collectives(gpu, c.link_is_pcie, c.link_bytes_per_s, engine),
-        bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in palette.accelerators])[gpu],
-        mixer=lambda operator: calibration.mixer(operator, gpu, precision_of("base"), c.weight_format, engine),
-    )
+    @cached_property
+    def head_gemm(self) -> GemmCurves:
+        """The output head."""
+        return self._gemm("head")
+
+    @cached_property
+    def router_gemm(self) -> GemmCurves:
+        """The router."""
+        return self._gemm("base")
+
+    @cached_property
+    def experts(self) -> ExpertCurves:
+        """Grouped products of routed experts."""
+        c = self.candidates
+        return self.calibration.experts(c.accelerator, self._formats("experts"), c.weight_format, self._engine)
+
+    @cached_property
+    def attention(self) -> AttentionCurves:
+        """Attention in the format of the KV cache."""
+        c = self.candidates
+        return self.calibration.attention(c.accelerator, self._cache_formats, c.kv_precision, self._engine)
+
+    @cached_property
+    def latent_attention(self) -> LatentAttentionCurves:
+        """Latent attention in the format of its cache."""
+        c = self.candidates
+        return self.calibration.latent_attention(c.accelerator, self._cache_formats, c.kv_precision, self._engine)
+
+    @cached_property
+    def collectives(self) -> CollectiveCurves:
+        """Collectives over the candidate's link."""
+        c = self.candidates
+        return self.calibration.collectives(c.accelerator, c.link_is_pcie, c.link_bytes_per_s, self._engine)
+
+    @cached_property
+    def bandwidth_bytes_per_s(self) -> FloatArray:
+        """Memory bandwidth of the device."""
+        c = self.candidates
+        return np.array([a.bandwidth_bytes_per_s for a in c.palette.accelerators])[c.accelerator]
+
+    def mixer(self, operator: str) -> Curves:
+        """A kernel of rarer mixers, in 16 bits."""
+        c = self.candidates
+        return self.calibration.mixer(operator, c.accelerator, self._formats("base"), c.weight_format, self._engine)
+
+    def _gemm(self, part: str) -> GemmCurves:
+        c = self.candidates
+        return self.calibration.gemm(c.accelerator, self._formats(part), c.weight_format, self._engine)
+
+    def _formats(self, part: str) -> list[str]:
+        return [getattr(weights, part).name for weights in self.candidates.palette.weight_formats]
+
+    @property
+    def _cache_formats(self) -> list[str]:
+        return [precision.name for precision in self.candidates.palette.kv_precisions]
+
+    @cached_property
+    def _engine(self) -> IntArray:
+        return engine_index([engine.name for engine in self.candidates.palette.engines])[self.candidates.engine]

@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray
-from gpufleet.domain.calibration import UNSUPPORTED, Axis, CollectiveCurves, Curves, Grids
+from gpufleet.domain.calibration import UNSUPPORTED, Axis, CollectiveCurves, Curves, first_cells, strides_of
 
 SMALLEST = 2.0**-20
 JUST_BELOW = 2.0**-6  # of a doubling
@@ -29,11 +29,14 @@ def log2(quantity: Floats) -> FloatArray:
     return np.log2(np.maximum(quantity, SMALLEST))
 
 
-def interpolate(grids: Grids, table: IntArray, coordinates: Sequence[FloatArray]) -> FloatArray:
+def interpolate(curves: Curves | CollectiveCurves, coordinates: Sequence[FloatArray]) -> FloatArray:
     """Value of each candidate's table at its coordinates, linear between knots and constant outside the grid."""
+    grids = curves.grids
     if grids.reads:
         coordinates = [coordinates[i] for i in grids.reads]
-    return _interpolate(grids.values.reshape(-1), grids.axes, table, coordinates)
+    values, climbs = grids.in_a_row, grids.climbs
+    corner, fractions = _corner(grids.axes, grids.strides, curves.first_cell, coordinates)
+    return _blend(lambda cell, share: values[cell] + share * climbs[cell], corner, grids.strides, fractions)
 
 
 def narrowed(curves: AnyCurves, coordinates: Sequence[FloatArray], names: Collection[str]) -> AnyCurves:
@@ -47,7 +50,7 @@ def narrowed(curves: AnyCurves, coordinates: Sequence[FloatArray], names: Collec
     left = tuple(grids.axes[i] for i in free)
     sizes = [axis.count for axis in left]
     rows = np.moveaxis(grids.values, [1 + i for i in held], range(1, 1 + len(held))).reshape(-1, math.prod(sizes))
-    values = _interpolate(rows, [grids.axes[i] for i in held], curves.table, [coordinates[i] for i in held])
+    values = _rows_between(rows, [grids.axes[i] for i in held], curves.table, [coordinates[i] for i in held])
     table = np.arange(len(values.reshape(-1, *sizes))).reshape(values.shape[:-1])
     smaller = replace(grids, axes=left, values=values.reshape(-1, *sizes), reads=free)
     return replace(curves, grids=smaller, table=np.where(curves.table > UNSUPPORTED, table, UNSUPPORTED))
@@ -133,37 +136,58 @@ def _log_s(curves: Curves, roofline_s: Roofline, knots: Sequence[FloatArray]) ->
     return np.asarray(np.log(roofline_s(quantities) + curves.grids.fixed_s))
 
 
-def _interpolate(
+def _rows_between(
     rows: FloatArray, axes: Sequence[Axis], table: IntArray, coordinates: Sequence[FloatArray]
 ) -> FloatArray:
-    """Rows of numbers, or numbers, that lie along the axes of every table."""
-    corner, fractions = np.maximum(table, 0), []
-    for axis, coordinate in zip(axes, coordinates, strict=True):
+    """The row of each candidate between rows that lie along these axes."""
+    strides = strides_of(axes)
+    corner, fractions = _corner(axes, strides, first_cells(table, axes), coordinates)
+    if not axes:
+        return rows[corner]
+
+    def between(cell: IntArray, share: FloatArray) -> FloatArray:
+        near = rows[cell]
+        return near + share * (rows[cell + 1] - near)
+
+    return _blend(between, corner, strides, [fraction[..., None] for fraction in fractions])
+
+
+def _corner(
+    axes: Sequence[Axis], strides: Sequence[int], first_cell: IntArray, coordinates: Sequence[FloatArray]
+) -> tuple[IntArray, list[FloatArray]]:
+    """The lowest corner of the cell of each candidate, and how far it lies towards the next knot of each axis."""
+    corner, fractions = first_cell, []
+    for axis, stride, coordinate in zip(axes, strides, coordinates, strict=True):
         cell, fraction = _place(axis, coordinate)
-        corner = corner * axis.count + cell
-        fractions.append(fraction if rows.ndim == 1 else fraction[..., None])
-    strides = [math.prod(axis.count for axis in axes[i + 1 :]) for i in range(len(axes))]
-    return _blend(rows, corner, strides, fractions)
+        corner = corner + (cell if stride == 1 else cell * stride)
+        fractions.append(fraction)
+    return corner, fractions
 
 
 def _place(axis: Axis, coordinate: FloatArray) -> tuple[IntArray, FloatArray]:
     """The cell of a coordinate, and how far it lies towards the next knot (0..1)."""
-    position = np.minimum(np.maximum((coordinate - axis.low) * (1.0 / axis.step), 0.0), axis.count - 1.0)
+    above = coordinate - axis.low if axis.low else coordinate
+    position = np.minimum(np.maximum(above * (1.0 / axis.step), 0.0), axis.count - 1.0)
     cell = np.minimum(position.astype(np.int64), axis.count - 2)
     return cell, position - cell
 
 
-def _blend(flat: FloatArray, corner: IntArray, strides: Sequence[int], fractions: Sequence[FloatArray]) -> FloatArray:
-    """Halve the cell along one axis after the other."""
-    if not strides:
-        return flat[corner]
-    near = _blend(flat, corner, strides[1:], fractions[1:])
-    far = _blend(flat, corner + strides[0], strides[1:], fractions[1:])
+def _blend(
+    between: Callable[[IntArray, FloatArray], FloatArray],
+    corner: IntArray,
+    strides: Sequence[int],
+    fractions: Sequence[FloatArray],
+) -> FloatArray:
+    """Halve the cell along one axis after the other; `between` neighbours along the last."""
+    if len(strides) == 1:
+        return between(corner, fractions[0])
+    near = _blend(between, corner, strides[1:], fractions[1:])
+    far = _blend(between, corner + strides[0], strides[1:], fractions[1:])
     return near + fractions[0] * (far - near)
 
 
 def curve_s(curves: Curves, roofline_s: FloatArray, coordinates: Sequence[FloatArray]) -> FloatArray:
     """Seconds of a measured curve: exp(grid) (roofline + fixed), never faster than the roofline; inf if unsupported."""
-    log_ratio = interpolate(curves.grids, curves.table, coordinates) + curves.log_slowdown
+    log_ratio = interpolate(curves, coordinates) + curves.log_slowdown
     seconds = np.maximum(np.exp(log_ratio) * (roofline_s + curves.grids.fixed_s), roofline_s)
     return seconds if curves.is_supported_everywhere else np.where(curves.is_supported, seconds, np.inf)

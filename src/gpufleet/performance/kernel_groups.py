@@ -18,10 +18,17 @@ from gpufleet.domain.calibration import (
     ExpertCurves,
     GemmCurves,
 )
-from gpufleet.performance.collectives import COLLECTIVES, collective_coordinates, exchange_s, link_bytes, of_kind
+from gpufleet.performance.collectives import (
+    COLLECTIVES,
+    collective_coordinates,
+    exchange_s,
+    link_bytes,
+    of_kind,
+    seconds_per_byte,
+)
 from gpufleet.performance.elementwise import FIXED_S, elementwise_s
-from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_s
-from gpufleet.performance.interpolation import Distinct, narrowed, rising
+from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_rows
+from gpufleet.performance.interpolation import Distinct, curve_s, log2, narrowed, rising
 from gpufleet.performance.moe import (
     RankLoad,
     busiest_rank,
@@ -32,6 +39,7 @@ from gpufleet.performance.moe import (
     experts_s,
 )
 from gpufleet.performance.operations import Operation
+from gpufleet.performance.roofline import RowRoofline
 
 COUNTED = TOKENS, HEAD_ROWS, STAGE_TOKENS, PROMPT_TOKENS = range(4)
 AnyCurves = TypeVar("AnyCurves", bound=Curves)
@@ -51,6 +59,8 @@ class StepTokens:
     prefilling: FloatArray
     prompt_tokens: FloatArray
     counted: FloatArray
+    is_decoding: BoolArray
+    is_prefilling: BoolArray
     has_prefill: bool
 
 
@@ -174,7 +184,7 @@ class OfPrompts(KernelGroup):
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where there is a prompt."""
-        return at.prefilling > 0
+        return at.is_prefilling
 
 
 def stacked(curves: Sequence[AnyCurves]) -> AnyCurves:
@@ -202,9 +212,20 @@ class Products(KernelGroup):
         curves = narrowed(rows.curves, gemm_coordinates(1.0, n, k), ("log2 n", "log2 k"))
         return rows.spread(self.stack, rising(curves, lambda at: gemm_roofline_s(curves, at[0], n, k)))
 
+    @cached_property
+    def roofline(self) -> RowRoofline:
+        """Least seconds of each product, by rows."""
+        return gemm_rows(self.stack, self.n, self.k)
+
+    @cached_property
+    def log_widths(self) -> tuple[FloatArray, ...]:
+        """Where n and k of each product stand in the grid."""
+        return gemm_coordinates(1.0, self.n, self.k)[1:]
+
     def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each product."""
-        return gemm_s(self.at_widths, self._m(at), self.n, self.k)
+        """Seconds of each product; see `gemm_s`."""
+        m = self._m(at)
+        return curve_s(self.at_widths, self.roofline.seconds(m), (log2(m), *self.log_widths))
 
     def work(self, at: StepTokens) -> Work:
         """Both operands once and the result once."""
@@ -300,6 +321,11 @@ class Exchanges(KernelGroup):
         """The curves of each kind for this many ranks."""
         return narrowed(of_kind(self.curves, self.kind), collective_coordinates(1.0, self.num_ranks), ("log2 ranks",))
 
+    @cached_property
+    def link_s_per_byte(self) -> FloatArray:
+        """Least seconds of each collective for each byte of its tensor."""
+        return seconds_per_byte(self.curves, self.kind, self.num_ranks)
+
     @property
     def num_kernels(self) -> FloatArray:
         """Ranks that are alone launch nothing."""
@@ -316,7 +342,7 @@ class Exchanges(KernelGroup):
         """Seconds of each collective."""
         if not self._is_needed:
             return np.zeros(self._shape(at))
-        return exchange_s(self.at_ranks, self.kind, self._size_bytes(at), self.num_ranks)
+        return exchange_s(self.at_ranks, self._size_bytes(at), self.num_ranks, self.link_s_per_byte)
 
     @cached_property
     def _is_needed(self) -> bool:

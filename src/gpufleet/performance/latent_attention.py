@@ -27,7 +27,7 @@ def latent_decode_flop(batch: Floats, num_heads: Floats, context_tokens: Floats)
     >>> latent_decode_flop(1, 128, 1000) / 1e6
     278.528
     """
-    return 2 * batch * num_heads * context_tokens * (LATENT_DIM + KV_LORA_RANK)
+    return batch * context_tokens * (2 * (LATENT_DIM + KV_LORA_RANK) * num_heads)
 
 
 def latent_decode_bytes(batch: Floats, num_heads: Floats, context_tokens: Floats, kv_bytes: Floats) -> Floats:
@@ -36,8 +36,8 @@ def latent_decode_bytes(batch: Floats, num_heads: Floats, context_tokens: Floats
     >>> latent_decode_bytes(1, 128, 1000, 2.0)
     1430528.0
     """
-    cache = batch * context_tokens * LATENT_DIM * kv_bytes
-    return cache + batch * num_heads * (LATENT_DIM + KV_LORA_RANK) * ACTIVATION_BYTES
+    queries_and_outputs = num_heads * ((LATENT_DIM + KV_LORA_RANK) * ACTIVATION_BYTES)
+    return batch * (context_tokens * (LATENT_DIM * kv_bytes) + queries_and_outputs)
 
 
 def latent_decode_roofline_s(curves: Curves, batch: Floats, num_heads: Floats, context_tokens: Floats) -> FloatArray:
@@ -62,7 +62,7 @@ def absorb_flop(tokens: Floats, num_heads: Floats) -> Floats:
     >>> absorb_flop(1, 128) / 1e6
     33.554432
     """
-    return 2 * tokens * num_heads * KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)
+    return tokens * num_heads * (2 * KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM))
 
 
 def absorb_bytes(tokens: Floats, num_heads: Floats) -> Floats:
@@ -73,7 +73,7 @@ def absorb_bytes(tokens: Floats, num_heads: Floats) -> Floats:
     """
     elements = KV_LORA_RANK * (QK_NOPE_HEAD_DIM + V_HEAD_DIM)
     vectors = 2 * KV_LORA_RANK + QK_NOPE_HEAD_DIM + V_HEAD_DIM
-    return num_heads * (elements + tokens * vectors) * ACTIVATION_BYTES
+    return num_heads * (elements * ACTIVATION_BYTES + tokens * (vectors * ACTIVATION_BYTES))
 
 
 def absorb_roofline_s(curves: Curves, tokens: Floats, num_heads: Floats) -> FloatArray:
@@ -97,7 +97,7 @@ def latent_prefill_flop(sequences: Floats, pairs: Floats, num_heads: Floats) -> 
     >>> latent_prefill_flop(1, 1000 * 1001 / 2, 16) / 1e9
     5.12512
     """
-    return 2 * sequences * pairs * num_heads * (KEY_DIM + V_HEAD_DIM)
+    return sequences * pairs * num_heads * (2 * (KEY_DIM + V_HEAD_DIM))
 
 
 def latent_prefill_bytes(sequences: Floats, query_tokens: Floats, num_heads: Floats) -> Floats:
@@ -106,7 +106,7 @@ def latent_prefill_bytes(sequences: Floats, query_tokens: Floats, num_heads: Flo
     >>> latent_prefill_bytes(1, 1000, 16)
     20480000.0
     """
-    return 2 * sequences * query_tokens * num_heads * (KEY_DIM + V_HEAD_DIM) * ACTIVATION_BYTES
+    return sequences * query_tokens * num_heads * (2 * (KEY_DIM + V_HEAD_DIM) * ACTIVATION_BYTES)
 
 
 def latent_prefill_roofline_s(

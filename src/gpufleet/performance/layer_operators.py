@@ -81,7 +81,7 @@ SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
-POSITIONS, HEAD_NORMS, QUANTISATION = "rotary and KV write", "query and key norms", "activation quantisation"
+POSITIONS, HEAD_NORMS = "rotary and KV write", "query and key norms"
 
 
 def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[KernelGroup, ...]:
@@ -140,14 +140,7 @@ class _Operators:
         return Part(name, kernel, count, self.num_parts)
 
     def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int) -> None:
-        self.add_quantisation(curves.activation_bytes_per_element, k, count)
         self.products.append(_Product(self.part(name, "gemm", count), curves, TOKENS, n, k))
-
-    def add_quantisation(self, bytes_per_element: FloatArray, width: Floats, count: int) -> None:
-        """The input of a product in fewer than 16 bits: read, and written in its format."""
-        moved = np.where(bytes_per_element < ACTIVATION_BYTES, ACTIVATION_BYTES + bytes_per_element, 0.0) * width
-        if np.any(moved):
-            self.streams.append(_Stream(self.part(QUANTISATION, "elementwise", count), moved))
 
     def add_exchange(self, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int) -> None:
         width = self.arch.vocab_size if seen == HEAD_ROWS else self.arch.hidden_size
@@ -410,7 +403,6 @@ class _Operators:
         if moe.latent_width:
             self.add_product("expert latents", hw.mlp_gemm, float(width), hidden, count)
             self.add_product("expert latents", hw.mlp_gemm, float(hidden), width, count)
-        self.add_quantisation(hw.experts.activation_bytes_per_element, width, count)
         part = self.part("experts", "experts", count)
         ep, moe_tp = np.asarray(c.ep, dtype=np.float64), np.asarray(c.moe_tp, dtype=np.float64)
         self.others.append(RoutedExperts((part,), hw.experts, moe, width, ep, moe_tp))

@@ -45,12 +45,11 @@ def load_curves(
     if mix.prompts is not None:
         at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
     per_token = tpot_s(model, at, batch, lengths)
-    service_s = prompt_service_s(model, at)
-    rate = carried_requests_per_s(model, batch, service_s, per_token, lengths)
+    rate = carried_requests_per_s(model, at, batch, lengths)
     return LoadCurves(
         batch=grid,
         idle_ttft_s=by_candidate(idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / candidates.attention_dp)),
-        prompt_service_s=by_candidate(service_s),
+        prompt_service_s=by_candidate(prompt_service_s(model, at, batch, lengths)),
         tpot_s=np.maximum.accumulate(by_candidate(per_token), axis=1),
         requests_per_s=by_candidate(rate),
         largest_batch=largest_batch,

@@ -32,7 +32,7 @@ class MixerGroup(KernelGroup):
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
-        return at.decoding > 0
+        return at.is_decoding
 
 
 @dataclass(frozen=True)

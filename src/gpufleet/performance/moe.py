@@ -33,7 +33,7 @@ def experts_flop(rows: Floats, hidden_size: Floats, width: Floats, num_products:
     >>> experts_flop(8, 4096, 1536, 3) / 1e6
     301.989888
     """
-    return 2 * num_products * rows * hidden_size * width
+    return rows * (2 * num_products * hidden_size * width)
 
 
 def experts_bytes(
@@ -44,9 +44,8 @@ def experts_bytes(
     >>> experts_bytes(8, 0, 4096, 1536, 3, 2.0) / 2**20
     288.0
     """
-    return experts * num_products * hidden_size * width * weight_bytes + 2 * rows * (hidden_size + width) * (
-        ACTIVATION_BYTES
-    )
+    weights = experts * (num_products * hidden_size * width * weight_bytes)
+    return weights + rows * ((hidden_size + width) * (2 * ACTIVATION_BYTES))
 
 
 @dataclass(frozen=True)

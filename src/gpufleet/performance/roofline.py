@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
@@ -20,3 +22,22 @@ def roofline_s(flop: Floats, peak_flop_per_s: Floats, size_bytes: Floats, bandwi
     compute_s = np.asarray(flop / np.asarray(peak_flop_per_s), dtype=np.float64)
     memory_s = np.asarray(size_bytes / np.asarray(bandwidth_bytes_per_s), dtype=np.float64)
     return np.asarray(np.maximum(compute_s, memory_s))
+
+
+@dataclass(frozen=True)
+class RowRoofline:
+    """The roofline of a kernel over rows: `compute_s` and `moved_s` of each row, `read_s` of what all rows share."""
+
+    compute_s: Floats
+    read_s: Floats
+    moved_s: Floats
+
+    def seconds(self, rows: FloatArray) -> FloatArray:
+        """Least seconds on so many rows.
+
+        max(rows compute_s, read_s + rows moved_s)   [s]
+
+        >>> RowRoofline(compute_s=1e-6, read_s=3e-5, moved_s=5e-7).seconds(np.array([1.0, 100.0]))
+        array([3.05e-05, 1.00e-04])
+        """
+        return np.asarray(np.maximum(rows * self.compute_s, self.read_s + rows * self.moved_s))

@@ -141,7 +141,7 @@ def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
     """
     longest = model.candidates.engine_figure("graphed_context_tokens", np.inf)
     beyond = lengths.input_tokens + lengths.output_tokens - longest
-    return np.asarray(np.clip(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0, 1.0))
+    return np.asarray(np.minimum(np.maximum(beyond / np.maximum(lengths.output_tokens, 1.0), 0.0), 1.0))
 
 
 def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
@@ -212,31 +212,28 @@ def synchrony(model: StepModel, client: Client) -> FloatArray:
 def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in_step: Floats = 0.0) -> FloatArray:
     """Time per output token in continuous batching.
 
-    TPOT = t_decode(B) + min(phi (1 - s / 2) (B - 1) / output_tokens, k n - 1 / output_tokens) t_prompt   [s]
+    TPOT = t_decode(B) + (1 - s / 2) (B - 1) / output_tokens x service of a prompt   [s]
     While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
     lengthens one of its steps. Clients in step (s) meet half of these prompts before their first token instead.
-    No step is more than wholly mixed: with its own prompt, a request meets at most k n (n: see `phases`) in each.
     """
-    mixing = model.candidates.engine_constant("prefill_mixing_ratio") * (1 - np.asarray(in_step) / 2)
-    neighbours = np.maximum(batch - 1, 0.0) / model.candidates.attention_dp
-    scale = model.candidates.engine_constant("decode_scale_ratio")
-    at_most = np.maximum(scale * prompts_per_group(model, batch, lengths) - 1 / lengths.output_tokens, 0.0)
-    return np.asarray(
-        at.decode_step_s + np.minimum(mixing * neighbours / lengths.output_tokens, at_most) * at.prompt_extra_s
-    )
+    met = (1 - np.asarray(in_step) / 2) * neighbours(model, batch) / lengths.output_tokens
+    return np.asarray(at.decode_step_s + met * prompt_service_s(model, at, batch, lengths), dtype=np.float64)
 
 
-def cycle_s(service_s: FloatArray, per_token_s: FloatArray, lengths: Lengths) -> FloatArray:
-    """Time that a request occupies a batch slot: its prompt's service and all its decode steps."""
-    return np.asarray(service_s + per_token_s * lengths.output_tokens, dtype=np.float64)
+def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
+    """Other sequences that share a group's steps with one   [sequences]."""
+    return np.asarray(np.maximum(batch - 1, 0.0) / model.candidates.attention_dp)
 
 
-def carried_requests_per_s(
-    model: StepModel, batch: FloatArray, service_s: FloatArray, per_token_s: FloatArray, lengths: Lengths
-) -> FloatArray:
-    """Requests that `batch` slots carry: B / cycle, and never more prompts than the groups have time for   [1/s]."""
-    most = model.candidates.attention_dp / np.maximum(service_s, SHORTEST_SERVICE_S)
-    return np.asarray(np.minimum(batch / cycle_s(service_s, per_token_s, lengths), most))
+def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Time that a request occupies a batch slot: its prompt's service, its decode steps and its neighbours' prompts."""
+    service_s = prompt_service_s(model, at, batch, lengths)
+    return np.asarray(service_s + tpot_s(model, at, batch, lengths) * lengths.output_tokens, dtype=np.float64)
+
+
+def carried_requests_per_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Requests that `batch` slots carry: B / cycle, never more prompts than the groups have time for   [1/s]."""
+    return np.asarray(batch / np.maximum(cycle_s(model, at, batch, lengths), SHORTEST_SERVICE_S))
 
 
 def closed_loop(
@@ -250,7 +247,7 @@ def closed_loop(
     batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
-    rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
+    rate = carried_requests_per_s(model, at, batch, lengths)
     first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
     return Serving(batch, per_token_s, first_s + (concurrency - batch) / rate, rate)
 
@@ -266,7 +263,7 @@ def loaded_ttft_s(
     last term, which lengths that differ do away with.
     """
     groups, in_step = model.candidates.attention_dp, synchrony(model, client)
-    service_s = np.maximum(prompt_service_s(model, at), SHORTEST_SERVICE_S)
+    service_s = np.maximum(prompt_service_s(model, at, batch, lengths), SHORTEST_SERVICE_S)
     others = np.maximum(batch / groups - 1, 0.0)
     wait_s = loop_wait_s(others, batch / rate, service_s)
     met_s = np.where(client.is_alike, service_s * others / (others + 1), 0.0)
@@ -300,9 +297,17 @@ def held_back_steps(model: StepModel, batch: FloatArray, lengths: Lengths, clien
     return np.asarray(polled + gathered, dtype=np.float64)
 
 
-def prompt_service_s(model: StepModel, at: Phases) -> FloatArray:
-    """Time that a busy engine gives to one prompt: phi x what it adds to a step, in queue and capacity alike   [s]."""
-    return np.asarray(model.candidates.engine_constant("prefill_mixing_ratio") * at.prompt_extra_s)
+def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
+    """Time that a busy engine gives to one prompt, in queue and capacity alike   [s].
+
+    (phi + (k - phi) min(B / output_tokens, 1)) t_prompt, B sequences of a group: a prompt among steps of decoding costs
+    phi of what it adds, one among steps that all carry prompts what their kernels take, k t_prompt.
+    """
+    c = model.candidates
+    groups = c.attention_dp * c.pp
+    mixed_steps = np.minimum(batch / lengths.output_tokens / groups, 1.0)
+    alone, among = c.engine_constant("prefill_mixing_ratio"), c.engine_constant("decode_scale_ratio")
+    return np.asarray((alone + (among - alone) * mixed_steps) * at.prompt_extra_s)
 
 
 def ttft_percentile_s(
@@ -331,13 +336,13 @@ def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Servi
 def full_queue(model: StepModel, batch: FloatArray, lengths: Lengths, requests: Floats = np.inf) -> Serving:
     """Throughput of an offline queue of `requests` (all at once; infinite: never empty); TTFT is of the engine alone.
 
-    rate = R / (R phi t_prompt + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
+    rate = R / (R t_service + output_tokens (n t_decode(B) + t_decode(r)))   [1/s], n = floor(R / B), r = R - n B
     Requests of one length that start together end together: n waves fill all B slots, the last wave has r sequences.
     """
     batch = np.minimum(batch, requests)
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths)
-    rate = carried_requests_per_s(model, batch, prompt_service_s(model, at), per_token_s, lengths)
+    rate = carried_requests_per_s(model, at, batch, lengths)
     rate = rate * last_wave_ratio(model, at, batch, rate, lengths, requests)
     return Serving(batch, per_token_s, lone_ttft_s(model, lengths), rate)
 

@@ -6,19 +6,18 @@ these tokens together, attention sees each kind on its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from operator import itemgetter
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
-from gpufleet.performance.hardware import Hardware, gather_hardware
+from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     COUNTED,
     HEAD_ROWS,
@@ -26,6 +25,7 @@ from gpufleet.performance.kernel_groups import (
     STAGE_TOKENS,
     TOKENS,
     KernelGroup,
+    Part,
     StepTokens,
 )
 from gpufleet.performance.layer_operators import kernel_groups
@@ -47,7 +47,8 @@ class StepLoad:
     @cached_property
     def has_prefill(self) -> bool:
         """Whether any candidate prefills in this step."""
-        return bool(np.any(np.asarray(self.prefilling) * np.asarray(self.prompt_tokens) > 0))
+        prompts = self.prefilling * self.prompt_tokens
+        return bool(prompts.any()) if isinstance(prompts, np.ndarray) else prompts > 0
 
 
 Evaluated: TypeAlias = tuple[KernelGroup, FloatArray]
@@ -56,7 +57,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class StepModel:
-    """One architecture on many candidates, with the hardware figures of each candidate gathered once."""
+    """One architecture on many candidates, with the hardware figures of each candidate."""
 
     arch: Architecture
     candidates: Candidates
@@ -64,8 +65,8 @@ class StepModel:
 
     @classmethod
     def build(cls, arch: Architecture, candidates: Candidates, calibration: Calibration) -> StepModel:
-        """Gather the curves of each candidate's accelerator, formats and link."""
-        return cls(arch, candidates, gather_hardware(calibration, candidates))
+        """The curves of each candidate's accelerator, formats and link."""
+        return cls(arch, candidates, Hardware(calibration, candidates))
 
     @cached_property
     def groups(self) -> tuple[KernelGroup, ...]:
@@ -83,12 +84,19 @@ class StepModel:
 
         Pipeline stages work on `micro_batches` at once: a token passes all layers at batch / micro_batches.
         """
-        return terms_of(self.evaluated(load))
+        evaluated = self.evaluated(load)
+        loads = np.broadcast_shapes(*{seconds.shape[:-2] for _, seconds in evaluated})
+        parts = self.parts_run(load)
+        return parts.terms(parts.executed_s(evaluated, loads), load)
 
     def evaluated(self, load: StepLoad) -> list[Evaluated]:
         """Every group of operators that the step runs, with the seconds of one execution of each."""
         at = step_tokens(load, self.candidates)
         return [(group, group.seconds(at)) for group in _run(self.groups, at)]
+
+    def parts_run(self, load: StepLoad) -> StepParts:
+        """The operators that run in a step of this kind, side by side."""
+        return self.once(_parts if load.has_prefill else _parts_without_prompts)
 
     @cached_property
     def is_supported(self) -> BoolArray:
@@ -126,16 +134,63 @@ def total_s(evaluated: Iterable[Evaluated]) -> FloatArray:
     return np.asarray(sum(group.total_s(seconds) for group, seconds in evaluated), dtype=np.float64)
 
 
-def terms_of(evaluated: Iterable[Evaluated]) -> dict[str, FloatArray]:
-    """Seconds by operator, in the order that a token meets them."""
-    placed: list[tuple[int, str, FloatArray]] = []
-    for group, seconds in evaluated:
-        of_all = seconds * group.counts
-        placed += [(part.place, part.name, of_all[..., i, :]) for i, part in enumerate(group.parts)]
-    terms: dict[str, FloatArray] = {}
-    for _, name, of_part in sorted(placed, key=itemgetter(0)):
-        terms[name] = terms[name] + of_part if name in terms else of_part
-    return terms
+@dataclass(frozen=True)
+class TermSums:
+    """Which operators add up to which term: rows of all operators in `order`, a term from each of `starts`."""
+
+    names: tuple[str, ...]
+    order: IntArray
+    starts: IntArray
+
+    @classmethod
+    def of(cls, rows: Mapping[int, Part]) -> TermSums:
+        """Terms in the order that a token meets the first operator of each."""
+        met = sorted(rows, key=lambda row: rows[row].place)
+        names = tuple(dict.fromkeys(rows[row].name for row in met))
+        of_term = [[row for row in met if rows[row].name == name] for name in names]
+        starts = np.cumsum([0, *map(len, of_term[:-1])])
+        return cls(names, np.array([row for together in of_term for row in together]), starts)
+
+    def terms(self, executed_s: FloatArray) -> dict[str, FloatArray]:
+        """Seconds by term, of seconds by operator."""
+        sums = np.add.reduceat(executed_s[..., self.order, :], self.starts, axis=-2)
+        return {name: sums[..., i, :] for i, name in enumerate(self.names)}
+
+
+@dataclass(frozen=True)
+class StepParts:
+    """All operators of a step side by side, as rows of one array: group after group."""
+
+    counts: FloatArray
+    of_all: TermSums
+    of_decoding: TermSums
+
+    @classmethod
+    def of(cls, groups: Sequence[KernelGroup]) -> StepParts:
+        """The operators of these groups; a step without prompts shows nothing of those that only prompts need."""
+        parts = [(group, part) for group in groups for part in group.parts]
+        return cls(
+            counts=np.concatenate([group.counts for group in groups]),
+            of_all=TermSums.of({row: part for row, (_, part) in enumerate(parts)}),
+            of_decoding=TermSums.of({row: part for row, (g, part) in enumerate(parts) if not g.is_of_prompts}),
+        )
+
+    def executed_s(self, evaluated: Iterable[Evaluated], loads: tuple[int, ...]) -> FloatArray:
+        """Seconds of all executions of each operator, [..., operator, candidate], over loads of this shape."""
+        each = [s if s.shape[:-2] == loads else np.broadcast_to(s, (*loads, *s.shape[-2:])) for _, s in evaluated]
+        return np.asarray(np.concatenate(each, axis=-2) * self.counts)
+
+    def terms(self, executed_s: FloatArray, load: StepLoad) -> dict[str, FloatArray]:
+        """Seconds by operator, summed over layers, of what runs in a step of this kind."""
+        return (self.of_all if load.has_prefill else self.of_decoding).terms(executed_s)
+
+
+def _parts(model: StepModel) -> StepParts:
+    return StepParts.of(model.groups)
+
+
+def _parts_without_prompts(model: StepModel) -> StepParts:
+    return StepParts.of([group for group in model.groups if not group.is_of_prompts])
 
 
 def _run(groups: tuple[KernelGroup, ...], at: StepTokens) -> Iterator[KernelGroup]:
@@ -145,21 +200,23 @@ def _run(groups: tuple[KernelGroup, ...], at: StepTokens) -> Iterator[KernelGrou
 def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
     """What each group of ranks sees of a load; pipeline stages work on `micro_batches` at once."""
     c = candidates
-    groups = np.asarray(c.attention_dp * c.micro_batches, dtype=np.float64)
-    decoding, prefilling = _per_group(load.decoding, groups), _per_group(load.prefilling, groups)
+    decoding, prefilling = _per_group(load.decoding, c.num_groups), _per_group(load.prefilling, c.num_groups)
     prompt = np.asarray(load.prompt_tokens, dtype=np.float64)
-    *loads, rows = np.broadcast(decoding, prefilling, prompt).shape
+    is_prefilling, of_prompts = prefilling > 0, prefilling * prompt
+    *loads, rows = np.broadcast(decoding, of_prompts).shape
     counted = np.empty((*loads, len(COUNTED), rows))
-    counted[..., PROMPT_TOKENS, :] = prefilling * prompt
-    counted[..., TOKENS, :] = decoding + counted[..., PROMPT_TOKENS, :]
+    counted[..., PROMPT_TOKENS, :] = of_prompts
+    counted[..., TOKENS, :] = decoding + of_prompts
     counted[..., HEAD_ROWS, :] = decoding + prefilling
     counted[..., STAGE_TOKENS, :] = (load.decoding + np.asarray(load.prefilling) * prompt) / c.micro_batches
     return StepTokens(
         decoding=decoding[..., None, :],
         decode_context_tokens=_operator_axis(load.decode_context_tokens),
         prefilling=prefilling[..., None, :],
-        prompt_tokens=_operator_axis(np.where(prefilling > 0, prompt, 1.0)),
+        prompt_tokens=_operator_axis(np.where(is_prefilling, prompt, 1.0)),
         counted=np.maximum(counted, 1.0),
+        is_decoding=(decoding > 0)[..., None, :],
+        is_prefilling=is_prefilling[..., None, :],
         has_prefill=load.has_prefill,
     )
 

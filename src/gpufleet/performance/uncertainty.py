@@ -8,7 +8,7 @@ import numpy as np
 
 from gpufleet.domain.architecture import Architecture, LatentAttention
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
-from gpufleet.domain.calibration import AttentionCurves, Curves
+from gpufleet.domain.calibration import Curves
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.mixers import CompressedAttention
 from gpufleet.domain.precision import WeightFormat
@@ -25,6 +25,7 @@ from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 
 CROWD_SEQUENCES = 32.0
+ENDS = np.array([[-1.0], [1.0]])  # the 10th percentile lies below, the 90th above
 
 
 @dataclass(frozen=True)
@@ -59,20 +60,63 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
     ln factor = +- sqrt(engine^2 + kernels^2 + distance^2), around the expected value   [1]
     engine: p10 and p90 of ln(measured / predicted) on models left out of the fit, for TTFT x `regime_ratio`; kernels:
     the same of curves lent by another accelerator, 0 where they were measured on this one; distance:
-    `beyond_measured_log`.
+    `MeasuredSpread.beyond_log`.
     """
-    lent_low, lent_high = model.once(borrowed_log_ratios)
-    c = model.candidates
-    beyond = beyond_measured_log(model, batch, lengths)
-    bounds = {}
-    for quantity in ("tpot", "ttft"):
-        regime = _regime_ratio(model, batch) if quantity == "ttft" else 1.0
-        low, high = (c.engine_constant(f"{quantity}_log_{end}") * regime for end in ("low", "high"))
-        bounds[quantity] = Bounds(
-            low_ratio=np.exp(-np.sqrt(low**2 + lent_low**2 + beyond**2)),
-            high_ratio=np.exp(np.sqrt(high**2 + lent_high**2 + beyond**2)),
+    known = model.once(measured_spread)
+    apart = known.lent_squared + known.beyond_log(model, batch, lengths) ** 2
+    regime = _regime_ratio(model, batch)
+    return {"tpot": _bounds(known.tpot_squared + apart), "ttft": _bounds(known.ttft_squared * regime**2 + apart)}
+
+
+def _bounds(squared_log: FloatArray) -> Bounds:
+    low, high = np.exp(ENDS * np.sqrt(squared_log))
+    return Bounds(low_ratio=low, high_ratio=high)
+
+
+@dataclass(frozen=True)
+class MeasuredSpread:
+    """What is known of a model's engine and curves whatever the load: squared ln factors [end, candidate].
+
+    `least` and `most` are of sequences of a group, input and output tokens; `devices_beyond` doublings of GPUs.
+    """
+
+    tpot_squared: FloatArray
+    ttft_squared: FloatArray
+    lent_squared: FloatArray
+    least: FloatArray
+    most: FloatArray
+    devices_beyond: FloatArray
+    log_per_doubling: FloatArray
+
+    def beyond_log(self, model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
+        """ln by which a range grows beyond what was measured of the engine: `log_per_doubling` for each doubling   [1].
+
+        Doublings over the most sequences of a group and GPUs of a replica, and outside the input and output lengths.
+        """
+        figures = np.empty(self.most.shape)
+        figures[0], figures[1:] = (
+            batch / model.candidates.attention_dp,
+            [[lengths.input_tokens], [lengths.output_tokens]],
         )
-    return bounds
+        doublings = np.add.reduce(doublings_beyond(figures, self.least, self.most), axis=0)
+        return np.asarray(self.log_per_doubling * (doublings + self.devices_beyond))
+
+
+def measured_spread(model: StepModel) -> MeasuredSpread:
+    """The constants of each candidate's engine, and the ranges of lent curves."""
+    c = model.candidates
+    known = c.engine_constant
+    tpot, ttft = (np.stack([known(f"{name}_log_{end}") for end in ("low", "high")]) for name in ("tpot", "ttft"))
+    lengths = ("input_tokens", "output_tokens")
+    return MeasuredSpread(
+        tpot_squared=tpot**2,
+        ttft_squared=ttft**2,
+        lent_squared=np.stack(borrowed_log_ratios(model)) ** 2,
+        least=np.stack([np.ones(len(c)), *(known(f"least_{figure}") for figure in lengths)]),
+        most=np.stack([known("most_sequences"), *(known(f"most_{figure}") for figure in lengths)]),
+        devices_beyond=doublings_beyond(c.num_devices, 1.0, known("most_devices")),
+        log_per_doubling=known("log_per_doubling"),
+    )
 
 
 def crowding(sequences: Floats) -> FloatArray:
@@ -104,22 +148,6 @@ def doublings_beyond(figure: Floats | IntArray, least: Floats, most: Floats) -> 
     """
     figure = np.maximum(figure, 1.0)
     return np.maximum(np.maximum(np.log2(figure / most), np.log2(least / figure)), 0.0)
-
-
-def beyond_measured_log(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
-    """ln by which a range grows beyond what was measured of the engine: `log_per_doubling` for each doubling   [1].
-
-    Doublings over the most sequences of a group and GPUs of a replica, and outside the input and output lengths.
-    """
-    c = model.candidates
-    known = c.engine_constant
-    doublings = (
-        doublings_beyond(batch / c.attention_dp, 1.0, known("most_sequences"))
-        + doublings_beyond(c.num_devices, 1.0, known("most_devices"))
-        + doublings_beyond(lengths.input_tokens, known("least_input_tokens"), known("most_input_tokens"))
-        + doublings_beyond(lengths.output_tokens, known("least_output_tokens"), known("most_output_tokens"))
-    )
-    return np.asarray(known("log_per_doubling") * doublings)
 
 
 def _regime_ratio(model: StepModel, batch: FloatArray) -> FloatArray:
@@ -166,7 +194,7 @@ def weighty_curves(model: StepModel) -> list[Curves]:
     """Curves of the operators that a step of this architecture spends its time in."""
     hw, arch = model.hardware, model.arch
     products: list[Curves] = [hw.attention_gemm, hw.experts if arch.is_moe else hw.mlp_gemm]
-    return [*products, _attention(hw.attention, hw.latent_attention.decode, arch)]
+    return [*products, hw.latent_attention.decode if _is_latent(arch) else hw.attention.decode]
 
 
 def mixer_curves(model: StepModel) -> list[Curves]:
@@ -174,6 +202,5 @@ def mixer_curves(model: StepModel) -> list[Curves]:
     return [group.curves for group in model.groups if isinstance(group, MixerGroup)]
 
 
-def _attention(plain: AttentionCurves, latent: Curves, arch: Architecture) -> Curves:
-    is_latent = any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)
-    return latent if is_latent else plain.decode
+def _is_latent(arch: Architecture) -> bool:
+    return any(isinstance(block.mixer, (LatentAttention, CompressedAttention)) for block in arch.blocks)

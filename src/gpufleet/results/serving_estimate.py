@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from typing import TypedDict
 
+from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.elementwise import FIXED_S, STREAM_RATIO
@@ -13,10 +14,10 @@ from gpufleet.performance.layer_operators import (
     OVER_CACHE,
     OVER_PROMPTS,
     POSITIONS,
-    QUANTISATION,
     STATE,
 )
 from gpufleet.performance.serving import Serving
+from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.provenance import Grade
 from gpufleet.results.base import ExplainedTerm, Figure, Input
@@ -31,9 +32,8 @@ FORMULAS = {
     INDEX: "products of the index, bytes of its entries / bandwidth, over the measured curves",
     "experts": "weights of the active experts / bandwidth or flop / peak, over the measured grouped-product curve",
     "expert exchange": "bytes of the tokens / link, over the measured collective",
-    **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS, QUANTISATION), STREAM),
+    **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS), STREAM),
 }
-_fastest_token_s = lru_cache(maxsize=256)(fastest_token_s)
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
 ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
 
@@ -44,29 +44,19 @@ def serving_estimate(
     """The answer for one candidate that fits."""
     serving = solution.serving
     assert serving is not None, "only a candidate that fits has an estimate"
-    c, lengths = question.candidates, question.lengths
-    palette = c.palette
-    layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
-    gpu = palette.accelerators[c.accelerator[0]]
-    least_s = _fastest_token_s(question.arch, palette.weight_formats[0], layout, gpu.bandwidth_bytes_per_s)
-    bounds = time_bounds(solution.model, serving.batch, lengths)
-    tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, least_s), bounds["ttft"]
-    grade = Grade(int(solution.model.once(grades)[0])).label
+    lengths, model = question.lengths, solution.model
+    replica = model.once(replica_of)
+    bounds = time_bounds(model, serving.batch, lengths)
+    tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)), bounds["ttft"]
+    grade = replica["grade"]
     terms = decode_terms(question, solution, grade)
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
     return ServingEstimate(
+        **replica,
         scenario=question.load.scenario,
-        model=question.arch.name,
-        gpu=gpu.name,
-        num_gpus=int(c.num_devices[0]),
-        layout=layout.label,
-        engine=palette.engines[0].name,
-        weight_format=palette.weight_formats[0].name,
-        kv_precision=palette.kv_precisions[0].name,
         inputs=inputs,
         verdict=solution.verdict,
-        grade=grade,
         ttft_s=ttft_s,
         tpot_s=tpot_s,
         latency_s=latency_s,
@@ -80,6 +70,45 @@ def serving_estimate(
         terms=terms,
         notes=notes,
     )
+
+
+class Replica(TypedDict):
+    """What an answer says of its replica under any load."""
+
+    model: str
+    gpu: str
+    num_gpus: int
+    layout: str
+    engine: str
+    weight_format: str
+    kv_precision: str
+    grade: str
+
+
+def replica_of(model: StepModel) -> Replica:
+    """The one candidate of a model in words."""
+    c, palette = model.candidates, model.candidates.palette
+    return Replica(
+        model=model.arch.name,
+        gpu=palette.accelerators[c.accelerator[0]].name,
+        num_gpus=int(c.num_devices[0]),
+        layout=_layout(c).label,
+        engine=palette.engines[0].name,
+        weight_format=palette.weight_formats[0].name,
+        kv_precision=palette.kv_precisions[0].name,
+        grade=Grade(int(grades(model)[0])).label,
+    )
+
+
+def least_token_s(model: StepModel) -> float:
+    """Seconds that no decode step of the one candidate beats."""
+    c, palette = model.candidates, model.candidates.palette
+    bandwidth_bytes_per_s = palette.accelerators[c.accelerator[0]].bandwidth_bytes_per_s
+    return fastest_token_s(model.arch, palette.weight_formats[0], _layout(c), bandwidth_bytes_per_s)
+
+
+def _layout(c: Candidates) -> Layout:
+    return Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
 
 
 def _figure(value: float, unit: str, low: float, high: float, grade: str) -> Figure:

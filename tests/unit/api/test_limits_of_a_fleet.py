@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.estimates import calibration_of
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_changes import explain_plan
 from gpufleet.api.serve_questions import architecture_of, serve_question
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import QUOTA_COLUMNS
 from gpufleet.catalog.tables import Catalog

@@ -7,7 +7,8 @@ import math
 import numpy as np
 import pytest
 
-from gpufleet.api.estimates import calibration_of, configured
+from gpufleet.api.estimates import configured
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog

@@ -5,14 +5,16 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpufleet.api.estimates import calibration_of, checked_lengths, configured
+from gpufleet.api.estimates import configured
+from gpufleet.api.lengths import checked_lengths
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.replicas import MemoryModel, room
-from gpufleet.performance.serving import Client, cycle_s, phases, prompt_service_s, tpot_s
+from gpufleet.performance.serving import Client, cycle_s, phases
 from gpufleet.performance.step import StepModel
 
 ARCH = shipped_architecture("llama-3.1-8b")
@@ -49,7 +51,7 @@ def test_arrivals_settle_where_the_batch_carries_them(rate: float) -> None:
     assert solution.serving is not None
     model, batch = solution.model, solution.serving.batch
     at = phases(model, batch, LENGTHS)
-    carried = batch / cycle_s(prompt_service_s(model, at), tpot_s(model, at, batch, LENGTHS), LENGTHS)
+    carried = batch / cycle_s(model, at, batch, LENGTHS)
     assert carried[0] == pytest.approx(rate, rel=1e-5)
 
 

@@ -28,7 +28,7 @@ from gpufleet.domain.calibration import (
 from gpufleet.errors import UnknownName
 from gpufleet.performance.attention import attention_decode_s, attention_prefill_s, causal_pairs
 from gpufleet.performance.collectives import all_gather_s, all_reduce_s, all_to_all_s, reduce_scatter_s
-from gpufleet.performance.gemm import gemm_roofline_s, gemm_s
+from gpufleet.performance.gemm import gemm_roofline_s, gemm_rows, gemm_s
 from gpufleet.performance.interpolation import interpolate
 from gpufleet.performance.latent_attention import latent_decode_s, latent_prefill_s
 from gpufleet.performance.moe import active_experts, experts_s
@@ -262,12 +262,23 @@ def test_no_product_beats_the_roofline_even_far_outside_the_grid(calibration: Ca
             assert gemm_s(curves, *shape)[0] >= gemm_roofline_s(curves, *shape)[0]
 
 
+@pytest.mark.parametrize("precision", ["bf16", "fp8_block", "nvfp4"])
+def test_the_roofline_of_a_product_by_rows_is_that_of_the_whole_product(
+    calibration: Calibration, precision: str
+) -> None:
+    curves, rows = gemm_on(calibration, "B200", precision), 2.0 ** np.arange(15)
+    for n, k in ((128, 64), (7168, 2048), (65536, 8192)):
+        by_rows = gemm_rows(curves, n, k).seconds(rows)
+        np.testing.assert_allclose(by_rows, gemm_roofline_s(curves, rows, n, k), rtol=1e-14)
+
+
 def test_interpolation_meets_the_knots_and_is_linear_between() -> None:
     grids = Grids((Axis("a", 0, 1, 3), Axis("b", 4, 2, 2)), np.array([[[0, 1], [2, 3], [4, 9.0]]]), 0.0)
-    table = np.array([0])
+    none, one = np.zeros(1), np.ones(1)
+    curves = CollectiveCurves(grids, np.array([0]), one, none.astype(np.int64), one, one)
 
     def at(a: float, b: float) -> float:
-        return float(interpolate(grids, table, (np.array(a), np.array(b)))[0])
+        return float(interpolate(curves, (np.array(a), np.array(b)))[0])
 
     assert [at(0, 4), at(1, 6), at(2, 6)] == [0, 3, 9]
     assert at(0.5, 5) == pytest.approx((0 + 1 + 2 + 3) / 4)

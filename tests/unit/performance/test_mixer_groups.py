@@ -9,7 +9,9 @@ import numpy as np
 import pytest
 
 from gpufleet.architecture.precision_labels import kv_precision
+from gpufleet.catalog import calibration as kernels
 from gpufleet.catalog.calibration import load_calibration
+from gpufleet.catalog.calibration import read_tables as kernel_file
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -150,12 +152,17 @@ def test_a_borrowed_curve_is_trusted_less_than_a_measured_one() -> None:
         assert borrowed.high_ratio[0] > measured.high_ratio[0]
 
 
-def test_rarer_tables_are_read_when_a_model_has_such_a_mixer() -> None:
-    fresh = load_calibration(ACCELERATORS[:2])
-    assert list(fresh.mixer_tables) == list(MIXER_OPERATORS)
-    assert len(fresh.mixer_tables) == len(MIXER_OPERATORS)
+def test_tables_are_read_when_a_model_has_such_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: set[str] = set()
+    monkeypatch.setattr(kernels, "read_tables", lambda operator: read.add(operator) or kernel_file(operator))
+    fresh = load_calibration(ACCELERATORS)
+    assert set(fresh.tables) > set(MIXER_OPERATORS)
+    assert len(fresh.tables) == len(list(fresh.tables))
     with pytest.raises(KeyError):
-        fresh.mixer_tables["gemm"]
+        fresh.tables["collectives"]
+    llama = model("llama-3.1-8b", "H100-SXM")
+    assert StepModel.build(llama.arch, llama.candidates, fresh).is_supported.all()
+    assert read == {"gemm", "decode", "prefill", "window", "collectives"}
 
 
 def test_a_step_rises_with_its_sequences_also_beyond_all_that_was_measured() -> None:

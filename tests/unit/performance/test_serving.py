@@ -130,7 +130,7 @@ def test_clients_and_slots_balance() -> None:
     ideal = model()
     found = closed_loop(ideal, batch(32), LENGTHS, 256.0, USERS)
     at = phases(ideal, batch(32), LENGTHS)
-    np.testing.assert_allclose(found.requests_per_s * cycle_s(prompt_service_s(ideal, at), found.tpot_s, LENGTHS), 32)
+    np.testing.assert_allclose(found.requests_per_s * cycle_s(ideal, at, found.batch, LENGTHS), 32)
 
 
 def test_clients_beyond_the_room_wait_for_a_slot() -> None:
@@ -179,13 +179,42 @@ def test_no_step_is_more_than_wholly_mixed() -> None:
     assert tpot_s(eager, at, batch(64), short)[0] <= mixed[0]
 
 
+def test_a_prompt_costs_less_among_others_than_alone_among_steps_of_decoding() -> None:
+    """phi alone, k where every step carries a prompt, half way where every second one does."""
+    engine = model(prefill_mixing_ratio=1.3, decode_scale_ratio=1.1)
+    for sequences, ratio in ((2.0, 1.298), (100.0, 1.2), (200.0, 1.1), (400.0, 1.1)):
+        at = phases(engine, batch(sequences), LENGTHS)
+        service = prompt_service_s(engine, at, batch(sequences), LENGTHS)
+        np.testing.assert_allclose(service, ratio * at.prompt_extra_s)
+
+
+@pytest.mark.parametrize("output_tokens", [20.0, 200.0])
+def test_an_engine_full_of_prompts_answers_later_with_every_client(output_tokens: float) -> None:
+    """The queue of a server that prompts keep busy has no cliff: one client more changes a first token by under 6 %."""
+    engine, lengths = model(prefill_mixing_ratio=1.3), Lengths(4000.0, output_tokens)
+    clients = np.arange(16.0, 160.0)
+    first_s = np.array([closed_loop(engine, batch(n), lengths, 1000.0, USERS).ttft_s[0] for n in clients])
+    later = first_s[1:] / first_s[:-1]
+    assert later.min() > 0.9999
+    assert later.max() < 1.06
+
+
+def test_clients_waits_and_answers_make_up_the_cycle() -> None:
+    """Little's law: requests/s x (TTFT + output_tokens TPOT) is the number of clients, within a tenth."""
+    engine = model(prefill_mixing_ratio=1.3)
+    for sequences in (4.0, 40.0, 160.0, 400.0):
+        found = closed_loop(engine, batch(sequences), LENGTHS, 1000.0, USERS)
+        spent_s = found.ttft_s + LENGTHS.output_tokens * found.tpot_s
+        np.testing.assert_allclose(found.requests_per_s * spent_s, sequences, rtol=0.1)
+
+
 def test_requests_that_are_all_alike_meet_the_next_prompt_and_others_do_not() -> None:
     ideal = model(synchrony_ratio=0.0)
     at, rate = phases(ideal, batch(8), LENGTHS), batch(1.0)
     alike, spread = (
         loaded_ttft_s(ideal, at, batch(8), rate, LENGTHS, Client(waves=10.0, length_spread_ratio=n)) for n in (0.0, 0.2)
     )
-    np.testing.assert_allclose(alike - spread, prompt_service_s(ideal, at) * 7 / 8)
+    np.testing.assert_allclose(alike - spread, prompt_service_s(ideal, at, batch(8), LENGTHS) * 7 / 8)
 
 
 def test_a_host_that_launches_a_prefill_slowly_sets_its_pace() -> None:
@@ -233,7 +262,9 @@ def test_the_last_wave_of_a_queue_decodes_alone() -> None:
     at, rest = phases(ideal, batch(64), LENGTHS), phases(ideal, batch(1), LENGTHS)
     found = full_queue(ideal, batch(64), LENGTHS, 641.0)
     steps_s = 200 * (10 * at.decode_step_s + rest.decode_step_s)
-    np.testing.assert_allclose(641 / found.requests_per_s, 641 * prompt_service_s(ideal, at) + steps_s)
+    np.testing.assert_allclose(
+        641 / found.requests_per_s, 641 * prompt_service_s(ideal, at, batch(64), LENGTHS) + steps_s
+    )
 
 
 def test_fewer_requests_than_slots_run_together() -> None:
@@ -267,7 +298,10 @@ def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
 def test_later_percentiles_of_the_first_token_come_later() -> None:
     ideal = model()
     at = phases(ideal, batch(32), LENGTHS)
-    idle, service = idle_ttft_s(ideal, at, lone_ttft_s(ideal, LENGTHS), 32.0), prompt_service_s(ideal, at)
+    idle, service = (
+        idle_ttft_s(ideal, at, lone_ttft_s(ideal, LENGTHS), 32.0),
+        prompt_service_s(ideal, at, batch(32), LENGTHS),
+    )
     times = [ttft_percentile_s(idle, service, 0.6 / service, 1.0, q)[0] for q in (0.5, 0.9, 0.95, 0.99)]
     assert times == sorted(times)
     assert idle[0] < ttft_percentile_s(idle, service, 0.6 / service, 1.0, None)[0] < times[-1]
@@ -279,7 +313,9 @@ def test_a_first_token_among_many_waits_for_running_steps_and_a_lone_one_for_non
     assert idle_ttft_s(halfway, at, lone, 0.0)[0] == lone[0]
     idle = idle_ttft_s(halfway, at, lone, 1e9)
     assert idle[0] == pytest.approx(lone[0] + 0.5 * at.decode_step_s[0])
-    assert ttft_percentile_s(idle, prompt_service_s(halfway, at), np.zeros(1), 1.0, 0.95)[0] == idle[0]
+    assert (
+        ttft_percentile_s(idle, prompt_service_s(halfway, at, batch(1), LENGTHS), np.zeros(1), 1.0, 0.95)[0] == idle[0]
+    )
 
 
 def test_a_chunk_of_a_prompt_stretches_a_step_less_than_the_whole_prompt() -> None:

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.api.estimates import calibration_of, one_candidate
+from gpufleet.api.estimates import one_candidate
 from gpufleet.architecture.precision_labels import kv_precision, weight_format
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
