@@ -181,3 +181,15 @@ def test_a_room_that_rests_on_a_batch_says_so() -> None:
     assert few.users.value > default.users.value
     assert any("started for 4 sequences at a time" in note and "default of 1,024" in note for note in few.notes)
     assert any("engine's default limits" in note for note in default.notes)
+
+
+def test_an_engine_that_splits_by_layer_is_offered_no_tensor_parallelism() -> None:
+    found = fit("llama-3.3-70b", "L4:8", engine="llama.cpp")
+    assert (found.verdict, found.layout) == ("fits", "TP1/PP8")
+    assert not found.rejected
+
+
+def test_a_model_that_the_engine_does_not_implement_does_not_fit() -> None:
+    found = fit("mpt-7b", "H100:1", "2k", engine="sglang")
+    assert (found.verdict, found.binding_limit) == ("does not fit", "engine")
+    assert any(note.startswith("Engines that implement mpt models: llama.cpp, TensorRT-LLM") for note in found.notes)

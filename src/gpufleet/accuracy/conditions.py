@@ -19,7 +19,6 @@ ISSUE = re.compile(r"github\.com/(?P<repository>[^/\s]+/[^/\s]+) (?:issues|pull)
 DAY = re.compile(r"\d{4}-\d{2}-\d{2}")
 BEFORE_THE_CHANGE = re.compile(r"\bbefore PR\b", re.IGNORECASE)
 SUMMED_GPUS = re.compile(r"\bsum over (\d+) GPUs\b")
-SPLITS_BY_LAYER = ("llama.cpp", "hf-transformers", "transformers", "hf-accelerate", "exllama", "exllamav2", "autoawq")
 
 
 @dataclass(frozen=True)
@@ -120,7 +119,7 @@ def layout_of(row: MeasurementRow, engine: str) -> StatedLayout:
     num_gpus = int(summed.group(1)) if summed else row.whole("num_gpus") or 1
     tp, pp, attention_dp = row.whole("tp"), row.whole("pp") or 1, row.whole("attention_dp") or 1
     if tp is None:
-        by_layer = engine in SPLITS_BY_LAYER
+        by_layer = find_engine(engine).splits_by_layer
         tp = 1 if by_layer else max(num_gpus // (pp * attention_dp), 1)
         pp = num_gpus if by_layer else pp
     layout = StatedLayout(gpu, tp, pp, expert_groups(row, engine, tp, attention_dp), attention_dp)

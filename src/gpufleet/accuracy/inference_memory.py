@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from gpufleet.accuracy.conditions import SPLITS_BY_LAYER, EngineLabel, engine_of, memory_version_of
+from gpufleet.accuracy.conditions import EngineLabel, engine_of, memory_version_of
 from gpufleet.accuracy.figures import (
     Comparison,
     Prediction,
@@ -20,6 +20,7 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving import REFUSALS, Setup
 from gpufleet.api.replica_memory import MemoryQuestion, ReplicaMemory, replica_memory
+from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.layout import Layout
@@ -133,7 +134,8 @@ def readings(row: MeasurementRow, setup: Setup, found: ReplicaMemory) -> Mapping
 
 def states_per_gpu(row: MeasurementRow, engine: EngineLabel) -> bool:
     """Whether a row's figures are of one GPU; a split by layer has no such figure."""
-    return engine.name not in SPLITS_BY_LAYER and any(words in row.text("notes") for words in PER_GPU_WORDS)
+    by_layer = find_engine(engine.name).splits_by_layer
+    return not by_layer and any(words in row.text("notes") for words in PER_GPU_WORDS)
 
 
 def as_prediction(band: Band, grade: str) -> Prediction:

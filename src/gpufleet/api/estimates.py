@@ -11,12 +11,18 @@ import numpy as np
 
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
-from gpufleet.api.remarks import beyond_one_machine, remarks_on_load, remarks_on_replica, widened_weights
+from gpufleet.api.remarks import (
+    beyond_one_machine,
+    remarks_on_load,
+    remarks_on_replica,
+    stages_take_turns,
+    widened_formats,
+)
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine
+from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -31,7 +37,7 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
@@ -133,12 +139,18 @@ def configured(
 ) -> Configured:
     """A replica of GPUs in `parts` (number, tp, pp, ep, attention_dp), read and checked once for many loads."""
     gpu = resolve_gpu(tables, gpu_name)
+    refuse_architecture(arch, engine)
     weights = runnable_format(arch, engine, gpu.accelerator, precision)
     kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
-    layout = checked_layout(arch, weights, *parts)
+    layout = checked_layout(arch, weights, *parts, by_layer=engine.splits_by_layer)
     candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
     machine = usual_machine(gpu.accelerator)
-    said = [gpu.note, widened_weights(engine, gpu.accelerator, weights), beyond_one_machine(layout, machine)]
+    said = [
+        gpu.note,
+        stages_take_turns(engine, layout),
+        *widened_formats(engine, gpu.accelerator, weights, kv),
+        beyond_one_machine(layout, machine),
+    ]
     usual = engine.name == DEFAULT_ENGINE
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
@@ -191,6 +203,17 @@ def _parsed(gpus: str) -> tuple[str, int]:
     return request.name, request.number
 
 
+def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
+    """Refuse a model that the engine does not implement, naming the engines that do."""
+    reason = architecture_refusal(engine, arch)
+    if reason is None:
+        return
+    has = engine.architectures.has
+    expected = f"one of {', '.join(has)}" if has else None
+    others = ", ".join(engines_that_implement(arch)) or "none"
+    raise Infeasible(reason, found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
+
+
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
     """The asked format where engine and device run it; its 16-bit parts become fp16 on devices without bf16."""
     formats = with_fp16_twins([weight_format(arch, precision)], FP16)
@@ -217,9 +240,20 @@ def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, 
 
 
 def checked_layout(
-    arch: Architecture, weights: WeightFormat, number: int, tp: int | None, pp: int, ep: int | None, attention_dp: int
+    arch: Architecture,
+    weights: WeightFormat,
+    number: int,
+    tp: int | None,
+    pp: int,
+    ep: int | None,
+    attention_dp: int,
+    *,
+    by_layer: bool = False,
 ) -> Layout:
-    """The stated layout, TP over all GPUs where nothing is stated; a rule that it breaks is Infeasible."""
+    """The stated layout; a rule that it breaks is Infeasible.
+
+    Where nothing is stated, TP over all GPUs, or pipeline stages in engines that split `by_layer`.
+    """
     for name, parts in (
         ("pp", pp),
         ("attention_dp", attention_dp),
@@ -228,6 +262,8 @@ def checked_layout(
     ):
         if not 1 <= parts <= MOST_DEVICES:
             raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
+    if by_layer and tp is None:
+        tp, pp = 1, number if pp * attention_dp == 1 else pp
     tensor = tp or max(number // (pp * attention_dp), 1)
     stage = tensor * attention_dp
     if stage % (ep or 1):

@@ -11,7 +11,7 @@ from gpufleet.api.remarks import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
-from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine, load_engines
+from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
@@ -21,7 +21,7 @@ from gpufleet.domain.precision import BF16, FP8, WeightFormat
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
-from gpufleet.layout.support import weight_refusal
+from gpufleet.layout.support import architecture_refusal, weight_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
@@ -137,6 +137,10 @@ def engine_notes(report: FitReport) -> list[str]:
     """A setting that the answer rests on, or the engines that would run what this one refuses."""
     q, chosen = report.question, report.chosen
     default, _ = memory_fractions(q.engine, q.accelerator)
+    if architecture_refusal(q.engine, q.arch):
+        return [
+            f"Engines that implement {q.arch.family} models: {', '.join(engines_that_implement(q.arch)) or 'none'}."
+        ]
     if report.refusal:
         others = [e.title for e in load_engines().values() if not weight_refusal(e, q.accelerator, q.weights)]
         return [f"Engines that run {q.weights.name} on {q.accelerator.name}: {', '.join(others) or 'none'}."]

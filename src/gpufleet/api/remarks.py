@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from gpufleet.domain.architecture import Architecture, Attention
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.precision import FP8, WeightFormat
+from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import arithmetic_of, precisions_of
 from gpufleet.performance.attention_groups import Heads
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 
 IMAGE_PIXELS = 1024
+WIDENED_LIKE = {"fp8": "8-bit integer", "fp4": "4-bit integer"}
 
 
 def remarks_on_load(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
@@ -67,15 +69,29 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     return None
 
 
-def widened_weights(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat) -> str | None:
-    """A warning where a device multiplies 8-bit formats in 16 bits: nobody measured it."""
-    formats = [p for p in precisions_of(weights) if p.arithmetic == FP8.arithmetic]
-    if all(arithmetic_of(engine, gpu, precision) == FP8.arithmetic for precision in formats):
+def stages_take_turns(engine: EngineProfile, layout: Layout) -> str | None:
+    """What several GPUs do in an engine that splits by layer: hold more, and run no faster unless it is told to."""
+    if not engine.splits_by_layer or layout.num_devices == 1:
         return None
-    return (
-        f"{gpu.name} has no fp8 arithmetic: {engine.title} widens fp8 weights to 16 bits in each product; taken from "
-        "kernels of 8-bit integer weights."
-    )
+    if layout.tp > 1:
+        return f"{engine.title} splits by layer unless told otherwise: its {layout.label} was not measured."
+    return f"{engine.title} gives each GPU a run of layers, and they take turns: {layout.pp} GPUs hold more, no faster."
+
+
+def widened_formats(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, cache: Precision) -> Iterator[str]:
+    """Warnings where a device computes formats of 8 and 4 bits in 16: nobody measured it here."""
+    for precision in precisions_of(weights):
+        likened = WIDENED_LIKE.get(precision.arithmetic)
+        if likened and arithmetic_of(engine, gpu, precision) != precision.arithmetic:
+            yield (
+                f"{gpu.name} has no {precision.arithmetic} arithmetic: {engine.title} widens {precision.name} weights "
+                f"to 16 bits in each product; taken from kernels of {likened} weights."
+            )
+    if cache.arithmetic == FP8.arithmetic and not gpu.computes(FP8.arithmetic):
+        yield (
+            f"{gpu.name} has no fp8 arithmetic: {engine.title} widens the {cache.name} KV cache to 16 bits as it is "
+            "read, which saves memory; no kernel of that was measured."
+        )
 
 
 def unmeasured_kernels(arch: Architecture) -> list[str]:

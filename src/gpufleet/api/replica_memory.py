@@ -14,7 +14,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
@@ -87,7 +87,11 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
         batch=q.batch,
         prompt_tokens=q.prompt_tokens,
     )
-    refusal = weight_refusal(engine, accelerator, weights) or kv_refusal(engine, accelerator, kv)
+    refusal = (
+        architecture_refusal(engine, q.model)
+        or weight_refusal(engine, accelerator, weights)
+        or kv_refusal(engine, accelerator, kv)
+    )
     budget = memory_budget(q.model, weights, rules, demand)
     logged = logged_bytes_per_token(q.model, engine, rules, demand)
     return ReplicaMemory(budget, q.context_tokens, engine.grade, refusal, logged)

@@ -18,6 +18,7 @@ from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
 from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
+from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.slices import with_slices
@@ -28,6 +29,7 @@ from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
+from gpufleet.layout.support import architecture_refusal
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion
 from gpufleet.results.base import Input
@@ -81,7 +83,7 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
     choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
-    return WriterChoices(choices, market, [*market.notes, *quality])
+    return WriterChoices(choices, market, [*market.notes, *quality, *engines_instead(arch, engines)])
 
 
 def formats_allowed(arch: Architecture, request: WriterRequest) -> tuple[list[WeightFormat], list[str]]:
@@ -114,6 +116,13 @@ def engines_allowed(name: str | None) -> tuple[EngineProfile, ...]:
     if engine.name not in SERVING_ENGINES:
         raise UsageError(f"{engine.title} does not batch requests as they come", expected=", ".join(SERVING_ENGINES))
     return (engine,)
+
+
+def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> list[str]:
+    """Where none of the allowed engines implements the model, those that do."""
+    if not all(architecture_refusal(engine, arch) for engine in engines):
+        return []
+    return [f"Engines that implement {arch.family} models: {', '.join(engines_that_implement(arch)) or 'none'}"]
 
 
 def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:

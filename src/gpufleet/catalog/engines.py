@@ -11,8 +11,10 @@ from typing import Any
 
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
-from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, MemoryEra
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, Implemented, MemoryEra
 from gpufleet.errors import UnknownName
+from gpufleet.layout.support import architecture_refusal
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
 
@@ -45,6 +47,11 @@ def _names_in(overlay: str | None) -> Mapping[str, EngineProfile]:
     return {alias.casefold(): e for name, e in _engines_in(overlay).items() for alias in (name, *e.aliases)}
 
 
+def engines_that_implement(arch: Architecture) -> list[str]:
+    """Titles of the engines that a model runs on, on some device."""
+    return [engine.title for engine in load_engines().values() if architecture_refusal(engine, arch) is None]
+
+
 def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
     """One engine from the tables of its file."""
     formats = _supports(table, "formats")
@@ -72,12 +79,22 @@ def engine_from(name: str, table: Mapping[str, Any]) -> EngineProfile:
         repository=table.get("repository"),
         newest_version=table.get("newest_version"),
         dropped=tuple(_dropped(row) for row in table.get("dropped", ())),
+        splits_by_layer=bool(table.get("splits_by_layer", False)),
+        architectures=_implemented(table.get("architectures")),
     )
 
 
 def _supports(table: Mapping[str, Any], key: str) -> tuple[FormatSupport, ...]:
     with _inside(key):
         return tuple(FormatSupport(row["name"], tuple(row["generations"]), row["arithmetic"]) for row in table[key])
+
+
+def _implemented(table: Mapping[str, Any] | None) -> Implemented:
+    """What a file says of architectures; nothing said is nothing lacking."""
+    if table is None:
+        return Implemented()
+    with _inside("architectures"):
+        return Implemented(tuple(table.get("has", ())), tuple(table.get("lacks", ())), table["source"])
 
 
 def _card(row: Mapping[str, Any]) -> CardLimits:

@@ -264,9 +264,9 @@ class Calibration:
     ) -> AttentionCurves:
         """Curves of attention with the KV cache in `precisions[index]`."""
         return AttentionCurves(
-            decode=Curves(**self._gather(self.tables["decode"], accelerator, precisions, index, engine)),
-            prefill=Curves(**self._gather(self.tables["prefill"], accelerator, precisions, index, engine)),
-            window=Curves(**self._gather(self.tables["window"], accelerator, precisions, index, engine)),
+            decode=self._gather_cache(self.tables["decode"], accelerator, precisions, index, engine),
+            prefill=self._gather_cache(self.tables["prefill"], accelerator, precisions, index, engine),
+            window=self._gather_cache(self.tables["window"], accelerator, precisions, index, engine),
         )
 
     def latent_attention(
@@ -300,6 +300,15 @@ class Calibration:
         activation = np.array([ACTIVATION_BYTES.get(name, WIDE_BYTES) for name in precisions])[index]
         is_widened = tables.is_widened[engine, accelerator, _columns_of(precisions)[index]]
         return {**fields, "activation_bytes_per_element": np.where(is_widened, WIDE_BYTES, activation)}
+
+    def _gather_cache(
+        self, tables: OperatorTables, accelerator: IntArray, precisions: Sequence[str], index: IntArray, engine: Ints
+    ) -> Curves:
+        """Curves over a KV cache; one that is widened as it is read takes as long as one of 16 bits."""
+        fields = self._gather(tables, accelerator, precisions, index, engine)
+        is_widened = tables.is_widened[engine, accelerator, _columns_of(precisions)[index]]
+        stored = fields["bytes_per_element"]
+        return Curves(**{**fields, "bytes_per_element": np.where(is_widened, WIDE_BYTES, stored)})
 
     def _gather(
         self,

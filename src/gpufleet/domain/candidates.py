@@ -65,9 +65,15 @@ class Candidates:
         return self.tp * self.attention_dp * self.pp
 
     @cached_property
+    def micro_batches(self) -> IntArray:
+        """Parts of a batch that are worked on at once: one a pipeline stage, one in all where stages take turns."""
+        takes_turns = np.array([engine.splits_by_layer for engine in self.palette.engines], dtype=np.bool_)
+        return np.where(takes_turns[self.engine], 1, self.pp)
+
+    @cached_property
     def num_groups(self) -> FloatArray:
-        """Groups of ranks that work on sequences of their own: those of attention-DP, in every pipeline stage."""
-        return np.asarray(self.attention_dp * self.pp, dtype=np.float64)
+        """Groups of ranks that work on sequences of their own: those of attention-DP, in each micro-batch."""
+        return np.asarray(self.attention_dp * self.micro_batches, dtype=np.float64)
 
     @property
     def moe_tp(self) -> IntArray:

@@ -55,13 +55,31 @@ class DroppedGeneration:
     source: str
 
 
+@dataclass(frozen=True)
+class Implemented:
+    """Families of decoders (`Architecture.family`) that an engine implements: `has` alone, or all but `lacks`."""
+
+    has: tuple[str, ...] = ()
+    lacks: tuple[str, ...] = ()
+    source: str = ""
+
+    def __post_init__(self) -> None:
+        if self.has and self.lacks:
+            raise ValueError("architectures: state what an engine has or what it lacks, not both")
+
+    def includes(self, family: str) -> bool:
+        """Whether a family is among them."""
+        return family in self.has if self.has else family not in self.lacks
+
+
 @dataclass(frozen=True, eq=False)
 class EngineProfile:
     """Judgements about one engine era; every constant comes from `data/engines/<name>.toml` with its source.
 
     `dropped` are GPU generations that this version no longer runs on, taken out of `formats`.
     `kv_of_weights` names the KV format that the engine takes from checkpoints of a weight format, `newest_version` the
-    newest that anything was measured of; None where engines are known by year.
+    newest that anything was measured of; None where engines are known by year. `splits_by_layer`: over several GPUs it
+    gives each a run of layers, unless told otherwise, which work one after the other.
     """
 
     name: str
@@ -87,6 +105,8 @@ class EngineProfile:
     repository: str | None = None
     newest_version: str | None = None
     dropped: tuple[DroppedGeneration, ...] = ()
+    splits_by_layer: bool = False
+    architectures: Implemented = Implemented()
 
     def constant(self, name: str) -> float:
         """A fitted constant by name; KeyError is our bug, not the user's."""

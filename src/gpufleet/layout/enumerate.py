@@ -45,11 +45,14 @@ def divisors(number: int) -> list[int]:
     return [d for d in range(1, number + 1) if number % d == 0]
 
 
-def conceivable_layouts(arch: Architecture, num_devices: int) -> list[Layout]:
+def conceivable_layouts(arch: Architecture, num_devices: int, *, by_layer: bool = False) -> list[Layout]:
     """Layouts of one replica on exactly `num_devices` GPUs, before any rule: fewest pipeline stages first.
 
     Attention-DP only for mixtures of experts; EP spans the ranks of a stage or none of them, as vLLM and SGLang do.
+    `by_layer`: of an engine that gives each GPU a run of layers (`EngineProfile.splits_by_layer`).
     """
+    if by_layer:
+        return [Layout(pp=num_devices)]
     return [
         Layout(tp=stage // attention_dp, pp=num_devices // stage, ep=ep, attention_dp=attention_dp)
         for stage in reversed(divisors(num_devices))
@@ -58,15 +61,18 @@ def conceivable_layouts(arch: Architecture, num_devices: int) -> list[Layout]:
     ]
 
 
-def enumerate_layouts(arch: Architecture, num_devices: int, weights: WeightFormat | None = None) -> LayoutColumns:
+def enumerate_layouts(
+    arch: Architecture, num_devices: int, weights: WeightFormat | None = None, *, by_layer: bool = False
+) -> LayoutColumns:
     """The possible layouts of one replica on exactly `num_devices` GPUs, as arrays."""
-    conceivable = conceivable_layouts(arch, num_devices)
+    conceivable = conceivable_layouts(arch, num_devices, by_layer=by_layer)
     return LayoutColumns.of([layout for layout in conceivable if refusal(arch, layout, weights) is None])
 
 
 def refused_layouts(
-    arch: Architecture, num_devices: int, weights: WeightFormat | None = None
+    arch: Architecture, num_devices: int, weights: WeightFormat | None = None, *, by_layer: bool = False
 ) -> list[tuple[Layout, str]]:
     """The layouts that a rule excludes, each with its reason."""
-    reasons = [(layout, refusal(arch, layout, weights)) for layout in conceivable_layouts(arch, num_devices)]
+    conceivable = conceivable_layouts(arch, num_devices, by_layer=by_layer)
+    reasons = [(layout, refusal(arch, layout, weights)) for layout in conceivable]
     return [(layout, reason) for layout, reason in reasons if reason]

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile, FormatSupport
 from gpufleet.domain.precision import Precision, WeightFormat
 
@@ -41,6 +42,16 @@ def arithmetic_of(engine: EngineProfile, accelerator: Accelerator, precision: Pr
     name = HALF_TWIN[precision.name] if runs_as_half_twin(engine, accelerator, precision) else precision.name
     row = supported(engine.formats, name, accelerator)
     return None if row is None else row.arithmetic
+
+
+def architecture_refusal(engine: EngineProfile, arch: Architecture) -> str | None:
+    """Why an engine does not run a model on any device; None where it does, or where nobody could know.
+
+    A family that is only read by its usual fields is in no engine's list: it passes.
+    """
+    if arch.is_assumed or engine.architectures.includes(arch.family):
+        return None
+    return f"{engine.title} does not implement the architecture of {arch.family} models"
 
 
 def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> str | None:

@@ -189,6 +189,9 @@ def _smaller_cache(present: Present) -> Iterator[Alternative]:
 
 def _other_sizes(present: Present) -> Iterator[Alternative]:
     """Twice the TP on twice the GPUs; half of it, for two copies that share load and GPUs."""
+    if present.engine.splits_by_layer:
+        yield from _fewer_stages(present)
+        return
     now = present.layout
     twice = replace(now, tp=2 * now.tp, ep=2 * now.ep if now.ep > 1 else 1)
     if present.allows(twice):
@@ -199,6 +202,16 @@ def _other_sizes(present: Present) -> Iterator[Alternative]:
         return
     half = replace(now, tp=now.tp // 2, ep=parts)
     if present.allows(half):
+        question = _halved_load(present.with_layout(half))
+        name = f"two copies of {half.label}, half of the load each"
+        yield Alternative("size", name, "weights are held twice", question)
+
+
+def _fewer_stages(present: Present) -> Iterator[Alternative]:
+    """Two copies over half of the GPUs each: stages that take turns make nothing faster."""
+    now = present.layout
+    half = replace(now, pp=now.pp // 2)
+    if now.pp % 2 == 0 and _can_halve(present.question) and present.allows(half):
         question = _halved_load(present.with_layout(half))
         name = f"two copies of {half.label}, half of the load each"
         yield Alternative("size", name, "weights are held twice", question)
@@ -215,7 +228,8 @@ def _halved_load(question: EstimateQuestion) -> EstimateQuestion:
 def _other_layouts(present: Present) -> Iterator[Alternative]:
     """Other layouts of the same GPUs, without more pipeline stages than now."""
     now = present.layout
-    for layout in conceivable_layouts(present.question.arch, now.num_devices):
+    by_layer = present.engine.splits_by_layer
+    for layout in conceivable_layouts(present.question.arch, now.num_devices, by_layer=by_layer):
         if layout != now and layout.pp <= now.pp and present.allows(layout):
             yield Alternative("layout", layout.label, "an engine restart", present.with_layout(layout))
 

@@ -16,7 +16,7 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import stage_beyond_one_machine
-from gpufleet.layout.support import engine_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, engine_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import weights_read_bytes_per_device
@@ -109,8 +109,7 @@ def placements(q: FitQuestion) -> list[Placement]:
 
     Fitting ones first, then fewest pipeline stages, then plain TP before attention-DP, then most users.
     """
-    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
-    layouts = [columns.row(index) for index in range(len(columns))]
+    layouts = possible_layouts(q)
     engine = EngineMemory.of(q.engine, q.accelerator)
     found = [
         Placement(layout, memory_budget(q.arch, q.weights, engine, _demand(q, layout)))
@@ -118,6 +117,12 @@ def placements(q: FitQuestion) -> list[Placement]:
         if stage_beyond_one_machine(layout, q.gpus_per_machine) is None
     ]
     return sorted(found, key=_rank)
+
+
+def possible_layouts(q: FitQuestion) -> list[Layout]:
+    """The layouts that model and engine take on the question's GPUs."""
+    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights, by_layer=q.engine.splits_by_layer)
+    return [columns.row(index) for index in range(len(columns))]
 
 
 def _demand(q: FitQuestion, layout: Layout) -> Demand:
@@ -145,8 +150,12 @@ def _rank(placement: Placement) -> tuple[object, ...]:
 
 
 def unsupported(q: FitQuestion) -> str | None:
-    """Why the engine cannot run these formats on this accelerator; None where it can."""
-    return weight_refusal(q.engine, q.accelerator, q.weights) or kv_refusal(q.engine, q.accelerator, q.kv)
+    """Why the engine cannot run this model in these formats on this accelerator; None where it can."""
+    return (
+        architecture_refusal(q.engine, q.arch)
+        or weight_refusal(q.engine, q.accelerator, q.weights)
+        or kv_refusal(q.engine, q.accelerator, q.kv)
+    )
 
 
 def best_placement(q: FitQuestion) -> Placement | None:
@@ -279,17 +288,17 @@ def fit_report(
 
 def _excluded(q: FitQuestion) -> list[tuple[Layout, str, float | None]]:
     """Layouts that a rule of the model or of the machine excludes."""
-    columns = enumerate_layouts(q.arch, q.num_gpus, q.weights)
-    layouts = [columns.row(index) for index in range(len(columns))]
-    reasons = [(layout, stage_beyond_one_machine(layout, q.gpus_per_machine)) for layout in layouts]
+    reasons = [(layout, stage_beyond_one_machine(layout, q.gpus_per_machine)) for layout in possible_layouts(q)]
     wide = [(layout, reason) for layout, reason in reasons if reason]
-    return [(layout, reason, None) for layout, reason in (*refused_layouts(q.arch, q.num_gpus, q.weights), *wide)]
+    refused = refused_layouts(q.arch, q.num_gpus, q.weights, by_layer=q.engine.splits_by_layer)
+    return [(layout, reason, None) for layout, reason in (*refused, *wide)]
 
 
 def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:
     """What stops more users, or stops the model altogether."""
     if refusal:
-        return "engine" if engine_refusal(q.engine, q.accelerator) else "number format"
+        lacking = architecture_refusal(q.engine, q.arch) or engine_refusal(q.engine, q.accelerator)
+        return "engine" if lacking else "number format"
     if chosen is None:
         return "layout"
     budget = chosen.budget

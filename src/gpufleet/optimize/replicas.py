@@ -18,7 +18,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import HeldBytes, MemoryBudget, budget_around, held_bytes
 from gpufleet.memory.overhead import EngineMemory
@@ -129,16 +129,21 @@ def hosts(palette: Palette, instances: Iterable[Instance], sizes: Sequence[int])
 
 
 def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Iterator[_Replica]:
-    palette = choices.palette
-    layouts = {size: conceivable_layouts(arch, size) for size in choices.gpus_per_replica}
+    palette, sizes = choices.palette, choices.gpus_per_replica
+    layouts = {(n, by): conceivable_layouts(arch, n, by_layer=by) for n in sizes for by in (False, True)}
     for host, size in hosts(palette, choices.instances, choices.gpus_per_replica):
         gpu = palette.accelerators[host.accelerator]
         if size > 1 and not host.link_bytes_per_s:
-            rejections.add("the link between the GPUs is not known", f"{size}x {gpu.name}", count=len(layouts[size]))
+            cut = len(layouts[size, False])
+            rejections.add("the link between the GPUs is not known", f"{size}x {gpu.name}", count=cut)
             continue
-        for engine_index in range(len(palette.engines)):
+        for engine_index, engine in enumerate(palette.engines):
+            lacking = architecture_refusal(engine, arch)
+            if lacking is not None:
+                rejections.add(lacking, f"{size}x {gpu.name}", count=len(layouts[size, engine.splits_by_layer]))
+                continue
             for format_index, kv_index in _formats(choices, engine_index, gpu, rejections):
-                for layout in layouts[size]:
+                for layout in layouts[size, engine.splits_by_layer]:
                     reason = refusal(arch, layout, palette.weight_formats[format_index])
                     if reason is None:
                         yield _Replica(host, format_index, kv_index, engine_index, layout)

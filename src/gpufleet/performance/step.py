@@ -82,7 +82,7 @@ class StepModel:
     def terms(self, load: StepLoad) -> dict[str, FloatArray]:
         """Seconds by operator, summed over layers; the step is their sum.
 
-        Pipeline stages work on `pp` micro-batches at once: a token passes all layers at batch / pp.
+        Pipeline stages work on `micro_batches` at once: a token passes all layers at batch / micro_batches.
         """
         evaluated = self.evaluated(load)
         loads = np.broadcast_shapes(*{seconds.shape[:-2] for _, seconds in evaluated})
@@ -198,7 +198,7 @@ def _run(groups: tuple[KernelGroup, ...], at: StepTokens) -> Iterator[KernelGrou
 
 
 def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
-    """What each group of ranks sees of a load; pipeline stages work on `pp` micro-batches at once."""
+    """What each group of ranks sees of a load; pipeline stages work on `micro_batches` at once."""
     c = candidates
     decoding, prefilling = _per_group(load.decoding, c.num_groups), _per_group(load.prefilling, c.num_groups)
     prompt = np.asarray(load.prompt_tokens, dtype=np.float64)
@@ -208,7 +208,7 @@ def step_tokens(load: StepLoad, candidates: Candidates) -> StepTokens:
     counted[..., PROMPT_TOKENS, :] = of_prompts
     counted[..., TOKENS, :] = decoding + of_prompts
     counted[..., HEAD_ROWS, :] = decoding + prefilling
-    counted[..., STAGE_TOKENS, :] = (load.decoding + np.asarray(load.prefilling) * prompt) / c.pp
+    counted[..., STAGE_TOKENS, :] = (load.decoding + np.asarray(load.prefilling) * prompt) / c.micro_batches
     return StepTokens(
         decoding=decoding[..., None, :],
         decode_context_tokens=_operator_axis(load.decode_context_tokens),

@@ -147,8 +147,8 @@ def test_what_faster_means_follows_the_load() -> None:
 
 
 def test_only_changes_that_engine_and_gpu_take_are_tried() -> None:
-    """A100 does not multiply fp4; 8 heads cannot be cut in 16; a mixture of experts has layouts to choose from."""
-    names = [c.name for c in reasons(gpus="A100:8").tried]
+    """TensorRT-LLM has no fp4 on A100; 8 heads cannot be cut in 16; a mixture of experts has layouts to choose from."""
+    names = [c.name for c in reasons(gpus="A100:8", engine="tensorrt-llm").tried]
     assert not any("nvfp4" in name or "TP16" in name for name in names)
     mixture = [c.name for c in reasons("qwen3-235b-a22b", "H200:8").tried]
     assert "TP1/DP8/EP8" in mixture
@@ -165,3 +165,11 @@ def test_a_batch_without_room_is_explained_all_the_same() -> None:
     assert not found.is_held
     assert found.explanation is not None
     assert math.isfinite(found.explanation.decode.total_s)
+
+
+def test_no_split_by_layer_is_called_faster() -> None:
+    """More stages that take turns make no token faster: only copies over fewer GPUs are offered beside other GPUs."""
+    found = reasons("llama-3.1-8b", "L4:4", engine="llama.cpp", batch=8)
+    tried = [change.name for change in (*found.changes, *found.tried)]
+    assert "two copies of TP1/PP2, half of the load each" in tried
+    assert not any(name.startswith("TP") for name in tried)

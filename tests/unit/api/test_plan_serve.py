@@ -225,3 +225,14 @@ def test_the_command_that_takes_a_replica_apart_runs_and_estimates_that_replica(
     assert main([*words[1:], "-o", "json"]) == 0
     found = json.loads(capsys.readouterr().out)
     assert found["tpot_s"]["value"] == pytest.approx(plan.answer.latency["tpot.p95"].value, rel=0.5)
+
+
+def test_candidates_of_an_engine_without_the_architecture_are_rejected_with_that_reason() -> None:
+    alone, among = (ask(model="mpt-7b", slo=None, engine=engine) for engine in ("sglang", "all"))
+    reason = "SGLang does not implement the architecture of mpt models"
+    assert not alone.is_feasible
+    assert [r.reason for r in alone.rejections] == [reason]
+    assert any(note.startswith("Engines that implement mpt models: ") for note in alone.notes)
+    assert among.is_feasible
+    assert reason in [r.reason for r in among.rejections]
+    assert among.answer.engine != "sglang"

@@ -1,16 +1,20 @@
 """Which layouts are possible, and the reasons users read."""
 
+from dataclasses import replace
+
 import pytest
 
+from gpufleet.architecture.families import FAMILIES
 from gpufleet.architecture.precision_labels import weight_format
-from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.engine import EngineProfile, Implemented
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8
 from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import arithmetic_of, engine_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, arithmetic_of, engine_refusal, kv_refusal, weight_refusal
 
 
 @pytest.mark.parametrize(
@@ -61,9 +65,11 @@ def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str)
 @pytest.mark.parametrize(
     ("engine", "gpu", "label", "reason"),
     [
-        ("vllm", "T4", "fp8", "T4 (Turing) has no fp8 arithmetic: it needs Ada, Hopper or newer"),
+        ("vllm", "V100-SXM2-16GB", "fp8", "V100-SXM2-16GB (Volta) has no fp8 arithmetic: it needs Ada"),
         ("tensorrt-llm", "A100-SXM4-80GB", "fp8", "has no fp8 arithmetic"),
-        ("vllm", "H100-SXM", "nvfp4", "nvfp4 needs Blackwell"),
+        ("tensorrt-llm", "H100-SXM", "nvfp4", "nvfp4 needs Blackwell"),
+        ("vllm", "T4", "nvfp4", "Ampere, Ada and Hopper run its weights with bf16 arithmetic"),
+        ("sglang", "A100-SXM4-80GB", "fp8_block", "has no kernels for block-scaled fp8"),
         ("sglang", "A100-SXM4-80GB", "mxfp4", "needs Hopper or newer"),
         ("vllm", "V100-SXM2-16GB", "int4", "needs Turing or newer"),
         ("tensorrt-llm", "MI300X", "bf16", "TensorRT-LLM does not run on MI300X"),
@@ -83,6 +89,12 @@ def test_a_format_that_does_not_run_is_refused_with_a_reason(engine: str, gpu: s
     [
         ("vllm", "A100-SXM4-80GB", "fp8"),
         ("vllm", "A100-SXM4-80GB", "mxfp4"),
+        ("vllm", "A100-SXM4-80GB", "fp8_block"),
+        ("vllm", "A100-SXM4-80GB", "nvfp4"),
+        ("vllm", "L40S", "nvfp4"),
+        ("vllm", "H100-SXM", "nvfp4"),
+        ("sglang", "H100-SXM", "nvfp4"),
+        ("vllm", "T4", "fp8"),
         ("vllm", "T4", "int4"),
         ("vllm", "MI300X", "fp8"),
         ("tensorrt-llm", "B200", "nvfp4"),
@@ -112,3 +124,29 @@ def test_kv_formats_follow_the_card() -> None:
     assert kv_refusal(vllm, accelerators["T4"], BF16) is None
     assert kv_refusal(vllm, accelerators["T4"], FP8) == "vLLM on T4 (Turing) has no fp8 KV cache"
     assert engine_refusal(find_engine("sglang"), accelerators["V100-SXM2-16GB"]) is not None
+
+
+@pytest.mark.parametrize("engine", load_engines().values(), ids=lambda engine: engine.name)
+def test_lists_of_architectures_name_families_that_are_read_and_their_source(engine: EngineProfile) -> None:
+    stated = engine.architectures
+    named = {*stated.has, *stated.lacks}
+    assert named <= set(FAMILIES)
+    assert bool(named) == bool(stated.source)
+
+
+def test_a_list_of_what_an_engine_has_and_one_of_what_it_lacks_exclude_each_other() -> None:
+    with pytest.raises(ValueError, match="not both"):
+        Implemented(has=("llama",), lacks=("mpt",))
+
+
+def test_a_decoder_that_is_only_read_by_its_usual_fields_is_in_no_list_and_passes() -> None:
+    llama, fast = shipped_architecture("llama-3.1-8b"), find_engine("gpt-fast")
+    unknown = replace(llama, family="somebodys_own", is_assumed=True)
+    assert architecture_refusal(fast, unknown) is None
+    assert architecture_refusal(fast, replace(unknown, is_assumed=False)) is not None
+
+
+def test_an_engine_that_splits_by_layer_takes_one_layout() -> None:
+    mixture = shipped_architecture("mixtral-8x7b")
+    assert conceivable_layouts(mixture, 4, by_layer=True) == [Layout(pp=4)]
+    assert len(enumerate_layouts(mixture, 64, by_layer=True)) == 0, "32 layers cannot fill 64 stages"

@@ -44,6 +44,14 @@ def test_a_dense_model_on_four_gpus_is_cut_by_tp_and_pp() -> None:
     assert not any("DP" in label or "EP" in label for label in found)
 
 
+def test_an_engine_that_splits_by_layer_is_searched_by_stages_alone() -> None:
+    asked = choices(LLAMA, L40S_X4)
+    by_layer = replace(asked, palette=replace(asked.palette, engines=(find_engine("llama.cpp"),)))
+    found = labels(replicas(LLAMA, by_layer, Rejections()))
+    layouts = ("1x L40S TP1", "2x L40S TP1/PP2", "4x L40S TP1/PP4")
+    assert found == {f"{layout} {weights}" for layout in layouts for weights in ("bf16", "fp16")}
+
+
 def test_a_mixture_may_spread_its_experts_and_repeat_its_attention() -> None:
     found = labels(replicas(QWEN, choices(QWEN, H100_X8), Rejections()))
     assert {"8x H100-SXM TP4/DP2/EP8 bf16", "8x H100-SXM TP1/DP8/EP8 bf16", "4x H100-SXM TP4 bf16"} <= found
@@ -62,11 +70,11 @@ def test_a_card_without_bf16_runs_the_fp16_twin_and_says_why_not_bf16() -> None:
     assert any("bf16" in reason for reason, _, _ in rejections.rows())
 
 
-def test_fp8_before_ada_is_refused_with_its_reason() -> None:
+def test_nvfp4_before_ampere_is_refused_with_its_reason() -> None:
     rejections = Rejections()
-    found = replicas(LLAMA, choices(LLAMA, T4_X4, formats=[weight_format(LLAMA, "fp8")]), rejections)
+    found = replicas(LLAMA, choices(LLAMA, T4_X4, formats=[weight_format(LLAMA, "nvfp4")]), rejections)
     assert len(found) == 0
-    [(reason, count, best)] = [row for row in rejections.rows() if "fp8" in row[0]]
+    [(reason, count, best)] = [row for row in rejections.rows() if "nvfp4" in row[0]]
     assert count >= 1
     assert "T4" in best
     assert "Turing" in reason

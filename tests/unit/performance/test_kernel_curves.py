@@ -80,7 +80,7 @@ def test_a_product_takes_the_time_of_the_best_measured_kernel(
 
 
 def test_arithmetic_that_a_gpu_lacks_takes_forever(calibration: Calibration) -> None:
-    assert np.isinf(gemm_s(gemm_on(calibration, "H100-SXM", "nvfp4"), 16, 4096, 4096)[0])
+    assert np.isinf(gemm_s(gemm_on(calibration, "T4", "tf32"), 16, 4096, 4096)[0])
     assert np.isinf(gemm_s(gemm_on(calibration, "T4", "bf16"), 16, 4096, 4096)[0])
 
 
@@ -91,6 +91,32 @@ def test_fp8_weights_are_widened_on_a_gpu_without_fp8_arithmetic(calibration: Ca
     assert fp8.activation_bytes_per_element == 2.0
     assert (Grade(int(fp8.grade[0])), Grade(int(integer.grade[0]))) == (Grade.TRANSFERRED, Grade.MEASURED)
     assert gemm_on(calibration, "H100-SXM", "fp8").activation_bytes_per_element == 1.0
+
+
+@pytest.mark.parametrize(
+    ("gpu", "stored", "like"), [("A100-SXM4-80GB", "fp8_block", "int8_wo"), ("H100-SXM", "nvfp4", "int4")]
+)
+def test_weights_in_blocks_are_widened_like_integers_of_as_many_bits(
+    calibration: Calibration, gpu: str, stored: str, like: str
+) -> None:
+    """One sequence waits for the weights, whose scales differ by a few percent; a prompt for 16-bit arithmetic."""
+    blocks, integer = (gemm_on(calibration, gpu, name) for name in (stored, like))
+    for tokens in (1, 4096):
+        assert gemm_s(blocks, tokens, 8192, 8192) == pytest.approx(gemm_s(integer, tokens, 8192, 8192), rel=0.1)
+    assert blocks.activation_bytes_per_element == 2.0
+    assert Grade(int(blocks.grade[0])) is Grade.TRANSFERRED
+    assert blocks.high_ratio[0] >= integer.high_ratio[0]
+
+
+def test_an_fp8_cache_is_read_no_faster_where_it_is_widened(calibration: Calibration) -> None:
+    """vllm pull/49077: on A100 answers come 2 to 23 % slower with an fp8 cache; on H100 it halves what is read."""
+    read = {
+        (gpu, name): float(calibration.attention(index(gpu), [name], np.array([0])).decode.bytes_per_element[0])
+        for gpu in ("A100-SXM4-80GB", "H100-SXM")
+        for name in ("bf16", "fp8")
+    }
+    assert read["A100-SXM4-80GB", "fp8"] == read["A100-SXM4-80GB", "bf16"] == 2.0
+    assert read["H100-SXM", "fp8"] == 1.0
 
 
 def test_a_gpu_without_bf16_runs_fp16_and_weight_only_formats(calibration: Calibration) -> None:
