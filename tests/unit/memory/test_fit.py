@@ -86,7 +86,7 @@ def test_vllm_allows_fewer_sequences_on_small_cards() -> None:
 @pytest.mark.parametrize("engine", load_engines().values(), ids=lambda e: e.name)
 def test_every_judgement_has_a_source_and_an_ordered_range(engine: object) -> None:
     figures = [getattr(engine, f.name) for f in fields(engine)]
-    judged = [f for f in figures if hasattr(f, "source")] + list(engine.constants.values())
+    judged = [f for f in figures if isinstance(f, Sourced)] + list(engine.constants.values())
     for figure in judged:
         low = figure.value if figure.low is None else figure.low
         high = figure.value if figure.high is None else figure.high
