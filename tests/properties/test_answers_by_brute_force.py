@@ -15,7 +15,8 @@ import pytest
 from tests.conftest import Tally
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
-from gpufleet.api.plans import plan_serve, solved
+from gpufleet.api.inquiries import solved
+from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.calibration import calibration_of

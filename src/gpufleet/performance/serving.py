@@ -174,8 +174,7 @@ def decode_step_s(model: StepModel, batch: FloatArray, lengths: Lengths) -> Floa
 
 def prompts_per_group(model: StepModel, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Prompts in one step of one group of ranks, at least one."""
-    groups = model.candidates.attention_dp * model.candidates.pp
-    return np.asarray(np.maximum(batch / lengths.output_tokens / groups, 1.0))
+    return np.asarray(np.maximum(batch / lengths.output_tokens / model.candidates.num_groups, 1.0))
 
 
 def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> FloatArray:
@@ -304,8 +303,7 @@ def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: L
     phi of what it adds, one among steps that all carry prompts what their kernels take, k t_prompt.
     """
     c = model.candidates
-    groups = c.attention_dp * c.pp
-    mixed_steps = np.minimum(batch / lengths.output_tokens / groups, 1.0)
+    mixed_steps = np.minimum(batch / lengths.output_tokens / c.num_groups, 1.0)
     alone, among = c.engine_constant("prefill_mixing_ratio"), c.engine_constant("decode_scale_ratio")
     return np.asarray((alone + (among - alone) * mixed_steps) * at.prompt_extra_s)
 
