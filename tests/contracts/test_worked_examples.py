@@ -122,7 +122,7 @@ def test_07_two_types_cost_more_than_one_and_less_than_the_other(answers: Any) -
     scarce, other = (part["deployment"] for part in bound["mix"]["parts"])
     assert best(free)["gpu"] == scarce["gpu"]
     assert best(free)["instance_count"] > scarce["instance_count"] == 2
-    assert best(bound)["gpu"] == other["gpu"] != scarce["gpu"]
+    assert scarce["gpu"] not in {other["gpu"], best(bound)["gpu"]}
     assert best(free)["usd_per_hour"] < bound["mix"]["usd_per_hour"] < best(bound)["usd_per_hour"]
     rates = [part["requests_per_s"] for part in bound["mix"]["parts"]]
     assert sum(rates) == pytest.approx(free["rate_requests_per_s"])
