@@ -3,11 +3,12 @@
 Constants of an engine (`data/calibration/engines.toml`), by name:
 decode_scale_ratio, step_overhead_s                     one decode step = scale * kernels + step
 kernel_overhead_s, sequence_overhead_s                  + kernel * kernels launched + sequence * sequences of a group
-prefill_mixing_ratio                                    share of a prompt's work that lengthens its neighbours' steps
+prefill_mixing_ratio                                    what a prompt among steps of decoding costs, over its kernels
 prefill_scale_ratio, eager_kernel_s                     one prefill = max(scale * kernels, eager * kernels launched)
 request_overhead_s, token_overhead_s, first_token_steps time to first token beside the prefill
 poll_wait_ratio                                         share of the polling interval that a new request waits
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
+reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
 eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
 """
 
