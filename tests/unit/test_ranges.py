@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("scipy")
 pytest.importorskip("pandas")
 
-from tools.calibrate.engines import ERAS, Era, Residual
+from tools.calibrate.eras import ERAS, Era, Residual
 from tools.calibrate.ranges import NARROWEST, Ranges, Span, fit_widths
 from tools.calibrate.serving_rows import Point
 

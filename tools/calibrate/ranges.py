@@ -4,19 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
+from tools.calibrate.eras import Key, Residual
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.performance.uncertainty import crowding, doublings_beyond, regime_ratio
-
-if TYPE_CHECKING:
-    from tools.calibrate.engines import Residual
-
-Key: TypeAlias = tuple[str, str]
 
 TAIL = 0.1
 NARROWEST = 0.05

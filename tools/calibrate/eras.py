@@ -1,0 +1,87 @@
+"""Eras of engines, which share constants, and residuals: how far a fit was from a measurement that it had not seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from tools.calibrate.serving_rows import Point
+
+from gpufleet.catalog.engine_eras import version_key
+
+Key: TypeAlias = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Era:
+    """Versions of an engine below `until` that share constants.
+
+    Eras of one `parent` differ by degrees: each is drawn towards what all of them fit together. `freedom` scales how
+    far a fit may go from its prior.
+    """
+
+    engine: str
+    name: str
+    until: str | None
+    grade: str = "measured"
+    freedom: float = 1.0
+    parent: str | None = None
+
+    @property
+    def key(self) -> Key:
+        """What distinguishes it from every other era."""
+        return self.engine, self.name
+
+    @property
+    def family_key(self) -> Key:
+        """What it has in common with eras of the same parent."""
+        return self.engine, self.parent or self.name
+
+    @property
+    def span_key(self) -> Key:
+        """Where it shares what was measured: with all engines of today, else with none."""
+        return ("", "today") if self.parent else self.key
+
+    def holds(self, point: Point) -> bool:
+        """Whether a point ran in this era or an older one."""
+        if point.engine != self.engine:
+            return False
+        return self.until is None or (
+            point.version is not None and version_key(point.version) < version_key(self.until)
+        )
+
+
+ERAS = (
+    Era("vllm", "V0, before 0.8", "0.8"),
+    Era("vllm", "V1, 0.8 to 0.12", "0.13", parent="V1"),
+    Era("vllm", "V1, 0.13 and later", None, parent="V1"),
+    Era("sglang", "before 0.5.7", "0.5.7", parent="0.5"),
+    Era("sglang", "0.5.7 and later", None, parent="0.5"),
+    Era("tensorrt-llm", "static batches, before 0.10", "0.10"),
+    Era("tensorrt-llm", "C++ runtime, before 1.0", "1.0"),
+    Era("tensorrt-llm", "PyTorch runtime, 1.0", "1.1", parent="PyTorch"),
+    Era("tensorrt-llm", "PyTorch runtime, 1.1 and later", None, parent="PyTorch"),
+    Era("gpt-fast", "2023-2024", None),
+    Era("fastertransformer", "5", None),
+    Era("transformers", "4", None, "transferred", 8.0),
+    Era("llama.cpp", "2023-2024", None, "transferred", 3.0),
+)
+
+
+def era_name(point: Point) -> Era:
+    """The era of a point: the oldest whose bound its version stays below."""
+    return next(era for era in ERAS if era.holds(point))
+
+
+@dataclass(frozen=True)
+class Residual:
+    """ln(measured / predicted) of one quantity of one point that the fit had not seen."""
+
+    era: Era
+    quantity: str
+    point: Point
+    log_ratio: float
+    is_possible: bool
+    sequences: float
+    has_room: bool
+    borrowed_log: tuple[float, float] = (0.0, 0.0)
