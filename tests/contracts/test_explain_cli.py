@@ -28,6 +28,13 @@ def test_the_step_is_shown_in_microseconds_with_formula_bound_and_source(run_gpu
         assert said in done.stdout
 
 
+def test_layers_of_stages_are_summed_not_each_gpus(run_gpufleet: Run) -> None:
+    done = run_gpufleet(*QUESTION, "--tp", "4", "--pp", "2", "--concurrency", "64", "--explain")
+    assert "Decode step on 2 stages of 4 GPUs, summed: 64 sequences" in done.stdout
+    assert "Prefill on 2 stages of 4 GPUs, summed: 1 prompt" in done.stdout
+    assert "\n  80 x " in done.stdout
+
+
 def test_the_same_is_in_the_json_where_it_is_asked_for(run_gpufleet: Run) -> None:
     bare, explained = (
         json.loads(run_gpufleet(*LOADED, "-o", "json", *more).stdout)["explanation"] for more in ((), ("--explain",))

@@ -37,7 +37,7 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
-from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
@@ -221,10 +221,16 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
         formats = formats[:1]
     reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
     if all(reasons):
-        older = any(d.generation == gpu.generation for d in engine.dropped)
-        hint = "--engine-version names an older one." if older else LISTED
-        raise Infeasible(str(reasons[-1]), hint=hint)
+        raise Infeasible(str(reasons[-1]), hint=other_formats(engine, gpu))
     return formats[reasons.index(None)]
+
+
+def other_formats(engine: EngineProfile, gpu: Accelerator) -> str:
+    """What to ask instead of a format that does not run."""
+    if any(d.generation == gpu.generation for d in engine.dropped):
+        return "--engine-version names an older one."
+    names = weights_that_run(engine, gpu)
+    return f"{engine.title} on {gpu.name} runs --precision {', '.join(names)}." if names else LISTED
 
 
 def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:

@@ -89,6 +89,11 @@ def weight_refusal(
     return None
 
 
+def weights_that_run(engine: EngineProfile, accelerator: Accelerator) -> tuple[str, ...]:
+    """Names of the weight formats that an engine runs on an accelerator."""
+    return tuple(row.name for row in engine.formats if accelerator.generation in row.generations)
+
+
 def _format_refusal(engine: EngineProfile, accelerator: Accelerator, name: str) -> str:
     if name not in engine.weight_formats:
         return f"{engine.title} does not run {name} weights"

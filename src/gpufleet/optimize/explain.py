@@ -20,6 +20,7 @@ from gpufleet.performance.serving import (
     lone_ttft_s,
     longest_gap_s,
     phases,
+    prompt_service_s,
     prompts_load,
 )
 from gpufleet.performance.step import StepLoad, StepModel
@@ -52,7 +53,7 @@ class TimeAccount:
 def tpot_account(question: EstimateQuestion, solution: EstimateSolution) -> TimeAccount:
     """TPOT: one decode step of the solved batch, and the prompts of neighbours.
 
-    TPOT = k kernels + o_step + o_kernel N + o_sequence B + prompts per step x what one adds   [s]
+    TPOT = k kernels + o_step + o_kernel N + o_sequence B + prompts per step x service of a prompt   [s]
     """
     q, model, serving = question, solution.model, served(solution)
     load = decode_load(serving.batch, q.lengths)
@@ -125,9 +126,10 @@ def _neighbour_parts(question: EstimateQuestion, model: StepModel, batch: FloatA
     """Prompts of other requests in the same steps."""
     if question.load.scenario == "static_batch":
         return [TimePart("prompts of other requests", seconds, "")]
-    extra_s = float(phases(model, batch, question.lengths).prompt_extra_s[0])
-    each = seconds / extra_s if extra_s > 0 else 0.0
-    formula = f"{each:.3g} prompts per step x {extra_s / MILLISECOND:.3g} ms"
+    at = phases(model, batch, question.lengths)
+    extra_s, service_s = float(at.prompt_extra_s[0]), float(prompt_service_s(model, at, batch, question.lengths)[0])
+    met, mixed = (seconds / service_s, service_s / extra_s) if extra_s > 0 else (0.0, 1.0)
+    formula = f"{met:.3g} prompts per step x {mixed:.3g} x {extra_s / MILLISECOND:.3g} ms"
     return [TimePart("prompts of other requests", seconds, formula)]
 
 

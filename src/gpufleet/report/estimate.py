@@ -39,7 +39,7 @@ def estimate_page(
     figures = [figures_table(result), *percentile_tables(result)]
     tables = [why_table(result), *figures, *launch_tables(result.launch)] if result.is_held else []
     if explain and result.explanation is not None:
-        tables += [*explanation_tables(result.explanation, result.num_gpus), inputs_table(result)]
+        tables += [*explanation_tables(result.explanation, result.num_gpus, result.layout), inputs_table(result)]
     if roofline and result.explanation is not None:
         tables.append(roofline_table(chart_of(result.explanation), width))
     return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])

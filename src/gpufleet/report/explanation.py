@@ -23,34 +23,50 @@ ALONE = "Each change alone, under the same load, by the same equations; percenta
 CURVE_NOTE = "curve: the GPU and format whose kernels were measured; 'from': lent by another GPU or format."
 
 
-def explanation_tables(explanation: Explanation, num_gpus: int) -> list[Table]:
+def explanation_tables(explanation: Explanation, num_gpus: int, layout: str) -> list[Table]:
     """The decode step, TPOT, the prefill, TTFT, and the changes."""
     decode, prefill = explanation.decode, explanation.prefill
+    where = gpus_of_a_step(num_gpus, stages_of(layout))
     return [
-        operations_table(decode, decode_title(decode, num_gpus)),
+        operations_table(decode, decode_title(decode, where)),
         account_table(decode),
-        operations_table(prefill, prefill_title(prefill, num_gpus)),
+        operations_table(prefill, prefill_title(prefill, where)),
         account_table(prefill),
         changes_table(explanation),
     ]
 
 
-def decode_title(step: ExplainedStep, num_gpus: int) -> str:
+def decode_title(step: ExplainedStep, where: str) -> str:
     """Which step is explained."""
     return (
-        f"Decode step on {one_gpu(num_gpus)}: {sequences(step.decoding, 'sequence')} at a mean context of "
+        f"Decode step on {where}: {sequences(step.decoding, 'sequence')} at a mean context of "
         f"{count(step.decode_context_tokens)} tokens"
     )
 
 
-def prefill_title(step: ExplainedStep, num_gpus: int) -> str:
+def prefill_title(step: ExplainedStep, where: str) -> str:
     """Which prefill is explained."""
-    return f"Prefill on {one_gpu(num_gpus)}: {sequences(step.prompts, 'prompt')} of {count(step.prompt_tokens)} tokens"
+    return f"Prefill on {where}: {sequences(step.prompts, 'prompt')} of {count(step.prompt_tokens)} tokens"
 
 
-def one_gpu(num_gpus: int) -> str:
-    """The GPU whose time is shown."""
-    return "the GPU" if num_gpus == 1 else f"each of {num_gpus} GPUs"
+def stages_of(layout: str) -> int:
+    """Pipeline stages of a layout by its name.
+
+    >>> stages_of("TP2/PP4"), stages_of("TP8")
+    (4, 1)
+    """
+    return next((int(part.removeprefix("PP")) for part in layout.split("/") if part.startswith("PP")), 1)
+
+
+def gpus_of_a_step(num_gpus: int, stages: int) -> str:
+    """The GPUs whose time is shown: each does all layers, or those of its stage, of which one follows the other.
+
+    >>> gpus_of_a_step(1, 1), gpus_of_a_step(4, 1), gpus_of_a_step(4, 2), gpus_of_a_step(4, 4)
+    ('the GPU', 'each of 4 GPUs', '2 stages of 2 GPUs, summed', '4 stages of 1 GPU, summed')
+    """
+    if stages == 1:
+        return "the GPU" if num_gpus == 1 else f"each of {num_gpus} GPUs"
+    return f"{stages} stages of {sequences(num_gpus // stages, 'GPU')}, summed"
 
 
 def sequences(number: float, noun: str) -> str:

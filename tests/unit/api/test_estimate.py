@@ -484,6 +484,18 @@ def test_stages_that_are_stated_must_use_the_gpus_of_an_engine_that_splits_by_la
 
 
 @pytest.mark.parametrize(
+    ("engine", "asked", "instead"), [("gpt-fast", "int8", "int8_wo"), ("llama.cpp", "fp8", "int4")]
+)
+def test_a_format_that_the_engine_lacks_is_refused_with_those_that_it_runs(
+    engine: str, asked: str, instead: str
+) -> None:
+    question = {"input_tokens": 100, "output_tokens": 10, "batch": 1, "engine": engine}
+    with pytest.raises(Infeasible, match=f"does not run {asked} weights.* on L4 runs --precision .*{instead}"):
+        estimate("llama-3.1-8b", "L4:1", precision=asked, **question)
+    assert estimate("llama-3.1-8b", "L4:1", precision=instead, **question).weight_format == instead
+
+
+@pytest.mark.parametrize(
     ("engine", "model", "family"),
     [
         ("sglang", "mpt-7b", "mpt"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 
 import pytest
 
@@ -11,6 +12,7 @@ from gpufleet.api.estimates import estimate
 from gpufleet.report.formats import as_json
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.explanation import ExplainedStep, Explanation
+from gpufleet.units import MILLISECOND
 
 LOADS = [{"concurrency": 64}, {"concurrency": 5000}, {"rate": 1.0}, {"batch": 8}, {"full_queue": True}]
 SHAPES = [
@@ -46,6 +48,15 @@ def test_operations_sum_to_the_kernels_and_parts_to_the_latency(model: str, gpus
         assert step.parts[0].value == pytest.approx(step.kernels_s)
         assert sum(part.value for part in step.parts) == pytest.approx(figure.value, rel=1e-6)
         assert step.total_s == figure.value
+
+
+@pytest.mark.parametrize("clients", [8, 64, 500])
+def test_prompts_per_step_are_those_that_arrive(clients: int) -> None:
+    """Each of B - 1 neighbours sends one prompt in the time of an answer: (B - 1) / output_tokens a step."""
+    parts = reasons(concurrency=clients).decode.parts
+    met, mixed, extra_ms = (float(n) for n in re.findall(r"[0-9.]+", parts[-1].formula))
+    assert met == pytest.approx((clients - 1) / 200, rel=5e-3)
+    assert met * mixed * extra_ms * MILLISECOND == pytest.approx(parts[-1].value, rel=1.5e-2)
 
 
 def each(step: ExplainedStep) -> list[tuple[float, float]]:
