@@ -12,6 +12,7 @@ from gpufleet.memory.overhead import batch_limits
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.performance.serving import (
     Serving,
+    carried_requests_per_s,
     decode_load,
     eager_share,
     engine_step_s,
@@ -199,7 +200,7 @@ def _waiting_parts(question: EstimateQuestion, solution: EstimateSolution, lone_
     if q.load.scenario == "open_loop":
         return parts
     waiting = q.load.amount - float(serving.batch[0])
-    rate = float(serving.requests_per_s[0])
+    rate = float(carried_requests_per_s(model, at, serving.batch, q.lengths)[0])
     held = float(held_back_steps(model, serving.batch, q.lengths, q.client)[0])
     return [
         *parts,

@@ -241,15 +241,18 @@ def closed_loop(
 ) -> Serving:
     """`concurrency` clients that send the next request when the last one is answered.
 
-    `largest_batch` is what the KV pool and the engine admit; the other clients queue for a slot.
+    `largest_batch` is what the KV pool and the engine admit; the other clients queue for a slot. Requests/s are clients
+    over the time of an answer (Little's law), and no answer comes sooner than the slots carry them.
     """
     concurrency = np.asarray(concurrency, dtype=np.float64)
     batch = np.minimum(concurrency, np.maximum(largest_batch, 1.0))
     at = phases(model, batch, lengths)
     per_token_s = tpot_s(model, at, batch, lengths, synchrony(model, client))
-    rate = carried_requests_per_s(model, at, batch, lengths)
-    first_s = loaded_ttft_s(model, at, batch, rate, lengths, client)
-    return Serving(batch, per_token_s, first_s + (concurrency - batch) / rate, rate)
+    carried = carried_requests_per_s(model, at, batch, lengths)
+    later_s = np.maximum(lengths.output_tokens - 1, 0.0) * per_token_s
+    first_s = np.maximum(loaded_ttft_s(model, at, batch, carried, lengths, client), batch / carried - later_s)
+    first_s = first_s + (concurrency - batch) / carried
+    return Serving(batch, per_token_s, first_s, concurrency / (first_s + later_s))
 
 
 def loaded_ttft_s(
