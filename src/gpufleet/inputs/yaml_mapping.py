@@ -22,8 +22,15 @@ def parse_yaml_mapping(text: str, what: str) -> dict[str, Value]:
     except yaml.YAMLError as error:
         raise UsageError(f"cannot read {what}: not YAML", found=yaml_problem(error)) from error
     if not isinstance(node, yaml.MappingNode):
-        raise UsageError(f"cannot read {what}", expected="lines of 'key: value'")
+        raise UsageError(f"cannot read {what}", found=instead_of_mapping(node), expected="lines of 'key: value'")
     return mapping_value(node, what)
+
+
+def instead_of_mapping(node: yaml.Node | None) -> str:
+    """What a document holds that is no mapping."""
+    if node is None:
+        return "no key and value"
+    return "a list" if isinstance(node, yaml.SequenceNode) else "bare words"
 
 
 def refuse_traps(text: str, what: str) -> None:

@@ -41,9 +41,10 @@ def test_what_a_file_does_not_say_is_unknown() -> None:
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "expected lines of 'key: value'"),
-        ("just words", "expected lines of 'key: value'"),
-        ("- model: x", "expected lines of 'key: value'"),
+        ("", "found 'no key and value'; expected lines of 'key: value'"),
+        ("# cut off after its first line", "found 'no key and value'; expected lines of 'key: value'"),
+        ("just words", "found 'bare words'; expected lines of 'key: value'"),
+        ("- model: x", "found 'a list'; expected lines of 'key: value'"),
         ("modle: x", "Did you mean model or models?"),
         ("model: x\nmodel: y", "gives 'model' twice, line 2"),
         ("model: [a, b]", "several values"),
