@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
 from gpufleet.architecture.precision_labels import kv_format, weight_format
@@ -15,8 +15,7 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
-from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
-from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
+from gpufleet.memory.fit import Demand, MemoryBudget, cached_bytes_per_sequence, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 
@@ -113,5 +112,5 @@ def logged_bytes_per_token(model: Architecture, engine: EngineProfile, rules: En
         whole = paged_bytes_per_sequence(pages, d.context_tokens, rules.states_per_sequence, chunk)
         return float(whole) / float(d.context_tokens)
     tokens = d.context_tokens if state_bytes_per_sequence(model) else rules.kv_block_tokens
-    held = kv_bytes_per_sequence_per_device(model, d.kv_bytes_per_element, tokens, d.tp, d.pp, rules.kv_block_tokens)
+    held = cached_bytes_per_sequence(model, rules, replace(d, context_tokens=tokens))
     return float(held) / float(tokens)

@@ -30,7 +30,9 @@ class EngineMemory:
     is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `peaks_add` where the forward
     pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
 
-    `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `state_pool_ratio` the size of a pool
+    `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
+    window keeps the whole context beside layers that see it, `latent_head_elements` what every head caches of keys and
+    of values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool
     of states in that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
     `least_state_bytes` the narrowest element of a state that the engine keeps.
     `graphs_in_fraction` is 1 where captured graphs come out of the fraction (vLLM from 0.21), `seen_overhead` the share
@@ -52,6 +54,8 @@ class EngineMemory:
     peaks_add: Floats
     mxfp4_alignment: Floats
     shared_pages: Floats
+    whole_windows: Floats
+    latent_head_elements: Floats
     state_pool_ratio: Floats
     states_per_sequence: Floats
     least_state_bytes: Floats
@@ -100,6 +104,8 @@ class EngineMemory:
             peaks_add=_optional(engine, "peaks_add"),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
             shared_pages=_optional(engine, "shared_pages"),
+            whole_windows=_optional(engine, "whole_windows"),
+            latent_head_elements=_optional(engine, "latent_head_elements"),
             state_pool_ratio=_optional(engine, "state_pool_ratio"),
             states_per_sequence=_optional(engine, "states_per_sequence", 1.0),
             least_state_bytes=_optional(engine, "least_state_bytes"),
