@@ -27,8 +27,9 @@ class EngineMemory:
     come out of the fraction (vLLM, TensorRT-LLM) and 0 where they use the rest of the card (SGLang). `whole_prompt`
     is 1 where a batch of prompts is prefilled at once and not in chunks, `logits_of_prompt` where the logits of
     every prompt position are kept (both: engines with static batches). `whole_context` is 1 where the profiled step
-    is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `peaks_add` where the forward
-    pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
+    is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `unsampled_chunks` where a
+    profile in chunks samples nothing, `peaks_add` where the forward pass and the sampler both count (vLLM before 0.6.4
+    read free memory, which cached blocks lower).
 
     `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
     window keeps the whole context beside layers that see it, `latent_head_elements` what every head caches of keys and
@@ -51,6 +52,7 @@ class EngineMemory:
     whole_prompt: Floats
     whole_context: Floats
     chunk_above_tokens: Floats
+    unsampled_chunks: Floats
     peaks_add: Floats
     mxfp4_alignment: Floats
     shared_pages: Floats
@@ -101,6 +103,7 @@ class EngineMemory:
             whole_prompt=engine.constant("whole_prompt"),
             whole_context=_optional(engine, "whole_context"),
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
+            unsampled_chunks=_optional(engine, "unsampled_chunks"),
             peaks_add=_optional(engine, "peaks_add"),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
             shared_pages=_optional(engine, "shared_pages"),
