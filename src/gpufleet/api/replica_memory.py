@@ -24,7 +24,7 @@ from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pag
 class MemoryQuestion:
     """One replica as it was started; None is the engine's or the checkpoint's own choice.
 
-    `raises_fraction`: whether the default memory fraction is raised where the KV cache would be small.
+    `max_batch` sequences and `max_step_tokens` are the limits that it was started with.
     """
 
     model: Architecture
@@ -37,8 +37,9 @@ class MemoryQuestion:
     prompt_tokens: float | None = None
     batch: float | None = None
     memory_fraction: float | None = None
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
     engine_version: str | None = None
-    raises_fraction: bool = True
 
 
 @dataclass(frozen=True)
@@ -71,11 +72,11 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     """
     q = question
     accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
-    engine = remembering(find_engine(q.engine), q.engine_version).started_with(memory_fraction=q.memory_fraction)
+    engine = remembering(find_engine(q.engine), q.engine_version).started_with(
+        q.max_batch, q.max_step_tokens, q.memory_fraction
+    )
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
-    rules = EngineMemory.of(engine, accelerator)
-    if q.memory_fraction is None and not q.raises_fraction:
-        rules = rules.at_its_default()
+    rules = EngineMemory.of(engine, accelerator).at_its_default()
     demand = Demand(
         kv_bytes_per_element=kv.bytes_per_element,
         context_tokens=q.context_tokens,
