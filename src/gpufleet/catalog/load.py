@@ -10,10 +10,9 @@ from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
-from gpufleet.catalog.own_machines import OwnMachine, own_machine
+from gpufleet.catalog.kept import kept
 from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
     CONTRACT_COLUMNS,
@@ -40,7 +39,6 @@ from gpufleet.catalog.own_terms import (
     within_quotas,
 )
 from gpufleet.catalog.query import gpu_of
-from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
     COUNTRY_COLUMNS,
@@ -64,9 +62,15 @@ from gpufleet.catalog.schema import (
     text,
     typical_discount_from,
 )
-from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
+from gpufleet.catalog.snapshots import (
+    MANIFEST_FILE,
+    OFFERS_FILE,
+    Snapshot,
+    read_snapshot,
+    snapshot_folders,
+    snapshot_root,
+)
 from gpufleet.catalog.tables import Catalog, InstanceKey
-from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -79,9 +83,14 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+if TYPE_CHECKING:
+    from gpufleet.catalog.overlay import OverlayRows
+    from gpufleet.catalog.own_machines import OwnMachine
+
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
 SOURCES, ALIASES, OWNED, REGIONS = "sources.toml", "gpu_aliases.toml", "owned.toml", "regions.csv"
+FOLDERS = ("accelerators", "instances", "offers", "availability", "foreign_offers")
 MAX_FILE_BYTES = 50 * MIB
 
 LIST_PRICE, NO_PRICE = "the listed price counts", "left out"
@@ -141,6 +150,9 @@ def load_shipped_and_refreshed() -> Catalog:
 
 @lru_cache(maxsize=4)
 def _load_overlay(directory: Path, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
+    from gpufleet.catalog.overlay import refuse_broken_rules, refuse_unknown_entries
+    from gpufleet.catalog.usual_prices import warnings_across_clouds
+
     refuse_unknown_entries(directory)
     catalog = _load_tables(directory, snapshots, as_of, now)
     rows = overlay_rows(directory, now)
@@ -150,6 +162,19 @@ def _load_overlay(directory: Path, today: date, snapshots: tuple[Path, ...], as_
 
 @lru_cache(maxsize=4)
 def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
+    if overlay is not None or as_of is not None:
+        return read_catalog(overlay, snapshots, as_of, now)
+    files = [*table_files(), *(folder / name for folder in snapshots for name in (OFFERS_FILE, MANIFEST_FILE))]
+    return kept("catalog", files, (snapshots, now), lambda: read_catalog(None, snapshots, None, now))
+
+
+def table_files() -> list[Path]:
+    """Every file that the shipped catalog is read from."""
+    return sorted([*SHIPPED.glob("*.*"), *(file for folder in FOLDERS for file in (SHIPPED / folder).rglob("*.*"))])
+
+
+def read_catalog(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
+    """The tables as they stand in their files."""
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
     accelerators, aliases = merged(directories, accelerators_in), merged(directories, gpu_aliases_in)
     own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay, now)] if overlay else []
@@ -303,6 +328,9 @@ def overlay_directory(overlay: str | os.PathLike[str]) -> Path:
 
 def overlay_rows(directory: Path, today: date) -> OverlayRows:
     """Where each row of a user's tables stands."""
+    from gpufleet.catalog.overlay import OverlayRows
+    from gpufleet.catalog.references import label
+
     offers = list(offer_rows(directory))
     places = {name: place for place, name, _ in accelerator_tables(directory)}
     places |= {name: Place(str(directory / SOURCES), f"[{name}]") for name in sources_in(directory)}
@@ -326,6 +354,8 @@ def foreign_places(directory: Path) -> dict[str, Place]:
 
 def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
     """Every row of a user's tables that names a region: how a finding names it, cloud and region."""
+    from gpufleet.catalog.references import label
+
     sold = [row for _, row in availability_rows(directory)]
     foreign = foreign_offers_in(directory, date.min)
     return [
@@ -363,6 +393,8 @@ def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[st
 
 def own_machines_in(directory: Path, today: date) -> list[OwnMachine]:
     """Machines that the user owns, written off up to `today`."""
+    from gpufleet.catalog.own_machines import own_machine
+
     return [own_machine(place, name, table, OWN_SOURCE, today) for place, name, table in own_machine_tables(directory)]
 
 
