@@ -12,7 +12,7 @@ import pytest
 from gpufleet.catalog import kept as cache
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.kept import FOLDER_VARIABLE, kept
-from gpufleet.catalog.load import read_catalog, table_files
+from gpufleet.catalog.load import Days, read_catalog, table_files
 
 
 @pytest.fixture
@@ -86,14 +86,14 @@ def test_a_folder_that_others_may_write_to_keeps_nothing(folder: Path, table: Pa
 
 def test_a_kept_catalog_is_the_one_of_the_tables(folder: Path) -> None:
     day = date(2026, 11, 22)
-    fresh = read_catalog(None, (), None, day)
+    fresh = read_catalog(None, (), Days(None, day))
     again = [kept("catalog", table_files(), day, lambda: fresh) for _ in range(2)][1]
     assert again is not fresh
     assert vars(again) == vars(fresh)
 
 
 def test_kept_kernel_curves_are_those_of_the_tables(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpus = tuple(read_catalog(None, (), None, date(2026, 11, 22)).accelerators.values())
+    gpus = tuple(read_catalog(None, (), Days(None, date(2026, 11, 22))).accelerators.values())
     assert load_calibration(gpus).tables["gemm"]
     again = load_calibration(gpus)
     monkeypatch.setenv(FOLDER_VARIABLE, os.devnull)
