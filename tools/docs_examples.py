@@ -96,7 +96,7 @@ def environment_with(folder: Path) -> dict[str, str]:
     """The environment of a reader who has set nothing."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUFLEET_")}
     path = os.pathsep.join([str(folder), kept.get("PATH", os.defpath)])
-    return {**kept, "PATH": path, "NO_COLOR": "1", "GPUFLEET_CONFIG": ""}
+    return {**kept, "PATH": path, "NO_COLOR": "1", "GPUFLEET_CONFIG": "", "GPUFLEET_CACHE": ""}
 
 
 def agrees(shown: str, printed: str) -> bool:

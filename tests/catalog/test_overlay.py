@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 
 import pytest
 
+from gpufleet.catalog import load
 from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
-from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
-from gpufleet.domain.offer import PriceKind
+from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS, Place, offer_from
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 
 TODAY = date(2026, 11, 21)
@@ -45,6 +47,18 @@ def test_an_own_price_replaces_the_list_price_of_the_same_place(overlay: Path) -
     key = ("aws", "us-east-1", "p5.48xlarge", PriceKind.ON_DEMAND)
     offers = [o for o in load_catalog(overlay, TODAY).offers if (o.cloud, o.region, o.instance, o.price_kind) == key]
     assert [o.price_per_instance_usd_per_hour for o in offers] == [40.0]
+
+
+def test_every_own_price_is_read_once(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Offer] = []
+
+    def reading(place: Place, row: Mapping[str, str]) -> Offer:
+        read.append(offer_from(place, row))
+        return read[-1]
+
+    monkeypatch.setattr(load, "offer_from", reading)
+    load_catalog(overlay, TODAY)
+    assert sorted(o.instance for o in read if o.source == "our-books") == ["box-8", "p5.48xlarge"]
 
 
 def test_the_environment_may_name_the_overlay(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -120,9 +120,12 @@ def unknown_regions(listed: Catalog, declared: Catalog, rows: Sequence[tuple[str
 
     A cloud of which no region is known, such as one's own, may have any.
     """
+    clouds = {cloud for _, cloud, _ in rows}
+    known_of = {cloud: known_regions(listed, cloud) - {EVERYWHERE} for cloud in clouds}
+    allowed_of = {cloud: {EVERYWHERE, *known_of[cloud], *declared_regions(declared, cloud)} for cloud in clouds}
     for row, cloud, region in rows:
-        known = known_regions(listed, cloud) - {EVERYWHERE}
-        if known and region not in {EVERYWHERE, *known, *declared_regions(declared, cloud)}:
+        known = known_of[cloud]
+        if known and region not in allowed_of[cloud]:
             nearest = nearest_names(region, known)
             meant = f"{' or '.join(nearest)}?" if nearest else ", ".join(sorted(known)[:MOST_NAMED])
             expected = f"{meant} A new one is declared by a row of regions.csv: {cloud},{region},COUNTRY,,"

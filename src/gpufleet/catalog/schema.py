@@ -355,7 +355,7 @@ def offer_cells(place: Place, row: Row) -> dict[str, Any]:
 
 def last_day(place: Place, row: Row) -> date | None:
     """The day up to which a row holds, that day too; None where it has no end."""
-    strange = next((column for column in row if column != UNTIL and ENDING.search(column)), None)
+    strange = strange_end(tuple(row))
     if strange is not None:
         raise UsageError(f"{place}: no such column", found=strange, expected=f"{UNTIL}, the last day of a price")
     if not row.get(UNTIL):
@@ -364,6 +364,12 @@ def last_day(place: Place, row: Row) -> date | None:
     if found < begins:
         raise unreadable(place, UNTIL, row[UNTIL], f"a day from as_of on, {begins}")
     return found
+
+
+@lru_cache(maxsize=16)
+def strange_end(columns: tuple[str, ...]) -> str | None:
+    """The first column that seems to hold a last day under another name; None where there is none."""
+    return next((column for column in columns if column != UNTIL and ENDING.search(column)), None)
 
 
 def availability_from(place: Place, row: Row) -> Availability:

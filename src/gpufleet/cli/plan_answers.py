@@ -16,7 +16,6 @@ from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
 from gpufleet.units import (
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plan_question import Asked
+    from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
     from gpufleet.results.comparison import Comparison
     from gpufleet.results.encoder_service import EncoderServePlan
@@ -271,9 +271,11 @@ def service_wishes(asked: WorkloadFile) -> dict[str, Any]:
 
 def fleet_of_today(asked: WorkloadFile) -> str | None:
     """What runs today, its prices in dollars."""
+    if asked.today is None:
+        return None
     from gpufleet.inputs.fleet_today import fleet_in_dollars
 
-    return None if asked.today is None else fleet_in_dollars(asked.today, currency_of(asked.currency))
+    return fleet_in_dollars(asked.today, currency_of(asked.currency))
 
 
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:
@@ -321,7 +323,11 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
 
 def seen_in(trace: str | None) -> Trace | None:
     """The requests of a trace, where one is named."""
-    return None if trace is None else read_trace(trace)
+    if trace is None:
+        return None
+    from gpufleet.inputs.trace import read_trace
+
+    return read_trace(trace)
 
 
 def request_tokens(

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.inputs.trace import Trace
+from typing import TYPE_CHECKING
+
 from gpufleet.units import PERCENT
+
+if TYPE_CHECKING:
+    from gpufleet.inputs.trace import Trace
 
 BURSTY_RATIO = 1.5
 
