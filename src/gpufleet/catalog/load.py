@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
+from gpufleet.catalog.own_doubts import with_doubts
 from gpufleet.catalog.own_machines import OwnMachine, own_machine
 from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
@@ -66,7 +67,6 @@ from gpufleet.catalog.schema import (
 )
 from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
 from gpufleet.catalog.tables import Catalog, InstanceKey
-from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -144,8 +144,9 @@ def _load_overlay(directory: Path, today: date, snapshots: tuple[Path, ...], as_
     refuse_unknown_entries(directory)
     catalog = _load_tables(directory, snapshots, as_of, now)
     rows = overlay_rows(directory, now)
-    refuse_broken_rules(catalog, _load_tables(None, snapshots, as_of, now), rows, directory, today)
-    return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
+    listed = _load_tables(None, snapshots, as_of, now)
+    refuse_broken_rules(catalog, listed, rows, directory, today)
+    return with_doubts(catalog, listed, rows.places)
 
 
 @lru_cache(maxsize=4)

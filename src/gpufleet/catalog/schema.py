@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpufleet.domain.accelerator import Accelerator
@@ -107,6 +108,11 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file} {self.row}"
+
+    @property
+    def short(self) -> str:
+        """The same without the folders that lead there."""
+        return f"{Path(self.file).name} {self.row}"
 
 
 class Availability(NamedTuple):
@@ -350,6 +356,7 @@ def offer_cells(place: Place, row: Row) -> dict[str, Any]:
         "interruption": row["interruption"] or None,
         "max_instances": whole(place, "max_instances", row.get("max_instances")),
         "until": last_day(place, row),
+        "doubt": row.get("doubt") or "",
     }
 
 

@@ -42,7 +42,6 @@ class Catalog:
     exchange_rates: tuple[ExchangeRate, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()
-    warnings: tuple[str, ...] = ()
     as_of: date | None = None
     now: date | None = None
     ended: tuple[EndedPrice, ...] = ()
