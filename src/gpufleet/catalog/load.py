@@ -47,6 +47,7 @@ from gpufleet.catalog.schema import (
     COUNTRY_COLUMNS,
     DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
+    MOVE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
     RESTRICTED_COLUMNS,
@@ -60,6 +61,7 @@ from gpufleet.catalog.schema import (
     country_from,
     instance_from,
     offer_from,
+    price_move_from,
     region_from,
     source_from,
     text,
@@ -177,6 +179,7 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         exchange_rates=tuple(rates_in(overlay, Days(as_of, now))) if overlay else (),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
+        price_moves=tuple(table_in(SHIPPED, "price_moves.csv", MOVE_COLUMNS, price_move_from)),
         as_of=as_of,
         now=now,
         unlisted=unlisted_places(offers_in(overlay, Days(as_of, now)).values(), availability.values())
