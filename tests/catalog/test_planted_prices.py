@@ -237,3 +237,23 @@ def test_a_price_that_nothing_can_be_held_to_waits() -> None:
     found = weighed(tables, [], alone, Accepted())
     assert [price.why for price in found.waiting] == ["there is no price here to hold it to"]
     assert not found.taken
+
+
+@pytest.mark.parametrize(("share", "waits"), [(0.2, True), (0.3, False)])
+def test_a_new_spot_price_that_may_be_of_one_gpu_waits_where_other_clouds_ask_much_more(
+    share: float, waits: bool
+) -> None:
+    [listed] = [o for o in shipped("verda") if o.instance == "4A100.88V"]
+    spot = replace(at(listed, share), price_kind=PriceKind.SPOT)
+    found = weighed(CATALOG, shipped("verda"), [*shipped("verda"), spot], Accepted())
+    assert [price.offer for price in found.waiting] == ([spot] if waits else [])
+
+
+def test_a_new_type_is_held_to_the_regions_that_came_with_it() -> None:
+    new = [o for o in shipped("azure") if o.instance == "Standard_ND96isr_H100_v5"]
+    before = [o for o in shipped("azure") if o not in new]
+    tables = replace(CATALOG, offers=tuple(o for o in CATALOG.offers if o not in new))
+    wrong = at(new[0], 1 / 4)
+    found = weighed(tables, before, [*before, wrong, *new[1:]], Accepted())
+    [why] = [price.why for price in found.waiting if price.offer is wrong]
+    assert why.endswith("what the other regions ask that came with it")

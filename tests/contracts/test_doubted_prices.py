@@ -5,14 +5,18 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 
 import pytest
 from tests.conftest import REPOSITORY
 
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.cli import main
+from gpufleet.domain.offer import PriceKind
+from gpufleet.results.rented import machines_of
 
 Ask = Callable[..., str]
 BOX = "bargain,box,{gpu},8,96,1024,nvswitch,450,a rack,measured,100,,current,aws-price-list,\n"
@@ -87,6 +91,7 @@ def test_two_offers_together_say_that_one_is_in_doubt(tmp_path: Path, ask: Ask) 
     mix = json.loads(ask(*MIX, *mine, "-o", "json"))
     assert any(part["deployment"]["price_doubt"] for part in mix["mix"]["parts"])
     page = " ".join(ask(*MIX, *mine).split())
+    assert "of the requests, in doubt: $" in page
     assert "Warning: bargain box (lab, on demand) is in doubt" in page
 
 
@@ -94,6 +99,15 @@ def test_the_two_of_a_comparison_say_it_too(tmp_path: Path, ask: Ask) -> None:
     mine = ("--catalog", str(bargain(tmp_path, 24 / 30)))
     words = ("compare", "bargain:box", "L40S", "--model", "llama-3.1-8b", *SERVE[3:], *mine)
     assert "Warning: bargain box (lab, on demand) is in doubt" in " ".join(ask(*words).split())
+
+
+def test_a_plan_that_is_made_again_says_it(tmp_path: Path, ask: Ask) -> None:
+    plan = tmp_path / "plan.json"
+    plan.write_text(ask(*SERVE, "-o", "json"), encoding="utf-8")
+    (tmp_path / "mine").mkdir()
+    page = " ".join(ask("explain", str(plan), "--catalog", str(bargain(tmp_path / "mine", 24 / 30))).split())
+    assert "Warning: " in page
+    assert "bargain box" in page.partition("Warning: ")[2].partition(" is in doubt: ")[0]
 
 
 def test_a_price_in_doubt_that_does_not_win_is_no_warning(tmp_path: Path, ask: Ask) -> None:
@@ -106,3 +120,15 @@ def test_a_price_in_doubt_that_does_not_win_is_no_warning(tmp_path: Path, ask: A
 def test_shipped_prices_are_in_no_doubt(ask: Ask) -> None:
     plan = json.loads(ask(*SERVE, "-o", "json"))
     assert {d["price_doubt"] for d in plan["deployments"]} == {""}
+
+
+def test_machines_beside_spot_bring_their_own_doubt() -> None:
+    spot = next(o for o in load_catalog().offers if o.price_kind is PriceKind.SPOT)
+    steady, machine = replace(spot, price_kind=PriceKind.ON_DEMAND), load_catalog().instance_of(spot)
+    doubts = {
+        machines_of(replace(spot, doubt=first), machine, 2, replace(steady, doubt=second))["price_doubt"]
+        for first, second in (("", "dear"), ("dear", "dear"))
+    }
+    assert doubts == {"dear"}
+    both = machines_of(replace(spot, doubt="cheap"), machine, 2, replace(steady, doubt="dear"))
+    assert both["price_doubt"] == "cheap; dear"
