@@ -108,6 +108,10 @@ def shipped(cloud: str, kind: PriceKind = PriceKind.ON_DEMAND) -> list[Offer]:
     return [o for o in CATALOG.offers if o.cloud == cloud and o.price_kind is kind]
 
 
+def price_usd(offer: Offer) -> float:
+    return offer.price_per_instance_usd_per_hour
+
+
 # --- Azure: items, and a link to the next page -----------------------------------------------------------------------
 
 
@@ -385,7 +389,7 @@ def every_feed() -> dict[str, str]:
         **lambda_page({o.instance: round(o.price_per_instance_usd_per_hour * 100) for o in shipped("lambda")}),
         **runpod_page([runpod_gpu("NVIDIA H100 80GB HBM3", 2.69), runpod_gpu("NVIDIA A100 80GB PCIe", 1.39)]),
         **verda_pages(
-            [verda_type(o.instance, f"{o.price_per_instance_usd_per_hour}", "0.05") for o in shipped("verda")]
+            [verda_type(o.instance, f"{p}", f"{0.45 * p:.4f}") for o in shipped("verda") for p in [price_usd(o)]]
         ),
     }
 

@@ -44,6 +44,7 @@ from gpufleet.catalog.schema import (
     COUNTRY_COLUMNS,
     DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
+    MOVE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
     RESTRICTED_COLUMNS,
@@ -57,6 +58,7 @@ from gpufleet.catalog.schema import (
     country_from,
     instance_from,
     offer_from,
+    price_move_from,
     region_from,
     source_from,
     text,
@@ -152,14 +154,14 @@ def load_shipped_and_refreshed() -> Catalog:
 @lru_cache(maxsize=4)
 def _load_overlay(directory: Path, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
     from gpufleet.catalog.overlay import refuse_broken_rules, refuse_unknown_entries
-    from gpufleet.catalog.usual_prices import warnings_across_clouds
+    from gpufleet.catalog.own_doubts import with_doubts
 
     refuse_unknown_entries(directory)
     written = tuple(offer_rows(directory))
     catalog = read_catalog(directory, snapshots, Days(as_of, now), written)
-    rows = overlay_rows(directory, now, written)
-    refuse_broken_rules(catalog, _load_tables(snapshots, as_of, now), rows, directory, today)
-    return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
+    rows, listed = overlay_rows(directory, now, written), _load_tables(snapshots, as_of, now)
+    refuse_broken_rules(catalog, listed, rows, directory, today)
+    return with_doubts(catalog, listed, rows.places)
 
 
 @lru_cache(maxsize=4)
@@ -205,6 +207,7 @@ def read_catalog(
         exchange_rates=tuple(rates_in(overlay, days)) if overlay else (),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
+        price_moves=tuple(table_in(SHIPPED, "price_moves.csv", MOVE_COLUMNS, price_move_from)),
         as_of=days.as_of,
         now=days.now,
         unlisted=unlisted_places(holding(written, days).values(), availability.values()),

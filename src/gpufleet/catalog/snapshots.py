@@ -32,6 +32,7 @@ STAMP = "%Y%m%dT%H%M%SZ"
 STAMPED = re.compile(r"\d{8}T\d{6}Z")
 OFFERS_FILE, MANIFEST_FILE, DOWNLOAD_FOLDER = "offers.csv", "snapshot.json", ".download"
 FORM = 1
+SNAPSHOT_COLUMNS = (*OFFER_COLUMNS, "doubt")
 
 
 class Coverage(NamedTuple):
@@ -169,10 +170,10 @@ def checksum_of(content: bytes) -> str:
 
 
 def offers_as_csv(offers: Iterable[Offer]) -> str:
-    """Offers in the columns of the shipped tables."""
+    """Offers in the columns of the shipped tables, and why an accepted price is doubted."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(OFFER_COLUMNS)
+    rows.writerow(SNAPSHOT_COLUMNS)
     rows.writerows(offer_cells(offer) for offer in offers)
     return file.getvalue()
 
@@ -180,5 +181,5 @@ def offers_as_csv(offers: Iterable[Offer]) -> str:
 def offer_cells(o: Offer) -> tuple[object, ...]:
     """The cells of an offer, in the order of the columns."""
     price = f"{o.price_per_instance_usd_per_hour:.10g}"
-    about = (o.cloud, o.region, o.instance, o.price_kind.value)
-    return (*about, f"{o.upfront_usd:.10g}", price, o.basis.value, o.source, o.as_of.isoformat(), o.interruption or "")
+    about = (o.cloud, o.region, o.instance, o.price_kind.value, f"{o.upfront_usd:.10g}", price, o.basis.value)
+    return (*about, o.source, o.as_of.isoformat(), o.interruption or "", o.doubt)

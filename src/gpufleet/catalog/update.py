@@ -10,7 +10,7 @@ import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,16 +18,18 @@ from typing import TYPE_CHECKING
 from gpufleet.catalog import price_changes
 from gpufleet.catalog.checks import spot_beside_on_demand
 from gpufleet.catalog.price_changes import PriceChange, PriceChanges
+from gpufleet.catalog.price_doubts import Accepted, Doubted, off_regions, weighed
 from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit
 from gpufleet.catalog.query import known_gpu
 from gpufleet.catalog.references import label
 from gpufleet.catalog.snapshots import DOWNLOAD_FOLDER, Coverage, clear_unfinished, write_snapshot
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.transport import BrokenFeed, Download, Say, Unreachable
-from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, price_outliers, warnings_across_clouds
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.pricing.commitment import offer_usd_per_hour
 from gpufleet.provenance import Source
-from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, FeedUpdate
+from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, DoubtedPrice, FeedUpdate
 from gpufleet.units import DAY
 
 if TYPE_CHECKING:
@@ -51,6 +53,7 @@ class Refresh:
     on_page: Say = field(default=lambda url: None)
     on_done: Callable[[FeedUpdate], None] = field(default=lambda update: None)
     accept_losses: bool = False
+    accepted: Accepted = field(default_factory=Accepted)
 
 
 @dataclass
@@ -179,17 +182,20 @@ def offer_of(price: ListedPrice, feed: Feed, now: datetime) -> Offer:
 def settled(feed: Feed, refresh: Refresh, reading: Reading) -> FeedUpdate:
     """Check what arrived, compare it with what is known, and write it down if it is to be believed."""
     before = [o for o in refresh.catalog.offers if o.cloud == feed.cloud and o.price_kind in feed.price_kinds]
-    sound, refused = believable(list(reading.offers.values()), refresh.catalog)
-    doubt = doubt_about(before, sound, refused)
+    arrived = list(reading.offers.values())
+    found = weighed(refresh.catalog, before, arrived, refresh.accepted)
+    sound, refused = believable(found.taken, refresh.catalog)
+    doubt = doubt_about(before, arrived, sound, [*refused, *off_regions(arrived, refresh.accepted)])
     update = FeedUpdate(
         feed=feed.name,
         cloud=feed.cloud,
         status="updated",
         num_prices=len(sound),
         refused_rows=refused,
+        waiting=list(map(doubted_price, found.waiting)),
+        accepted=list(map(doubted_price, found.accepted)),
         num_without_price=reading.num_without_price,
         undescribed_types=sorted(reading.undescribed),
-        unusual=newly_unusual(refresh.catalog, before, sound),
     ).model_copy(update=moved(price_changes.price_changes(before, sound)))
     if doubt and not (refresh.accept_losses and sound):
         return update.model_copy(update={"status": "refused", "reason": doubt})
@@ -200,41 +206,47 @@ def settled(feed: Feed, refresh: Refresh, reading: Reading) -> FeedUpdate:
 
 
 def believable(offers: list[Offer], catalog: Catalog) -> tuple[list[Offer], list[str]]:
-    """Offers that keep the rules, and in words those that break one."""
-    broken = {
-        id(offer): f"{label(offer)}: {offer.price_per_instance_usd_per_hour:g} is over 3x off the median {median:g}"
-        for offer, median in price_outliers(offers)
-    }
+    """Offers that keep the rules, and in words spot prices above the on-demand price of the same place."""
     listed = [o for o in [*catalog.offers, *offers] if o.price_kind is PriceKind.ON_DEMAND]
     spot = [o for o in offers if o.price_kind is PriceKind.SPOT]
-    for offer, on_demand in spot_beside_on_demand([*listed, *spot]):
-        if offer.price_per_instance_usd_per_hour > on_demand:
-            broken[id(offer)] = f"{label(offer)}: above on-demand, {on_demand:g}"
+    broken = {
+        id(offer): f"{label(offer)}: above on-demand, {on_demand:g}"
+        for offer, on_demand in spot_beside_on_demand([*listed, *spot])
+        if offer.price_per_instance_usd_per_hour > on_demand
+    }
     return [offer for offer in offers if id(offer) not in broken], list(broken.values())
 
 
-def doubt_about(before: Sequence[Offer], after: Sequence[Offer], refused: Sequence[str]) -> str:
-    """Why a whole feed is not believed; empty where it is."""
+def doubt_about(
+    before: Sequence[Offer], arrived: Sequence[Offer], after: Sequence[Offer], broken: Sequence[str]
+) -> str:
+    """Why a whole feed is not believed; empty where it is. `after`: what would be taken of what `arrived`."""
     if not after:
-        return "no price of a machine that we describe is in it"
-    if len(refused) > MOST_REFUSED_RATIO * (len(after) + len(refused)):
-        return f"{len(refused)} of {len(after) + len(refused)} prices break a rule"
+        return "no price of a machine that we describe is in it" if not arrived else "no price in it is believed"
+    if len(broken) > MOST_REFUSED_RATIO * len(arrived):
+        return f"{len(broken)} of {len(arrived)} prices break a rule"
     lost = price_changes.share_of_types_lost(before, after)
     if lost > MOST_LOST_RATIO:
         return f"{lost:.0%} of the machine types and price kinds that had a price have none in it (--accept-losses)"
-    ratio = price_changes.typical_ratio(price_changes.by_place(before), price_changes.by_place(after))
+    ratio = price_changes.typical_ratio(price_changes.by_place(before), price_changes.by_place(arrived))
     if not 1 / OUTLIER_FACTOR <= ratio <= OUTLIER_FACTOR:
         return f"prices are {ratio:.3g} times what they were: another currency or unit? (--accept-losses)"
     return ""
 
 
-def newly_unusual(catalog: Catalog, before: Sequence[Offer], after: Sequence[Offer]) -> list[str]:
-    """Warnings against other clouds that the prices before did not give."""
-    kept = set(map(id, before))
-    others = [offer for offer in catalog.offers if id(offer) not in kept]
-    now = warnings_across_clouds(replace(catalog, offers=(*others, *after)), {label(offer) for offer in after})
-    known = {warning.partition(":")[0] for warning in warnings_across_clouds(catalog)}
-    return [warning for warning in now if warning.partition(":")[0] not in known]
+def doubted_price(found: Doubted) -> DoubtedPrice:
+    """A price that waits, or was accepted, as users get it."""
+    offer, before = found.offer, found.before
+    return DoubtedPrice(
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        before_usd_per_hour=None if before is None else offer_usd_per_hour(before),
+        after_usd_per_hour=offer_usd_per_hour(offer),
+        before_as_of=None if before is None else before.as_of,
+        reason=found.why,
+        name=f"{offer.cloud}:{offer.instance}",
+    )
 
 
 def moved(changes: PriceChanges) -> dict[str, object]:

@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING
 
-from gpufleet.catalog.load import load_shipped_and_refreshed
+from gpufleet.catalog.load import Catalog, load_shipped_and_refreshed
+from gpufleet.catalog.price_doubts import Accepted
 from gpufleet.catalog.providers.every import FEEDS, feeds_of
 from gpufleet.catalog.providers.feed import Feed
+from gpufleet.catalog.query import resolve_instance
 from gpufleet.catalog.snapshots import refuse_unwritable, snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
@@ -25,14 +27,18 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_S, READ_S = 20.0, MINUTE
+EVERY_TYPE = "all"
 Done = Callable[[FeedUpdate], None]
 
 
-def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[CatalogUpdate, Page]:
+def update_answer(
+    clouds: list[str] | None, accept_losses: bool, accept: list[str] | None
+) -> tuple[CatalogUpdate, Page]:
     """Every feed of the clouds, all at once."""
     feeds = feeds_of(clouds_with_feeds(clouds))
     refuse_unwritable(snapshot_root())
     catalog = load_shipped_and_refreshed()
+    accepted = accepted_types(accept, catalog)
     with connection() as client, progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
             catalog=catalog,
@@ -42,6 +48,7 @@ def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[Catalo
             on_feed=on_feed,
             on_done=on_done,
             accept_losses=accept_losses,
+            accepted=accepted,
         )
         result = update_catalog(feeds, refresh)
     return result, update_page(result)
@@ -55,6 +62,13 @@ def clouds_with_feeds(names: list[str] | None) -> set[str] | None:
         if name not in known:
             raise UnknownName("cloud with a price feed", name, known, hint=f"Known: {', '.join(known)}.")
     return wanted
+
+
+def accepted_types(names: list[str] | None, catalog: Catalog) -> Accepted:
+    """Machine types by name, of which prices are believed as they come; 'all' stands for every type."""
+    named = words(names or [])
+    found = [resolve_instance(catalog, name) for name in named if name != EVERY_TYPE]
+    return Accepted(frozenset((i.cloud, i.name) for i in found), is_all=EVERY_TYPE in named)
 
 
 @contextmanager
@@ -97,4 +111,5 @@ def told(update: FeedUpdate) -> str:
     """How a feed went, on a line."""
     if update.reason:
         return f"{update.feed}: {update.status}, {update.reason}"
-    return f"{update.feed}: {update.status}, {update.num_prices:,} prices"
+    waiting = f", {len(update.waiting)} wait for --accept" if update.waiting else ""
+    return f"{update.feed}: {update.status}, {update.num_prices:,} prices{waiting}"
