@@ -6,7 +6,6 @@ The feeds themselves cannot be reached from a test. Pages have the form that eac
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from tests.catalog.price_server import (
     L4_SKUS,
     Answer,
     PriceServer,
+    ask_this_machine_alone,
     aws_list_of_shipped,
     aws_pages,
     aws_row,
@@ -55,13 +55,7 @@ NOW = datetime(2026, 11, 21, 17, 0, tzinfo=timezone.utc)
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine alone may be asked."""
-    connect = socket.socket.connect
-
-    def only_here(self: socket.socket, address: Any) -> None:
-        assert address[0] == "127.0.0.1", f"a test opened a connection to {address}"
-        connect(self, address)
-
-    monkeypatch.setattr(socket.socket, "connect", only_here)
+    ask_this_machine_alone(monkeypatch)
 
 
 @dataclass
@@ -430,16 +424,6 @@ def test_a_link_to_another_server_is_not_followed(updater: Updater) -> None:
     with served(pages) as server:
         found = updater.run(server, "azure")["azure-retail-prices"]
     assert "the next page lies on another server" in found.reason
-
-
-def test_pages_that_run_in_a_circle_end(updater: Updater, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpufleet.catalog.providers.azure.MOST_PAGES", 5)
-    pages = azure_as_shipped()
-    first = next(iter(pages))
-    pages[first] = pages[first].replace("ORIGIN/azure?skip=1", f"ORIGIN{first}")
-    with served(pages) as server:
-        found = updater.run(server, "azure")["azure-retail-prices"]
-    assert "more than 5 pages" in found.reason
 
 
 # --- what arrives and is not believed --------------------------------------------------------------------------------

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from threading import Lock
 from typing import TYPE_CHECKING
 
 from gpufleet.catalog.load import load_shipped_and_refreshed
@@ -15,9 +17,11 @@ from gpufleet.catalog.snapshots import refuse_unwritable, snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.cli.options import words
+from gpufleet.cli.output_stream import remark
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_update import update_page
 from gpufleet.report.page import Page
+from gpufleet.report.text import printable
 from gpufleet.results.catalog_update import CatalogUpdate, FeedUpdate
 from gpufleet.units import MINUTE
 
@@ -25,6 +29,7 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_S, READ_S = 20.0, MINUTE
+SPEAKING = Lock()
 Done = Callable[[FeedUpdate], None]
 
 
@@ -66,9 +71,9 @@ def connection() -> Iterator[httpx.Client]:
         raise UsageError(
             "refreshing prices needs httpx", hint="Install it: pip install 'gpu-fleet-optimizer[refresh]'."
         ) from None
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # below it whole addresses are logged, keys in a query too
     timeout = httpx.Timeout(READ_S, connect=CONNECT_S)
-    agent = {"User-Agent": "gpufleet"}
-    with httpx.Client(timeout=timeout, headers=agent, follow_redirects=True) as client:
+    with httpx.Client(timeout=timeout, headers={"User-Agent": "gpufleet"}) as client:
         yield client
 
 
@@ -88,9 +93,9 @@ def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Done]]:
 
 
 def tell(line: str) -> None:
-    """A line of the conversation, at once."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
+    """A line of the conversation, at once; of several feeds one speaks at a time."""
+    with SPEAKING:
+        remark(printable(line))
 
 
 def told(update: FeedUpdate) -> str:
