@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.transport import write_whole
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import DataMissing, UsageError
+from gpufleet.errors import DataMissing
 from gpufleet.provenance import Source
 
 ROOT_VARIABLE = "GPUFLEET_PRICES"
@@ -65,18 +65,6 @@ def snapshot_root() -> Path:
 def _root(named: str | None, data: str | None, home: str | None) -> Path:
     """The same by the variables that decide it; `home` stands for ~."""
     return Path(os.path.expanduser(named or os.path.join(data or "~/.local/share", "gpufleet", "prices")))
-
-
-def refuse_unwritable(root: Path) -> None:
-    """A folder that snapshots cannot be written to is said before anything is asked for."""
-    nearest = next(folder for folder in (root, *root.parents) if folder.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(
-            "price snapshots cannot be written",
-            found=str(root),
-            expected="a folder that can be made and written to",
-            hint=f"{ROOT_VARIABLE} names another.",
-        )
 
 
 def snapshot_folders(root: Path, as_of: date | None = None) -> tuple[Path, ...]:

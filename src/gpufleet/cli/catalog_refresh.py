@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 from gpufleet.catalog.load import load_shipped_and_refreshed
 from gpufleet.catalog.providers.every import FEEDS, feeds_of
 from gpufleet.catalog.providers.feed import Feed
-from gpufleet.catalog.snapshots import refuse_unwritable, snapshot_root
+from gpufleet.catalog.snapshots import snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
+from gpufleet.catalog.update_lock import only_update
 from gpufleet.cli.options import words
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import UnknownName, UsageError
@@ -35,14 +36,12 @@ Done = Callable[[FeedUpdate], None]
 
 def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[CatalogUpdate, Page]:
     """Every feed of the clouds, all at once."""
-    feeds = feeds_of(clouds_with_feeds(clouds))
-    refuse_unwritable(snapshot_root())
-    catalog = load_shipped_and_refreshed()
-    with connection() as client, progress(feeds) as (on_feed, on_done):
+    feeds, root = feeds_of(clouds_with_feeds(clouds)), snapshot_root()
+    with connection() as client, only_update(root), progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
-            catalog=catalog,
+            catalog=load_shipped_and_refreshed(),
             client=client,
-            root=snapshot_root(),
+            root=root,
             now=datetime.now(timezone.utc),
             on_feed=on_feed,
             on_done=on_done,
