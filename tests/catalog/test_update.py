@@ -538,7 +538,7 @@ def test_a_snapshot_that_was_changed_by_hand_is_refused_with_its_place(updater: 
     [folder] = folders_of(updater.root / "azure-retail-prices")
     table = folder / "offers.csv"
     table.write_text(table.read_text(encoding="utf-8").replace("98.32", "9.832"), encoding="utf-8")
-    with pytest.raises(Exception, match=r"is damaged: its prices are not those that were written.*Remove that folder"):
+    with pytest.raises(Exception, match=r"is damaged: it is not as it was written.*Remove that folder"):
         load_catalog()
 
 
