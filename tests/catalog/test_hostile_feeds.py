@@ -134,6 +134,13 @@ def test_a_packed_page_is_read_as_the_plain_one(server: PriceServer, tmp_path: P
     assert run(server, tmp_path, AZURE)[AZURE.name].num_prices == len(shipped("azure"))
 
 
+def test_a_cell_that_swallows_the_lines_after_it_is_named(server: PriceServer, tmp_path: Path) -> None:
+    [path] = [path for path in server.pages if path.startswith("/aws/") and "/us-east-1/" in path]
+    server.pages[path] += '"p5.48xlarge","' + "x" * 200_000
+    reason = run(server, tmp_path, aws_list())[aws_list().name].reason
+    assert reason.startswith("aws price list of us-east-1: field larger than field limit")
+
+
 def broken_feed(error: Exception) -> Feed:
     def read(visit: Visit) -> Iterator[ListedPrice]:
         raise error
@@ -327,15 +334,18 @@ def test_a_feed_that_holds_its_thread_is_left_alone_and_never_writes(
     server: PriceServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(update, "SETTLING_S", 0.0)
-    let_go, seconds = threading.Event(), itertools.count()
+    let_go, now_s = threading.Event(), [0.0]
 
     def held(visit: Visit) -> Iterator[ListedPrice]:
         let_go.wait(20)
-        yield from LAMBDA.read(visit)
+        for offer in shipped("lambda"):
+            price = offer.price_per_instance_usd_per_hour
+            yield ListedPrice(offer.region, offer.instance, offer.price_kind, price)
 
-    found = run(server, tmp_path, replace(LAMBDA, read=held), clock=lambda: next(seconds), seconds=0)
+    found = run(server, tmp_path, replace(LAMBDA, read=held), clock=lambda: now_s[0], seconds=0)
     assert "not at its end after 0 s" in found[LAMBDA.name].reason
     [thread] = [thread for thread in threading.enumerate() if thread.name == LAMBDA.name]
+    now_s[0] = 1.0
     let_go.set()
     thread.join(20)
     assert list(tmp_path.glob("*/2*")) == []

@@ -102,6 +102,20 @@ def test_redirects_in_a_circle_end_and_cost_no_other_feed(server: PriceServer, t
     assert sum(path.startswith("/azure") for path in server.asked) == 6
 
 
+def test_an_address_in_a_page_stays_on_the_server_that_was_asked(server: PriceServer, tmp_path: Path) -> None:
+    """What stands before an @ would be a user, and what stands after it the host."""
+    index = '{"regions": {"us-east-1": {"currentVersionUrl": "@b.example/list.json"}}}'
+    server.faults = [lambda path, sound: Answer(index) if path.endswith("region_index.json") else None]
+    run(server, tmp_path, "aws", GPUFLEET_ENDPOINT_AWS_EC2_PRICE_LIST=server.origin)
+    assert "/@b.example/list.csv" in server.asked
+
+
+@pytest.mark.parametrize("host", ["203.0.113.9", "127.0.0.1:1"])
+def test_a_next_page_on_another_server_is_not_followed(server: PriceServer, tmp_path: Path, host: str) -> None:
+    server.pages = {path: page.replace("ORIGIN", f"http://{host}") for path, page in server.pages.items()}
+    assert "the next page lies on another server" in run(server, tmp_path, "azure")["azure"].reason
+
+
 OPEN, SECRET = Question("http://a.example/p"), Question("http://a.example/p", {"Authorization": KEY}, is_secret=True)
 SAFE = Question("https://a.example/p", {"Authorization": KEY}, is_secret=True)
 
@@ -189,7 +203,8 @@ def test_words_of_a_mirror_are_not_shown(server: PriceServer, tmp_path: Path) ->
 def test_no_log_holds_a_whole_address() -> None:
     """httpx logs addresses with their queries at level INFO."""
     logger = logging.getLogger("httpx")
-    before, logger.level = logger.level, logging.DEBUG
+    before = logger.level
+    logger.setLevel(logging.DEBUG)
     try:
         with connection():
             assert not logger.isEnabledFor(logging.INFO)

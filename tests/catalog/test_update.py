@@ -419,13 +419,6 @@ def test_a_feed_without_its_key_is_skipped_and_a_wrong_key_is_named(updater: Upd
     assert (skipped.status, skipped.reason) == ("skipped", "GCP_API_KEY is not set")
 
 
-def test_a_link_to_another_server_is_not_followed(updater: Updater) -> None:
-    pages = {path: page.replace("ORIGIN", "http://203.0.113.9") for path, page in azure_as_shipped().items()}
-    with served(pages) as server:
-        found = updater.run(server, "azure")["azure-retail-prices"]
-    assert "the next page lies on another server" in found.reason
-
-
 # --- what arrives and is not believed --------------------------------------------------------------------------------
 
 

@@ -11,7 +11,6 @@ import hashlib
 import json
 import os
 import socket
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -71,11 +70,9 @@ class Download:
     sleep: Callable[[float], None]
     on_page: Say = field(default=lambda what: None)
     bounds: Bounds = field(default=Bounds())
-    clock: Callable[[], float] = time.monotonic
-
-    def __post_init__(self) -> None:
-        self.ends_at_s = self.clock() + self.bounds.seconds
-        self.num_pages, self.kept_bytes = 0, 0
+    is_late: Callable[[], bool] = field(default=lambda: False)
+    num_pages: int = 0
+    kept_bytes: int = 0
 
     def json(self, url: str, headers: Mapping[str, str] | None = None, body: object = None) -> Any:
         """A JSON page; what stands in `headers` is a key."""
@@ -159,7 +156,7 @@ class Download:
 
     def refuse_late(self, url: str) -> None:
         """A feed that takes longer than its time is given up; what arrived is kept."""
-        if self.clock() > self.ends_at_s:
+        if self.is_late():
             problem = f"{without_query(url)}: the feed is not at its end after {self.bounds.seconds:,.0f} s"
             raise Unreachable(problem, hint=RESUMES)
 

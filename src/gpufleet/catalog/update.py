@@ -61,6 +61,13 @@ class Refresh:
     on_done: Callable[[FeedUpdate], None] = field(default=lambda update: None)
     accept_losses: bool = False
 
+    def __post_init__(self) -> None:
+        self.ends_at_s = self.clock() + self.bounds.seconds
+
+    def is_late(self) -> bool:
+        """Whether the time of every feed is over."""
+        return self.clock() > self.ends_at_s
+
 
 @dataclass
 class Reading:
@@ -86,7 +93,6 @@ class FeedThread(threading.Thread):
         super().__init__(name=feed.name, daemon=True)
         self.feed, self.refresh = feed, refresh
         self.outcome: FeedUpdate | BaseException | None = None
-        self.ends_at_s = refresh.clock() + refresh.bounds.seconds + SETTLING_S
 
     def run(self) -> None:
         """Bring the feed; what goes wrong is raised by `result`."""
@@ -98,7 +104,7 @@ class FeedThread(threading.Thread):
 
     def result(self) -> FeedUpdate:
         """What came of it once it is done; one that takes longer than its time is left alone and writes nothing."""
-        self.join(max(0.0, self.ends_at_s - self.refresh.clock()))
+        self.join(max(0.0, self.refresh.ends_at_s + SETTLING_S - self.refresh.clock()))
         if self.outcome is None:
             reason = f"it is not at its end after {self.refresh.bounds.seconds:,.0f} s. {RESUMES}"
             return unsuccessful(self.feed, "failed", reason)
@@ -158,7 +164,7 @@ def read_feed(feed: Feed, refresh: Refresh, folder: Path) -> Reading:
     forget_old_pages(folder, refresh.now.timestamp())
     mirror = refresh.environment.get(feed.endpoint_variable)
     visit = Visit(
-        download=Download(folder, refresh.client, refresh.sleep, refresh.on_page, refresh.bounds, refresh.clock),
+        download=Download(folder, refresh.client, refresh.sleep, refresh.on_page, refresh.bounds, refresh.is_late),
         endpoint=(mirror or feed.endpoint).rstrip("/"),
         keys={name: refresh.environment[name] for name in feed.key_variables},
         instances={
