@@ -8,12 +8,12 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from tests.catalog.price_server import (
     Answer,
     PriceServer,
+    ask_this_machine_alone,
     aws_pages,
     aws_row,
     every_feed,
@@ -30,13 +30,7 @@ from gpufleet.cli import main
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine alone may be asked."""
-    connect = socket.socket.connect
-
-    def only_here(self: socket.socket, address: Any) -> None:
-        assert address[0] == "127.0.0.1", f"a test opened a connection to {address}"
-        connect(self, address)
-
-    monkeypatch.setattr(socket.socket, "connect", only_here)
+    ask_this_machine_alone(monkeypatch)
 
 
 @pytest.fixture

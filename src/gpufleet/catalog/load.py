@@ -69,8 +69,10 @@ from gpufleet.catalog.snapshots import (
     OFFERS_FILE,
     Snapshot,
     read_snapshot,
+    refuse_foreign_offer,
     snapshot_folders,
     snapshot_root,
+    unread,
 )
 from gpufleet.catalog.tables import Catalog, InstanceKey
 from gpufleet.domain.accelerator import Accelerator
@@ -244,8 +246,7 @@ def priced(
     shipped = holding(offer_rows(SHIPPED), days)
     offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
     for snapshot in taken:
-        fresh = placed_rows(snapshot.folder, OFFER_COLUMNS, offer_from)
-        offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
+        offers |= {offer_key(o): o for o in snapshot_offers(snapshot) if (o.cloud, o.instance) in instances}
     if overlay is None:
         return offers
     rates = {rate.currency: rate for rate in rates_in(overlay, days)}
@@ -257,6 +258,18 @@ def priced(
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
     own = {key: replace(offer, is_own=True) for key, offer in holding(written, days).items()}
     return {offer_key(offer): offer for offer in agreed} | own
+
+
+def snapshot_offers(snapshot: Snapshot) -> Iterator[Offer]:
+    """Prices of a snapshot."""
+    path = snapshot.folder / OFFERS_FILE
+    try:
+        for place, row in rows_in(path, snapshot.table, OFFER_COLUMNS):
+            offer = offer_from(place, row)
+            refuse_foreign_offer(snapshot, offer)
+            yield offer
+    except (UsageError, ValueError, csv.Error) as error:
+        raise unread(snapshot.folder, f"is foreign: {error}") from None
 
 
 def ended_prices(
@@ -537,8 +550,13 @@ def placed_rows(
 
 
 def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Rows of a CSV file with the place of each; a header without one of the columns is refused."""
-    lines = csv.reader(content_of(path).splitlines())
+    """Rows of a CSV file with the place of each."""
+    return rows_in(path, content_of(path), columns)
+
+
+def rows_in(path: Path, content: str, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
+    """Rows of CSV with the place of each; a header without one of the columns is refused."""
+    lines = csv.reader(content.splitlines())
     header = next(lines, [])
     missing = [column for column in columns if column not in header]
     if missing:

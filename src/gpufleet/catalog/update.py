@@ -5,7 +5,9 @@ One feed that fails does not hold up the others, and never touches what was ther
 
 from __future__ import annotations
 
+import math
 import os
+import re
 import shutil
 import threading
 import time
@@ -17,6 +19,7 @@ from typing import TYPE_CHECKING
 
 from gpufleet.catalog import price_changes
 from gpufleet.catalog.checks import spot_beside_on_demand
+from gpufleet.catalog.exchange import BrokenFeed, Unreachable
 from gpufleet.catalog.price_changes import PriceChange, PriceChanges
 from gpufleet.catalog.price_doubts import Accepted, Doubted, off_regions, weighed
 from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit
@@ -24,18 +27,22 @@ from gpufleet.catalog.query import known_gpu
 from gpufleet.catalog.references import label
 from gpufleet.catalog.snapshots import DOWNLOAD_FOLDER, Coverage, clear_unfinished, write_snapshot
 from gpufleet.catalog.tables import Catalog
-from gpufleet.catalog.transport import BrokenFeed, Download, Say, Unreachable
+from gpufleet.catalog.transport import RESUMES, Bounds, Download, Say
 from gpufleet.catalog.usual_prices import OUTLIER_FACTOR
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.errors import GpufleetError
 from gpufleet.pricing.commitment import offer_usd_per_hour
 from gpufleet.provenance import Source
 from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, DoubtedPrice, FeedUpdate
-from gpufleet.units import DAY
+from gpufleet.units import DAY, MINUTE
 
 if TYPE_CHECKING:
     import httpx
 
 RESUMED_FOR_S = DAY / 2
+SETTLING_S = MINUTE
+MOST_PRICES = 100_000
+NAME = re.compile(r"[A-Za-z0-9][ -~]{0,79}")
 MOST_LOST_RATIO, MOST_REFUSED_RATIO, SHOWN_CHANGES = 0.5, 0.1, 5
 
 
@@ -49,11 +56,20 @@ class Refresh:
     now: datetime
     environment: Mapping[str, str] = field(default_factory=lambda: os.environ)
     sleep: Callable[[float], None] = time.sleep
+    clock: Callable[[], float] = time.monotonic
+    bounds: Bounds = field(default=Bounds())
     on_feed: Say = field(default=lambda name: None)
     on_page: Say = field(default=lambda url: None)
     on_done: Callable[[FeedUpdate], None] = field(default=lambda update: None)
     accept_losses: bool = False
     accepted: Accepted = field(default_factory=Accepted)
+
+    def __post_init__(self) -> None:
+        self.ends_at_s = self.clock() + self.bounds.seconds
+
+    def is_late(self) -> bool:
+        """Whether the time of every feed is over."""
+        return self.clock() > self.ends_at_s
 
 
 @dataclass
@@ -66,7 +82,7 @@ class Reading:
 
 
 def update_catalog(feeds: Iterable[Feed], refresh: Refresh) -> CatalogUpdate:
-    """Every feed at once, in their order; none waits for another."""
+    """Every feed at once, in their order; none waits for another. Nobody else may write to `refresh.root` meanwhile."""
     asked = [FeedThread(feed, refresh) for feed in feeds]
     for thread in asked:
         thread.start()
@@ -90,10 +106,13 @@ class FeedThread(threading.Thread):
             self.outcome = error
 
     def result(self) -> FeedUpdate:
-        """What came of it, once it is done."""
-        self.join()
-        if not isinstance(self.outcome, FeedUpdate):
-            raise self.outcome or RuntimeError(f"{self.name} did not run")
+        """What came of it once it is done; one that takes longer than its time is left alone and writes nothing."""
+        self.join(max(0.0, self.refresh.ends_at_s + SETTLING_S - self.refresh.clock()))
+        if self.outcome is None:
+            reason = f"it is not at its end after {self.refresh.bounds.seconds:,.0f} s. {RESUMES}"
+            return unsuccessful(self.feed, "failed", reason)
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
         return self.outcome
 
 
@@ -102,17 +121,44 @@ def update_feed(feed: Feed, refresh: Refresh) -> FeedUpdate:
     refresh.on_feed(feed.name)
     missing = [name for name in feed.key_variables if not refresh.environment.get(name)]
     if missing:
-        return FeedUpdate(feed=feed.name, cloud=feed.cloud, status="skipped", reason=f"{missing[0]} is not set")
+        return unsuccessful(feed, "skipped", f"{missing[0]} is not set")
     folder = refresh.root / feed.name / DOWNLOAD_FOLDER
     try:
-        reading = read_feed(feed, refresh, folder)
-    except BrokenFeed as broken:
-        if not isinstance(broken, Unreachable):
+        update = settled(feed, refresh, read_feed(feed, refresh, folder))
+    except Exception as error:
+        if refresh.environment.get("GPUFLEET_DEBUG") == "1" and not isinstance(error, (GpufleetError, OSError)):
+            raise
+        if not isinstance(error, (Unreachable, OSError)):
             shutil.rmtree(folder, ignore_errors=True)
-        return FeedUpdate(feed=feed.name, cloud=feed.cloud, status="failed", reason=str(broken))
-    update = settled(feed, refresh, reading)
+        keys = [refresh.environment[name] for name in feed.key_variables]
+        return unsuccessful(feed, "failed", without_keys(failure(error, refresh.root), keys))
     shutil.rmtree(folder, ignore_errors=True)
     return update
+
+
+def unsuccessful(feed: Feed, status: str, reason: str) -> FeedUpdate:
+    """A feed that brought nothing."""
+    return FeedUpdate(feed=feed.name, cloud=feed.cloud, status=status, reason=reason)
+
+
+def failure(error: Exception, root: Path) -> str:
+    """Why a feed failed, in words; what was not foreseen is ours and costs this feed alone."""
+    if isinstance(error, GpufleetError):
+        return str(error)
+    if isinstance(error, OSError):
+        return f"cannot write to {root}: {error.strerror or error}"
+    return f"this is our bug: {type(error).__name__}: {error}. GPUFLEET_DEBUG=1 shows where; please report it."
+
+
+def without_keys(text: str, keys: Iterable[str]) -> str:
+    """A text without the keys that a server may have repeated.
+
+    >>> without_keys("found 'no such key: s3cret'", ["s3cret"])
+    "found 'no such key: ***'"
+    """
+    for key in keys:
+        text = text.replace(key, "***")
+    return text
 
 
 def read_feed(feed: Feed, refresh: Refresh, folder: Path) -> Reading:
@@ -121,7 +167,7 @@ def read_feed(feed: Feed, refresh: Refresh, folder: Path) -> Reading:
     forget_old_pages(folder, refresh.now.timestamp())
     mirror = refresh.environment.get(feed.endpoint_variable)
     visit = Visit(
-        download=Download(folder, refresh.client, refresh.sleep, refresh.on_page),
+        download=Download(folder, refresh.client, refresh.sleep, refresh.on_page, refresh.bounds, refresh.is_late),
         endpoint=(mirror or feed.endpoint).rstrip("/"),
         keys={name: refresh.environment[name] for name in feed.key_variables},
         instances={
@@ -134,6 +180,7 @@ def read_feed(feed: Feed, refresh: Refresh, folder: Path) -> Reading:
     reading = Reading()
     for price in feed.read(visit):
         take(price, feed, visit, refresh.now, reading)
+    visit.download.refuse_late(visit.endpoint)
     return reading
 
 
@@ -151,10 +198,11 @@ def forget_old_pages(folder: Path, now_s: float) -> None:
 
 
 def take(price: ListedPrice, feed: Feed, visit: Visit, now: datetime, reading: Reading) -> None:
-    """One price more; zero or none is left out, of two prices of one place the dearer counts."""
+    """One price more; zero, none and one without end are left out, of two prices of one place the dearer counts."""
+    refuse_odd_names(price)
     if price.instance not in visit.instances:
         reading.undescribed.add(price.instance)
-    elif not price.usd_per_hour > 0:
+    elif not 0 < price.usd_per_hour < math.inf:
         reading.num_without_price += 1
     elif price.price_kind in feed.price_kinds:
         offer = offer_of(price, feed, now)
@@ -162,6 +210,15 @@ def take(price: ListedPrice, feed: Feed, visit: Visit, now: datetime, reading: R
         known = reading.offers.get(key)
         if known is None or known.price_per_instance_usd_per_hour < offer.price_per_instance_usd_per_hour:
             reading.offers[key] = offer
+    if len(reading.offers) + len(reading.undescribed) > MOST_PRICES:
+        raise BrokenFeed(f"more than {MOST_PRICES:,} prices and types", hint="The largest feed has a tenth of that.")
+
+
+def refuse_odd_names(price: ListedPrice) -> None:
+    """A region or a machine is called by a word that a table can hold."""
+    for what, name in (("region", price.region), ("machine", price.instance)):
+        if not NAME.fullmatch(name):
+            raise BrokenFeed(f"a {what} has no name", found=name, expected="up to 80 plain characters")
 
 
 def offer_of(price: ListedPrice, feed: Feed, now: datetime) -> Offer:
