@@ -19,9 +19,18 @@ from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement, is_host, place
 from gpufleet.optimize.purchase import ROUNDING, PricedPlacement, best_of_each_type, rank
-from gpufleet.optimize.replicas import NO_CURVE, Choices, Rejections, Room, describe, keep_fitting, replicas, room
+from gpufleet.optimize.replicas import (
+    NO_CURVE,
+    Choices,
+    MemoryModel,
+    Rejections,
+    Room,
+    describe,
+    keep_fitting,
+    replicas,
+)
 from gpufleet.optimize.size import LOAD, ROOM, Capacity, capacity
-from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
 from gpufleet.pricing.effective_price import usd_per_month
@@ -106,9 +115,8 @@ def rate_replicas(
     every = replicas(question.arch, question.choices, rejections)
     space, kept = keep_runnable(question, every, calibration, rejections)
     candidates = every.take(kept)
-    largest = space.largest_batch[kept]
-    curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
     model = StepModel.build(question.arch, candidates, calibration)
+    curves = load_curves_of(model, question.demand.workload, space.largest_batch[kept])
     caution = Caution.at(question.demand.confidence, model, curves.batch, question.demand.lengths)
     found = capacity(curves, candidates, question.demand, caution)
     count_infeasible(partial(describe, candidates), partial(is_had, candidates), found, question.demand, rejections)
@@ -121,34 +129,37 @@ def keep_runnable(
     question: ServeQuestion, every: Candidates, calibration: Calibration, rejections: Rejections
 ) -> tuple[Room, BoolArray]:
     """The memory of every candidate, and which hold their requests and have kernels."""
-    mix = question.demand.mix
-    space = mixed_room(question.arch, every, mix)
+    mix, memory = question.demand.mix, MemoryModel.build(question.arch, every)
+    space = mixed_room(memory, mix)
     kept = keep_fitting(every, space, rejections)
-    kept &= keep_holding_longest(question.arch, every, mix, kept, rejections)
+    kept &= keep_holding_longest(memory, mix, kept, rejections)
     kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
     return space, kept
 
 
-def mixed_room(arch: Architecture, candidates: Candidates, mix: RequestMix) -> Room:
+def mixed_room(memory: MemoryModel, mix: RequestMix) -> Room:
     """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
-    space = room(arch, candidates, mix.lengths, mix.held_tokens)
+    space = memory.room(mix.lengths, mix.held_tokens)
     if not mix.shared_tokens:
         return space
-    once = candidates.attention_dp * mix.shared_tokens / mix.held_tokens
+    once = memory.candidates.attention_dp * mix.shared_tokens / mix.held_tokens
     return replace(space, largest_batch=np.maximum(space.largest_batch - once, 0.0))
 
 
-def keep_holding_longest(
-    arch: Architecture, candidates: Candidates, mix: RequestMix, fits: BoolArray, rejections: Rejections
-) -> BoolArray:
+def holds_longest(memory: MemoryModel, mix: RequestMix) -> BoolArray:
     """Candidates that hold the longest request too; where requests differ, the mean alone does not say so."""
     if mix.longest_tokens <= mix.held_tokens:
-        return np.ones_like(fits)
-    holds = room(arch, candidates, mix.lengths, mix.longest_tokens).largest_batch >= 1
+        return all_had(memory.candidates)
+    return np.asarray(memory.room(mix.lengths, mix.longest_tokens).largest_batch >= 1)
+
+
+def keep_holding_longest(memory: MemoryModel, mix: RequestMix, fits: BoolArray, rejections: Rejections) -> BoolArray:
+    """The same; of those that fit, the others are counted."""
+    holds = holds_longest(memory, mix)
     for row in np.flatnonzero(fits & ~holds):
-        what = f"{describe(candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
+        what = f"{describe(memory.candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
         rejections.add("no KV room for the longest request", what)
-    return np.asarray(holds)
+    return holds
 
 
 def within_budget(
