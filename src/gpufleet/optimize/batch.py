@@ -22,7 +22,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
-from gpufleet.optimize.placement import is_host
+from gpufleet.optimize.placement import is_host, once_per_host
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.serve import BEYOND_QUOTA, NO_PRICE, ServeQuestion, keep_runnable
@@ -291,8 +291,9 @@ def machine_choices(most: int) -> FloatArray:
 def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates, slow: FloatArray) -> Hosts:
     """Which candidates that get anything done each machine type can host."""
     works = rates.best_per_s > 0
-    machines = {(i.cloud, i.name): i for i in instances}
-    rows = {key: np.flatnonzero(is_host(i, candidates) & works) for key, i in machines.items()}
+    hosted = once_per_host(tuple(instances), lambda i: np.flatnonzero(is_host(i, candidates) & works))
+    machines = {(i.cloud, i.name): i for i, _ in hosted}
+    rows = {(i.cloud, i.name): found for i, found in hosted}
     return Hosts(machines, rows, np.asarray(candidates.num_devices), slow)
 
 

@@ -14,7 +14,7 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.placement import is_host, machines_for
+from gpufleet.optimize.placement import is_host, machines_for, once_per_host
 from gpufleet.optimize.purchase import BY_THE_HOUR, ROUNDING, effective_price, on_demand_beside
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
 
@@ -44,7 +44,7 @@ class Hosts:
         """All machine types with a price that hold any candidate."""
         sold = {(o.cloud, o.instance) for o in question.offers}
         machines = [i for i in question.choices.instances if (i.cloud, i.name) in sold]
-        hosted = [(i, np.flatnonzero(is_host(i, candidates))) for i in machines]
+        hosted = once_per_host(machines, lambda i: np.flatnonzero(is_host(i, candidates)))
         kept = [(i, rows) for i, rows in hosted if len(rows)]
         sizes = np.array([len(rows) for _, rows in kept], dtype=np.int64)
         devices = candidates.num_devices

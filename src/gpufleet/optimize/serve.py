@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,7 +17,7 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.placement import Placement, is_host, place
+from gpufleet.optimize.placement import Placement, is_host, once_per_host, place
 from gpufleet.optimize.purchase import ROUNDING, PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import (
     NO_CURVE,
@@ -184,14 +184,15 @@ def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) ->
 def is_sold(question: ServeQuestion, candidates: Candidates) -> BoolArray:
     """Candidates that some machine with a price can host."""
     priced = {(o.cloud, o.instance) for o in question.offers}
-    sold = [is_host(i, candidates) for i in question.choices.instances if (i.cloud, i.name) in priced]
+    machines = [i for i in question.choices.instances if (i.cloud, i.name) in priced]
+    sold = [rows for _, rows in once_per_host(machines, lambda i: is_host(i, candidates))]
     return np.asarray(np.any(sold, axis=0)) if sold else np.zeros(len(candidates), dtype=np.bool_)
 
 
 def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) -> list[Placement]:
     """The best placement on each instance type."""
-    placements = (place(i, candidates, found, question.demand) for i in question.choices.instances)
-    return [p for p in placements if p is not None]
+    placed = once_per_host(question.choices.instances, lambda i: place(i, candidates, found, question.demand))
+    return [replace(p, instance=instance) for instance, p in placed if p is not None]
 
 
 def count_infeasible(
@@ -199,25 +200,26 @@ def count_infeasible(
 ) -> None:
     """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
     missed = np.flatnonzero(~found.is_feasible)
-    has_price = sold() if len(missed) else found.is_feasible
+    if not len(missed):
+        return
+    has_price, limits = sold(), {limit.label: limit.limit_s for limit in demand.workload.slo.limits}
+    over = {label: np.min(found.planned_s(label), axis=1) / limit_s for label, limit_s in limits.items()}
     for row in missed:
-        reason, what, over = missed_objective(name(int(row)), found, demand, int(row))
-        rejections.add(reason, what if has_price[row] else f"{what}, no price", over)
+        of_row = {label: float(ratios[row]) for label, ratios in over.items()}
+        reason, what, times = missed_objective(name(int(row)), found, int(row), limits, of_row)
+        rejections.add(reason, what if has_price[row] else f"{what}, no price", times)
 
 
-def missed_objective(name: str, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
-    """(reason, nearest miss in words, how many times over the limit) of one candidate."""
-    over = {
-        limit.label: float(np.min(found.planned_s(limit.label)[row]) / limit.limit_s)
-        for limit in demand.workload.slo.limits
-    }
+def missed_objective(
+    name: str, found: Capacity, row: int, limits: Mapping[str, float], over: Mapping[str, float]
+) -> tuple[str, str, float]:
+    """(reason, nearest miss in words, how many times over the limit) of a candidate, `over` each limit at best."""
     worst = max(over, key=lambda label: over[label], default=LOAD)
     if over.get(worst, 0.0) <= 1:
         is_full = ROOM in found.breaks and found.breaks[ROOM][row].all()
         return REASONS[ROOM if is_full else LOAD], name, 0.0
-    limit = next(x for x in demand.workload.slo.limits if x.label == worst)
-    what = f"{name}: {at_least_ms(over[worst] * limit.limit_s)} at best"
-    return f"{worst} above {in_ms(limit.limit_s)} at any load", what, over[worst]
+    what = f"{name}: {at_least_ms(over[worst] * limits[worst])} at best"
+    return f"{worst} above {in_ms(limits[worst])} at any load", what, over[worst]
 
 
 def in_ms(seconds: float) -> str:
