@@ -135,8 +135,10 @@ class EngineMemory:
         accelerator_index: IntArray,
     ) -> EngineMemory:
         """The rules of many candidates, each naming its engine and accelerator by position."""
-        cells = [cls.of(engine, accelerator) for engine in engines for accelerator in accelerators]
-        row = engine_index * len(accelerators) + accelerator_index
+        asked = engine_index * len(accelerators) + accelerator_index
+        used, row = np.unique(np.append(asked, 0), return_inverse=True)
+        cells = [cls.of(engines[cell // len(accelerators)], accelerators[cell % len(accelerators)]) for cell in used]
+        row = row[: len(asked)]
         columns: dict[str, Any] = {
             f.name: _gathered([getattr(cell, f.name) for cell in cells], row) for f in fields(cls)
         }
