@@ -14,6 +14,7 @@ from gpufleet.catalog.providers.feed import Feed
 from gpufleet.catalog.snapshots import refuse_unwritable, snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
+from gpufleet.cli.interrupts import interrupts_raised
 from gpufleet.cli.options import words
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_update import update_page
@@ -33,7 +34,7 @@ def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[Catalo
     feeds = feeds_of(clouds_with_feeds(clouds))
     refuse_unwritable(snapshot_root())
     catalog = load_shipped_and_refreshed()
-    with connection() as client, progress(feeds) as (on_feed, on_done):
+    with interrupts_raised(), connection() as client, progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
             catalog=catalog,
             client=client,
