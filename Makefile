@@ -7,11 +7,12 @@ BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 QUESTIONS ?= 200
 
-.PHONY: help plan test lint types contracts pytest brute-force docs site accuracy size bench clean
+.PHONY: help plan test lint types contracts pytest test-clocks brute-force docs site accuracy size bench clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
+	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
 	@echo "make site      build the documentation as a site in build/site"
@@ -39,6 +40,9 @@ contracts: $(VENV)/developer.stamp
 
 pytest: $(VENV)/developer.stamp
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-clocks: $(VENV)/developer.stamp
+	@$(BIN)/python tools/clocks.py $(CLOCK_TESTS)
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)

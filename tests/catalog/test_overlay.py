@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 import pytest
 
 from gpufleet.catalog import load
-from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
+from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog, rows_of, tables_of
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS, Place, offer_from
 from gpufleet.domain.offer import Offer, PriceKind
@@ -254,3 +255,18 @@ def test_a_price_far_from_other_clouds_is_told_and_kept(overlay: Path) -> None:
     catalog = load_catalog(overlay, TODAY)
     [offer] = [o for o in catalog.offers if o.cloud == "bargain"]
     assert offer.doubt == "0.05x what other clouds ask per GPU"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="Linux lists open files")
+@pytest.mark.parametrize(
+    ("read", "text"), [(lambda path: rows_of(path, ("a",)), "a\n1\n2\n"), (tables_of, "[a]\n[b]\n")]
+)
+def test_a_reader_that_stops_in_the_middle_leaves_no_table_open(
+    tmp_path: Path, read: Callable[[Path], Iterator[object]], text: str
+) -> None:
+    path = tmp_path / "table"
+    path.write_text(text, encoding="utf-8")
+    rows = read(path)
+    next(rows)
+    assert path not in {Path(f"/proc/self/fd/{name}").resolve() for name in os.listdir("/proc/self/fd")}
+    assert len(list(rows)) == 1

@@ -12,6 +12,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from gpufleet.catalog.current_date import current_date
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
@@ -126,7 +127,7 @@ def load_catalog(
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
-    day = today or date.today()
+    day = today or current_date()
     refuse_later_day(as_of, day)
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
@@ -150,7 +151,7 @@ def refuse_later_day(as_of: date | None, today: date) -> None:
 
 def load_shipped_and_refreshed() -> Catalog:
     """The tables without anybody's overlay: what a refresh is compared with."""
-    return _load_tables(snapshot_folders(snapshot_root()), None, date.today())
+    return _load_tables(snapshot_folders(snapshot_root()), None, current_date())
 
 
 @lru_cache(maxsize=4)

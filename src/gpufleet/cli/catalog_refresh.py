@@ -19,6 +19,7 @@ from gpufleet.catalog.snapshots import snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.catalog.update_lock import only_update
+from gpufleet.cli.interrupts import interrupts_raised
 from gpufleet.cli.options import words
 from gpufleet.cli.output_stream import remark
 from gpufleet.errors import UnknownName, UsageError
@@ -43,7 +44,7 @@ def update_answer(
     """Every feed of the clouds, all at once."""
     feeds, root = feeds_of(clouds_with_feeds(clouds)), snapshot_root()
     accepted = accepted_types(accept, load_shipped_and_refreshed())
-    with connection() as client, only_update(root), progress(feeds) as (on_feed, on_done):
+    with interrupts_raised(), connection() as client, only_update(root), progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
             catalog=load_shipped_and_refreshed(),
             client=client,

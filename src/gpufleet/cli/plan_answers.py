@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.api.requests import RequestKind, ServeRequest
@@ -376,9 +375,10 @@ def plain(counts: TokenCounts) -> TokenCounts | float:
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
     from gpufleet.api.plans import plan_serve
+    from gpufleet.catalog.current_date import current_date
     from gpufleet.compat.seed_config import seed_catalog
 
-    machines = seed_catalog(folder, date.today())
+    machines = seed_catalog(folder, current_date())
     plan = plan_serve(request, machines.catalog)
     return plan.model_copy(update={"notes": [*machines.notes, *plan.notes]})
 
