@@ -1,6 +1,6 @@
 """The budget of a replica and its verdict."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.memory.band import Band
-from gpufleet.memory.fit import Demand, kv_pool_bytes, memory_budget, memory_terms
+from gpufleet.memory.fit import Demand, held_bytes, kv_pool_bytes, memory_budget, memory_terms
 from gpufleet.memory.overhead import EngineMemory, batch_limits, driver_variation_bytes
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
@@ -224,3 +224,34 @@ def test_the_term_of_the_pool_says_how_large_the_card_is() -> None:
     [pool] = [term for term in terms if term.name == "KV pool"]
     assert f"device {engine.device_bytes / GIB:.1f} GiB" in pool.inputs
     assert 78 < engine.device_bytes / GIB < 80
+
+
+def test_the_low_end_of_a_pool_is_that_of_an_engine_that_takes_as_much_as_it_may() -> None:
+    """And the high end that of one which takes as little; expected amounts alone decide the fraction."""
+    engine, taken = engine_on("vllm", "H100-SXM"), Band(18 * GIB, 20 * GIB, 25 * GIB)
+    pool = kv_pool_bytes(engine, taken, 0.0)
+    for end, used in ((pool.low, taken.high), (pool.high, taken.low)):
+        assert end == pytest.approx(kv_pool_bytes(engine, Band.exact(used), 0.0).expected)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b"])
+def test_the_ends_of_loaded_weights_are_those_of_engines_that_load_so_much(model: str) -> None:
+    arch, engine = shipped_architecture(model), engine_on("vllm", "H100-SXM")
+    loaded = held_bytes(arch, arch.weights, engine, Demand(2.0, 8192.0)).loaded_bytes
+    ratio = engine.loaded_ratio
+    for end, of_all in ((loaded.low, ratio.low), (loaded.high, ratio.high)):
+        exact = replace(engine, loaded_ratio=Band.exact(of_all))
+        alone = held_bytes(arch, arch.weights, exact, Demand(2.0, 8192.0)).loaded_bytes
+        assert end == (alone.low if of_all == ratio.low else alone.high)
+    assert ratio.low < ratio.expected < ratio.high
+    assert loaded.low < loaded.expected < loaded.high
+
+
+def test_a_pool_holds_the_sequences_that_it_was_made_for_and_not_one_more() -> None:
+    """What a pool was summed up to is a little off in floating point: that costs no sequence, and brings none."""
+    arch, engine = shipped_architecture("llama-3.1-8b"), engine_on("vllm", "H100-SXM")
+    budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192.0))
+    numbers, sizes = np.arange(1.0, 400.0)[:, None], np.linspace(1e6, 3e9, 97)
+    of_all_sizes = replace(budget, kv_bytes_per_sequence=sizes)
+    assert (of_all_sizes.sequences_in(sizes * numbers * (1 - 1e-12)) == numbers).all()
+    assert (of_all_sizes.sequences_in(sizes * (numbers - 1e-5)) == numbers - 1).all()
