@@ -92,7 +92,7 @@ def covering_tests(wanted: set[Entry], files: Iterable[CoveringFile], limit_s: f
     found = [test for file in files if not wanted.isdisjoint(file.entered) for test in file.tests]
     chosen, spent_s = [], 0.0
     for test in sorted(found, key=lambda test: (wanted.isdisjoint(test.entered), len(test.entered), test.seconds)):
-        spent_s += test.seconds
-        if spent_s <= limit_s or not chosen:
+        if spent_s + test.seconds <= limit_s or not chosen:
             chosen.append(test.name)
+            spent_s += test.seconds
     return chosen
