@@ -321,6 +321,16 @@ def test_a_server_that_never_recovers_is_given_up_and_named(updater: Updater) ->
     assert updater.waits_s == [1.0, 2.0, 4.0, 8.0]
 
 
+@pytest.mark.parametrize("status", [400, 404, 451])
+def test_a_page_that_is_refused_is_named_at_once(updater: Updater, status: int) -> None:
+    with served(azure_as_shipped()) as server:
+        server.faults = [failing("/azure", Answer("no such thing", status))]
+        found = updater.run(server, "azure")["azure-retail-prices"]
+    assert found.status == "failed"
+    assert f"/azure answers {status}" in found.reason
+    assert updater.waits_s == []
+
+
 def test_half_a_page_is_asked_for_again(updater: Updater) -> None:
     def half(path: str, sound: Answer) -> Answer | None:
         return Answer(sound.body, sent=0.5) if len(server.asked) == 1 else None

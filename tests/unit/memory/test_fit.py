@@ -76,6 +76,13 @@ def test_gathered_engines_equal_each_alone() -> None:
         assert together.verdict[row] == alone.verdict
 
 
+def test_one_engine_on_one_gpu_may_be_gathered_too() -> None:
+    engine, gpu = find_engine("vllm"), load_catalog().accelerators["L40S"]
+    gathered = EngineMemory.gather([engine], [gpu], np.array([0]), np.array([0]))
+    assert gathered.device_bytes == EngineMemory.of(engine, gpu).device_bytes
+    assert gathered.loaded_ratio.high == EngineMemory.of(engine, gpu).loaded_ratio.high
+
+
 def test_vllm_allows_fewer_sequences_on_small_cards() -> None:
     accelerators, vllm = load_catalog().accelerators, find_engine("vllm")
     assert batch_limits(vllm, accelerators["H100-SXM"]) == (1024, 8192)
