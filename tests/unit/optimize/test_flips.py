@@ -2,13 +2,45 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.optimize.flips import nearest_change, shown_value
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import architecture_of
+from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.workload import RequestClass, Workload
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.flips import at_rate, nearest_change, shown_value, with_lengths
 
 STEPS = st.sampled_from([1.03, 1.25])
+CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")
+TWO_KINDS = Workload.of(
+    (
+        RequestClass("chat", 4.0, TokenCounts(900.0, 0.5), TokenCounts(250.0)),
+        RequestClass("search", 1.0, TokenCounts(5000.0), TokenCounts(30.0, 0.2)),
+    )
+)
+
+
+def test_classes_keep_their_shares_where_lengths_or_the_rate_move() -> None:
+    """What a service of the moved classes would be is what the moved service says that it is."""
+    question, _ = narrowed(CHAT, architecture_of(CHAT), load_catalog(), parse_setup("L4", load_catalog()))
+    asked = replace(question, demand=replace(question.demand, workload=TWO_KINDS))
+    longer = with_lengths(asked, 3 * TWO_KINDS.input_tokens, TWO_KINDS.output_tokens / 2).demand.workload
+    busier = at_rate(Demand(TWO_KINDS, 0.2, 1), 50.0).workload
+    for moved in (longer, busier):
+        of_classes = Workload.of(moved.classes)
+        assert of_classes.input_tokens == pytest.approx(moved.input_tokens)
+        assert of_classes.output_tokens == pytest.approx(moved.output_tokens)
+        assert of_classes.rate_requests_per_s == pytest.approx(moved.rate_requests_per_s)
+    assert [c.input_tokens.mean for c in longer.classes] == [2700.0, 15000.0]
+    assert [c.output_tokens.mean for c in longer.classes] == [125.0, 15.0]
+    assert [c.rate_requests_per_s for c in busier.classes] == [40.0, 10.0]
 
 
 @given(st.floats(1e-3, 1e4), st.floats(1.001, 9.99), STEPS)
