@@ -9,10 +9,10 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from tools.mutants.__main__ import MODULES, modules_at
+from tools.mutants.__main__ import MODULES, lot_of, modules_at
 from tools.mutants.changes import functions_that_name, marked, mutants_of, planted
 from tools.mutants.coverage import Covering, CoveringFile, covering_tests
-from tools.mutants.processes import Outcome, entries_of, in_processes
+from tools.mutants.processes import TIME_RAN_OUT, Outcome, entries_of, in_processes
 
 FORKS = pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")  # a worker of xdist has threads
 SOURCE = '''
@@ -85,11 +85,25 @@ def test_the_tests_that_enter_a_function_come_first_and_then_those_of_their_file
     assert covering_tests({("a.py", "within")}, [first, second], limit_s=1.0) == ["quick"]
 
 
+def work_for_ever() -> int:
+    while True:
+        pass
+
+
 @FORKS
-def test_a_change_that_never_ends_is_ended_and_its_code_is_none() -> None:
-    tasks = [("ends", 60.0, partial(int, 3)), ("hangs", 0.2, partial(time.sleep, 60))]
-    assert dict(in_processes(tasks, jobs=2)) == {"ends": 3, "hangs": None}
+def test_a_change_that_never_ends_is_ended_by_the_processor_time_that_it_used() -> None:
+    """Nor one that sleeps: twenty times its limit on the clock."""
+    tasks = [("ends", 60.0, partial(int, 3)), ("works", 0.5, work_for_ever), ("sleeps", 0.01, partial(time.sleep, 60))]
+    assert dict(in_processes(tasks, jobs=3)) == {"ends": 3, "works": TIME_RAN_OUT, "sleeps": TIME_RAN_OUT}
     assert [outcome.is_killed for outcome in Outcome] == [True, True, False, False]
+
+
+def test_a_sample_stays_the_same_when_other_code_is_edited() -> None:
+    here = mutants_of("a.py", SOURCE)
+    edited = mutants_of("a.py", SOURCE.replace("n * 2", "n * 2 + 5"))
+    drawn = [m.change for m in sorted(here, key=lambda m: lot_of(m, 1)) if m.function != "Pool.twice"]
+    assert drawn == [m.change for m in sorted(edited, key=lambda m: lot_of(m, 1)) if m.function != "Pool.twice"]
+    assert drawn != [m.change for m in sorted(here, key=lambda m: lot_of(m, 2)) if m.function != "Pool.twice"]
 
 
 @FORKS

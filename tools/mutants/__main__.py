@@ -4,17 +4,17 @@
     python -m tools.mutants --of memory --count 50     50 changes of the modules under src/gpufleet/memory
     python -m tools.mutants --of memory/fit.py:30 --all    every change of a line
 
-The sample is the same for the same seed and code. Each change is run in a process of its own, on tests that enter the
-changed function, the quickest first, up to the first that fails. No file is changed: modules are imported from changed
-trees. What tests enter is recorded once for every version of a test file, under build/mutants; remove that folder to
-record it again.
+The sample of a seed stays, whatever is edited elsewhere. Each change is run in a process of its own, on tests that
+enter the changed function, up to the first that fails. No file is changed: modules are imported from changed trees.
+What tests enter is recorded once for every version of a test file, under build/mutants; remove that folder to record it
+again.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
 import os
-import random
 import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -37,7 +37,7 @@ def main(words: Sequence[str] | None = None) -> int:
     os.chdir(REPOSITORY)
     asked = arguments().parse_args(words)
     mutants = [mutant for name in asked.of for mutant in mutants_at(name)]
-    drawn = mutants if asked.all else random.Random(asked.seed).sample(mutants, min(asked.count, len(mutants)))
+    drawn = mutants if asked.all else sorted(mutants, key=lambda mutant: lot_of(mutant, asked.seed))[: asked.count]
     modules = [module for name in MODULES for module in modules_at(name)]
     files = covering_files(modules, asked.jobs)
     counts: Counter[Outcome] = Counter()
@@ -73,6 +73,11 @@ def modules_at(name: str) -> list[Path]:
     """The modules of a folder, or the one that is named."""
     path = SOURCE / name
     return sorted(path.rglob("*.py")) if path.is_dir() else [path]
+
+
+def lot_of(mutant: Mutant, seed: int) -> bytes:
+    """What a change draws: the same whatever is edited elsewhere."""
+    return hashlib.sha256(f"{seed} {mutant.path} {mutant.function} {mutant.change}".encode()).digest()
 
 
 def described(mutant: Mutant) -> str:

@@ -5,8 +5,11 @@ from __future__ import annotations
 import ast
 import hashlib
 import importlib
+import math
 import multiprocessing
 import os
+import resource
+import signal
 import sys
 import tempfile
 import time
@@ -27,7 +30,9 @@ RECORDED = Path("build") / "mutants"
 SUITES = ("tests/unit", "tests/properties", "tests/published", "tests/invariants", "tests/catalog")
 LOADED_ONCE = ("numpy", "pydantic", "hypothesis", "typer.testing", "rich.console", "yaml", "httpx")
 QUIET = ("-q", "--assert=plain", "-p", "no:cacheprovider", "-p", "no:xdist")
-PATIENCE, START_S, RECORDING_S = 4.0, 30.0, 1800.0
+PATIENCE, START_S, RECORDING_S = 2.0, 10.0, 1800.0
+ASLEEP_RATIO = 20.0  # a change may sleep for ever, and other work slow it down
+TIME_RAN_OUT = -signal.SIGXCPU
 FIRST_TESTS, MORE_TESTS = 15, 5
 HASH_DIGITS = 12
 T = TypeVar("T")
@@ -106,7 +111,7 @@ def outcomes(
             continue
         tasks.append((mutant, START_S + PATIENCE * limit_s, partial(run_mutant, mutant, chosen)))
     for mutant, code in in_processes(tasks, jobs):
-        yield mutant, {0: Outcome.SURVIVED, None: Outcome.TIMED_OUT}.get(code, Outcome.KILLED)
+        yield mutant, {0: Outcome.SURVIVED, TIME_RAN_OUT: Outcome.TIMED_OUT}.get(code, Outcome.KILLED)
 
 
 def entries_of(mutant: Mutant, trees: Mapping[str, ast.Module]) -> set[Entry]:
@@ -130,43 +135,45 @@ def run_mutant(mutant: Mutant, tests: Sequence[str]) -> int:
     return int(pytest.ExitCode.OK)
 
 
-def in_processes(tasks: Sequence[tuple[T, float, Callable[[], int]]], jobs: int) -> Iterator[tuple[T, int | None]]:
-    """Run tasks, each in a fork with a time limit; their exit codes as they end, None where time ran out."""
+def in_processes(tasks: Sequence[tuple[T, float, Callable[[], int]]], jobs: int) -> Iterator[tuple[T, int]]:
+    """Run tasks, each in a fork with a limit of processor time; their exit codes as they end."""
     fork = multiprocessing.get_context("fork")
     waiting = list(reversed(tasks))
     running: dict[BaseProcess, tuple[T, float]] = {}
-    try:
-        while waiting or running:
-            while waiting and len(running) < jobs:
-                key, limit_s, task = waiting.pop()
-                process = fork.Process(target=silently, args=(task,))
-                process.start()
-                running[process] = (key, time.monotonic() + limit_s)
-            soonest_s = min(end for _, end in running.values()) - time.monotonic()
-            wait([process.sentinel for process in running], timeout=max(soonest_s, 0.0))
-            for process in [p for p, (_, end) in running.items() if not p.is_alive() or end <= time.monotonic()]:
-                key, _ = running.pop(process)
-                yield key, exit_code(process)
-    finally:
-        for process in running:
-            exit_code(process)
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            while waiting or running:
+                while waiting and len(running) < jobs:
+                    key, limit_s, task = waiting.pop()
+                    process = fork.Process(target=silently, args=(task, limit_s, scratch))
+                    process.start()
+                    running[process] = (key, time.monotonic() + ASLEEP_RATIO * limit_s)
+                soonest_s = min(end for _, end in running.values()) - time.monotonic()
+                wait([process.sentinel for process in running], timeout=max(soonest_s, 0.0))
+                for process in [p for p, (_, end) in running.items() if not p.is_alive() or end <= time.monotonic()]:
+                    key, _ = running.pop(process)
+                    yield key, exit_code(process)
+        finally:
+            for process in running:
+                exit_code(process)
 
 
-def exit_code(process: BaseProcess) -> int | None:
-    """The exit code of a process that has ended; one that has not is ended, which is None."""
-    late = process.is_alive()
-    if late:
+def exit_code(process: BaseProcess) -> int:
+    """The exit code of a process that has ended; one that has not is ended."""
+    if process.is_alive():
         process.kill()
+        process.join()
+        return TIME_RAN_OUT
     process.join()
-    return None if late else process.exitcode
+    return process.exitcode or 0
 
 
-def silently(task: Callable[[], int]) -> None:
-    """A task whose output nobody reads, in folders that nobody keeps."""
-    with tempfile.TemporaryDirectory() as scratch, open(os.devnull, "w") as nowhere:
-        os.environ.update(XDG_CACHE_HOME=scratch, XDG_DATA_HOME=scratch, TMPDIR=scratch)
-        tempfile.tempdir = scratch
+def silently(task: Callable[[], int], limit_s: float, scratch: str) -> None:
+    """A task whose output nobody reads, in folders that nobody keeps, ended by the system when its time is used up."""
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(limit_s), math.ceil(limit_s) + 1))
+    own = tempfile.tempdir = tempfile.mkdtemp(dir=scratch)
+    os.environ.update(XDG_CACHE_HOME=own, XDG_DATA_HOME=own, TMPDIR=own)
+    with open(os.devnull, "w") as nowhere:
         os.dup2(nowhere.fileno(), 1)
         os.dup2(nowhere.fileno(), 2)
-        code = task()
-    sys.exit(code)
+    sys.exit(task())
