@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -29,6 +30,18 @@ def test_at_every_rate_the_stretch_around_it_names_the_cheaper(one: str, other: 
     named = [found[int(i)].cheaper for i in np.searchsorted(edges, rates) - 1]
     assert named == cheaper_of(first.usd_per_hour(rates), second.usd_per_hour(rates)).tolist()
     assert {FIRST, SECOND} <= set(named)
+
+
+def test_where_steps_are_too_many_to_count_only_what_was_searched_is_told() -> None:
+    """At 40,000 requests/s a step is a machine of thousands: beyond the nearest of them nothing is claimed."""
+    tables, busy = load_catalog(), replace(CHAT, rate=40_000.0)
+    first, second = (solved_side(busy, tables, name).curve for name in ("L4", "H100"))
+    found = stretches(first, second)
+    begin, end = found[0].from_requests_per_s, found[-1].to_requests_per_s
+    for curve in (first, second):
+        assert curve.steps(begin).searched_to <= begin
+        assert curve.steps(end).searched_to >= end
+    assert busy.rate / 100 < begin < busy.rate < end < busy.rate * 100
 
 
 def test_who_is_asked_first_does_not_matter() -> None:
