@@ -151,7 +151,7 @@ class JobPlacement:
     per_hour: Spread
     wait_s: Spread
     held_s: float
-    slow_ratio: float = 1.0
+    slow_ratio: float
 
     def used_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
         """Time that each machine runs for the job."""
