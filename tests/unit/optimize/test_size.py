@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import date
 
@@ -121,6 +122,14 @@ def test_room_for_a_burst_is_kept_free() -> None:
     short, enough = (capacity(curves(largest_batch=n), replicas(1), demand()) for n in (20.0, 23.0))
     assert short.breaks[ROOM][0].tolist() == [False, False, True, True, True]
     assert enough.breaks[ROOM][0].tolist() == [False, False, False, True, True]
+
+
+def test_nineteen_of_twenty_requests_find_room() -> None:
+    """The least room for a mean of 256 sequences is what 95 % of Poisson counts stay within, counted exactly."""
+    at_most = np.cumsum([math.exp(n * math.log(256) - 256 - math.lgamma(n + 1)) for n in range(400)])
+    rooms = np.arange(256.0, 320.0)
+    fits = [not capacity(curves(largest_batch=room), replicas(1), demand()).breaks[ROOM][0, -1] for room in rooms]
+    assert rooms[fits.index(True)] == np.searchsorted(at_most, 0.95) == 283
 
 
 def test_what_binds_an_unlimited_replica_is_its_throughput_or_load() -> None:
