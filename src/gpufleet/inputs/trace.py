@@ -12,7 +12,6 @@ Rows without an answer (0 tokens) are failures and are left out, and counted.
 from __future__ import annotations
 
 import csv
-import json
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,6 +24,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.performance.token_lengths import of_sample
 from gpufleet.units import MB, MICROSECOND, MILLISECOND, MINUTE, NANOSECOND
@@ -151,10 +151,7 @@ def json_rows(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     for number, line in enumerate(lines_of(text), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{WHAT}: line {number} is not JSON", found=line[:LONGEST_CELL]) from error
+        row = parse_json(line, f"{WHAT}: line {number}")
         if not isinstance(row, dict):
             raise UsageError(f"{WHAT}: line {number} is no JSON object", found=line[:LONGEST_CELL])
         yield number, row
