@@ -6,13 +6,16 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 QUESTIONS ?= 200
+TRIES ?= 1000
+SEED ?= 1
 
-.PHONY: help plan test lint types contracts pytest brute-force docs site accuracy size bench clean
+.PHONY: help plan test lint types contracts pytest brute-force fuzz docs site accuracy size bench clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
+	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
 	@echo "make site      build the documentation as a site in build/site"
 	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
@@ -42,6 +45,9 @@ pytest: $(VENV)/developer.stamp
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)
+
+fuzz: $(VENV)/developer.stamp
+	@$(BIN)/python -m tests.hostile.fuzz --tries $(TRIES) --seed $(SEED)
 
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write

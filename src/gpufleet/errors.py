@@ -16,7 +16,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-SHORTEST_PART, FEW_NAMES, LONGEST_PROBLEM = 3, 8, 1000
+SHORTEST_PART, FEW_NAMES, LONGEST_PROBLEM = 3, 8, 700
 
 
 class GpufleetError(Exception):
