@@ -44,7 +44,7 @@ from gpufleet.cli import main
 
 CODES = (0, 2, 3, 4, 5)
 LONGEST_LINE, MOST_MEMORY_BYTES, MOST_CPU_S = 4_000, 1.5 * 2**30, 60.0
-NO_NUMBER = re.compile(r"(?<![\w-])(?:inf|nan|infinity)(?![\w-])", re.IGNORECASE)
+NO_NUMBER = re.compile(r"(?<![\w-])(?:inf|nan|(?<!\")infinity)(?![\w-])", re.IGNORECASE)
 TOO_MANY_DIGITS = re.compile(r"\d{25}|\d(?:,\d{3}){8}")
 BIDIRECTIONAL = set("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
 
@@ -150,7 +150,7 @@ def message_faults(got: Outcome) -> list[str]:
     found = ["a traceback"] if "Traceback" in got.err or "our bug" in got.err else []
     found += ["a warning of Python"] if re.search(r"\.py:\d+: \w*Warning", got.err) else []
     found += ["a line that is too long"] if any(len(line) > LONGEST_LINE for line in lines) else []
-    if got.code == 2 or (got.code != 0 and not got.out):
+    if got.code == 2 or (got.code != 0 and not got.out and not got.err.startswith("wrote ")):
         found += [] if len(messages) == 1 else [f"{len(messages)} messages"]
     elif len(messages) > (got.code != 0):
         found.append(f"{len(messages)} messages beside an answer")
