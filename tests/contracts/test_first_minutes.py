@@ -265,3 +265,10 @@ def test_a_workload_file_goes_before_preferences_in_a_comparison_too(run_gpuflee
     words = ("compare", "H100", "L40S", "--workload", "chat.yaml", "-o", "json")
     assert run_gpufleet(*words, GPUFLEET_ENGINE="sglang").stdout == run_gpufleet(*words).stdout
     assert run_gpufleet(*words, "--engine", "sglang").stdout != run_gpufleet(*words).stdout
+
+
+def test_where_a_preference_is_set_is_said_once(run_gpufleet: Run) -> None:
+    """The demo asks a command inside of a command; both know where the folder was named."""
+    done = run_gpufleet("demo", GPUFLEET_CATALOG="nowhere")
+    assert done.returncode == 2
+    assert done.stderr.count("'catalog' is set in GPUFLEET_CATALOG.") == 1
