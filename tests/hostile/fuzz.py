@@ -25,7 +25,7 @@ import tempfile
 import unicodedata
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -38,7 +38,7 @@ from tests.hostile.mutations import (
     with_other_file,
     with_other_word,
 )
-from tests.hostile.valid_questions import Question, valid_questions
+from tests.hostile.valid_questions import HERE, Question, valid_questions
 
 from gpufleet.cli import main
 
@@ -106,7 +106,7 @@ class Tries:
         for name, text in question.files.items():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_bytes(as_bytes(text))
-        with inside(place), environment(question.environment):
+        with inside(place), environment(question.environment, place):
             return run(list(question.words))
 
 
@@ -205,13 +205,14 @@ def inside(folder: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def environment(variables: dict[str, str] | object) -> Iterator[None]:
-    """The variables of a question alone: nobody's preferences, nobody's prices."""
+def environment(variables: Mapping[str, str], folder: Path | None = None) -> Iterator[None]:
+    """The variables of a question alone: nobody's preferences, nobody's prices; HERE in them is its folder."""
     before = dict(os.environ)
     kept = {name: value for name, value in before.items() if not name.startswith(("GPUFLEET_", "XDG_", "COLUMNS"))}
+    own = {name: value.replace(HERE, str(folder)) for name, value in variables.items()}
     try:
         os.environ.clear()
-        os.environ.update({**kept, "GPUFLEET_CONFIG": "", "GPUFLEET_PRICES": os.devnull, **dict(variables)})  # type: ignore[call-overload]
+        os.environ.update({**kept, "GPUFLEET_CONFIG": "", "GPUFLEET_PRICES": os.devnull, **own})
         yield
     finally:
         os.environ.clear()
@@ -300,7 +301,12 @@ def kept(tries: Tries, number: int, folder: Path) -> str:
     """Ask one question again, its files in a folder that stays."""
     question = tries.question(number)
     got = tries.outcome(question, folder)
-    shown = [f"cd {folder}; {command(question)}", f"exit code {got.code}", ascii(got.err), got.out[:2000]]
+    shown = [
+        f"cd {folder}; {command(question).replace(HERE, str(folder))}",
+        f"exit code {got.code}",
+        ascii(got.err),
+        got.out[:2000],
+    ]
     return "\n".join([*shown, *faults(question, got)])
 
 

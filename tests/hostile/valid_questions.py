@@ -19,6 +19,7 @@ from gpufleet.domain.offer import PriceKind
 from gpufleet.provenance import Source
 
 REPOSITORY = Path(__file__).parents[2]
+HERE = "HERE"
 TEXT = ("--in", "100", "--out", "10")
 SMALL = ("--clouds", "aws", "--gpus", "L4")
 SERVE = ("plan", "serve", "llama-3.1-8b", *TEXT, "--rate", "2/s", *SMALL)
@@ -283,7 +284,7 @@ def snapshot_questions(folder: Path) -> list[Question]:
     paths = [path for path in sorted(folder.glob("prices/**/*")) if path.is_file()]
     files = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}
     words = (PRICES, SERVE, ("doctor",), ("catalog", "coverage"))
-    return [Question(w, files, {"GPUFLEET_PRICES": "prices"}) for w in words]
+    return [Question(w, files, {"GPUFLEET_PRICES": f"{HERE}/prices"}) for w in words]
 
 
 def bare_questions() -> list[Question]:
