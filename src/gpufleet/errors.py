@@ -16,7 +16,7 @@ import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
-SHORTEST_PART, FEW_NAMES = 3, 8
+SHORTEST_PART, FEW_NAMES, LONGEST_PROBLEM = 3, 8, 700
 
 
 class GpufleetError(Exception):
@@ -29,7 +29,7 @@ class GpufleetError(Exception):
         self.problem, self.found, self.expected, self.hint = problem, found, expected, hint
 
     def __str__(self) -> str:
-        parts = [self.problem.rstrip(".")]
+        parts = [abridged(self.problem.rstrip("."))]
         if self.found is not None:
             parts.append(f"found {shorten(self.found)}")
         if self.expected:
@@ -100,6 +100,12 @@ def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     if not close and len(folded) >= SHORTEST_PART:
         close = [k for k in by_folded if folded in k or k in folded][:count]
     return [by_folded[c] for c in close]
+
+
+def abridged(text: str) -> str:
+    """A sentence with a name of thousands of characters in it, without its middle."""
+    half = LONGEST_PROBLEM // 2
+    return text if len(text) <= LONGEST_PROBLEM else f"{text[:half]}…{text[-half:]}"
 
 
 def shorten(value: object, limit: int = 80) -> str:

@@ -10,13 +10,14 @@ from __future__ import annotations
 import math
 import re
 from decimal import Decimal
+from typing import NamedTuple
 
 from gpufleet.errors import UsageError
 
 KB, MB, GB, TB = 1e3, 1e6, 1e9, 1e12
 KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 KILO, MEGA, GIGA, TERA = 1e3, 1e6, 1e9, 1e12
-MICROSECOND, MILLISECOND, MINUTE, HOUR, DAY = 1e-6, 1e-3, 60.0, 3600.0, 86400.0
+NANOSECOND, MICROSECOND, MILLISECOND, MINUTE, HOUR, DAY = 1e-9, 1e-6, 1e-3, 60.0, 3600.0, 86400.0
 HOURS_PER_MONTH = 730.0
 HOURS_PER_MONTH_SEEDS = 720.0
 HOURS_PER_YEAR = 8760.0
@@ -44,15 +45,59 @@ LONGEST_QUANTITY = 64
 DIGITS_IN_FULL = 8
 
 
-def _quantity(text: object, suffixes: dict[str, float], what: str, example: str) -> float:
+class Bounds(NamedTuple):
+    """The least and the most that a stated quantity may be, in its base unit; zero may be more than that.
+
+    Wider than any question that is meant, and so narrow that products of a few of them stay inside of a float and are
+    written in a line.
+    """
+
+    least: float
+    most: float
+    unit: str
+
+    def refuse_outside(self, value: float, what: str, found: object) -> None:
+        """Refuse what nobody means: 1e300 of anything, or 1e-300.
+
+        >>> USD.refuse_outside(1e300, "the price", "1e300")
+        Traceback (most recent call last):
+        gpufleet.errors.UsageError: the price is out of range; found '1e300'; expected from 0.000000001 to 1e+15 USD.
+        """
+        if not self.holds(value):
+            raise UsageError(f"{what} is out of range", found=found, expected=str(self))
+
+    def holds(self, value: float) -> bool:
+        """Whether a value can be meant; nan never is."""
+        return self.least <= value <= self.most
+
+    def __str__(self) -> str:
+        return f"from {in_full(self.least)} to {self.most:,.15g} {self.unit}"
+
+
+TOKENS = Bounds(1.0, 1e8, "tokens")
+COUNTS = Bounds(1e-3, 1e18, "of them")
+REQUESTS_PER_S = Bounds(1e-9, 1e6, "requests per second")
+SECONDS = Bounds(1e-9, 1e10, "seconds")
+BYTES = Bounds(1.0, 1e18, "bytes")
+USD = Bounds(1e-9, 1e15, "USD")
+USD_PER_HOUR = Bounds(1e-6, 1e9, "USD per hour")
+USD_PER_MILLION = Bounds(1e-6, 1e6, "USD per 1M tokens")
+TABLE_NUMBERS = Bounds(1e-9, 1e15, "in its unit")
+LEAST_RATIO = 1e-6
+
+
+def _quantity(
+    text: object, suffixes: dict[str, float], what: str, example: str, bounds: Bounds, per: float = 1.0
+) -> float:
     typed = str(text).strip().lower()
     match = re.fullmatch(_NUMBER + r"\s*([a-zµμ]*)", typed) if len(typed) <= LONGEST_QUANTITY else None
     if match is None or match.group(2) not in suffixes:
         number = "a positive number" if "" in suffixes else "a number with unit"
         raise UsageError(f"cannot read {what}", found=text, expected=f"{number} such as {example}")
-    value = float(match.group(1).replace(",", "").replace("_", "")) * suffixes[match.group(2)]
-    if not math.isfinite(value) or value <= 0:
-        raise UsageError(f"{what} must be positive and finite", found=text, expected=example)
+    value = float(match.group(1).replace(",", "").replace("_", "")) * suffixes[match.group(2)] / per
+    if value <= 0:
+        raise UsageError(f"{what} must be positive", found=text, expected=example)
+    bounds.refuse_outside(value, what, text)
     return value
 
 
@@ -62,16 +107,16 @@ def parse_tokens(text: object) -> float:
     >>> parse_tokens("8k")
     8192.0
     """
-    return _quantity(text, _TOKEN_SUFFIX, "a number of tokens", "'1000' or '8k'")
+    return _quantity(text, _TOKEN_SUFFIX, "a number of tokens", "'1000' or '8k'", TOKENS)
 
 
-def parse_count(text: object) -> float:
+def parse_count(text: object, what: str = "a count") -> float:
     """A count in thousands and millions: '10M' = 1e7, '2.5k' = 2500.
 
     >>> parse_count("10M")
     10000000.0
     """
-    return _quantity(text, _COUNT_SUFFIX, "a count", "'500', '2.5k' or '10M'")
+    return _quantity(text, _COUNT_SUFFIX, what, "'500', '2.5k' or '10M'", COUNTS)
 
 
 def parse_rate(text: object) -> float:
@@ -88,10 +133,7 @@ def parse_rate(text: object) -> float:
         hint = f"Type '{amount.strip()}/s' for as many a second." if bare else None
         expected = "a number with unit such as '50/s' or '3000/min'"
         raise UsageError("cannot read a rate", found=text, expected=expected, hint=hint)
-    rate = _quantity(amount, _COUNT_SUFFIX, "a rate", "'50/s'") / seconds[per]
-    if rate <= 0:
-        raise UsageError("a rate must be positive", found=text, expected="'50/s'")
-    return rate
+    return _quantity(amount, _COUNT_SUFFIX, "a rate", "'50/s'", REQUESTS_PER_S, seconds[per])
 
 
 def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
@@ -100,7 +142,7 @@ def parse_duration(text: object, example: str = "'500ms' or '12s'") -> float:
     >>> parse_duration("500ms"), parse_duration("1week")
     (0.5, 604800.0)
     """
-    return _quantity(text, _TIME_SUFFIX, "a duration", f"{example}, in {TIME_UNITS}")
+    return _quantity(text, _TIME_SUFFIX, "a duration", f"{example}, in {TIME_UNITS}", SECONDS)
 
 
 def parse_usd_per_hour(text: object) -> float:
@@ -116,7 +158,7 @@ def parse_usd_per_hour(text: object) -> float:
     if not slash or per not in hours:
         raise UsageError("cannot read a budget", found=text, expected="USD per time, such as '20/h' or '15000/mo'")
     _refuse_two_readings(amount)
-    return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'") / hours[per]
+    return _quantity(amount, _COUNT_SUFFIX, "a budget", "'20/h'", USD_PER_HOUR, hours[per])
 
 
 def parse_usd(text: object) -> float:
@@ -127,7 +169,7 @@ def parse_usd(text: object) -> float:
     """
     amount = str(text).strip().removeprefix("$")
     _refuse_two_readings(amount)
-    return _quantity(amount, _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'")
+    return _quantity(amount, _COUNT_SUFFIX, "an amount of USD", "'500' or '$2.5k'", USD)
 
 
 def _refuse_two_readings(amount: str) -> None:
@@ -150,7 +192,7 @@ def parse_bytes(text: object) -> float:
     >>> parse_bytes("1GiB")
     1073741824.0
     """
-    return _quantity(text, _BYTE_SUFFIX, "a size in bytes", "'80GiB' or '80GB'")
+    return _quantity(text, _BYTE_SUFFIX, "a size in bytes", "'80GiB' or '80GB'", BYTES)
 
 
 def parse_change(text: object) -> float:
@@ -174,7 +216,7 @@ def parse_change(text: object) -> float:
 
 
 def parse_ratio(text: object) -> float:
-    """A share from 0 to 1: '20%' or '0.2'.
+    """A share from 0 to 1: '20%' or '0.2'; a millionth is the least above nothing.
 
     >>> parse_ratio("20%")
     0.2
@@ -184,7 +226,7 @@ def parse_ratio(text: object) -> float:
         value = float(stripped.removesuffix("%")) / (PERCENT if stripped.endswith("%") else 1.0)
     except ValueError:
         value = math.nan
-    if not 0 <= value <= 1:
+    if value != 0 and not LEAST_RATIO <= value <= 1:
         raise UsageError("cannot read a share", found=text, expected="'20%' or '0.2', between 0 and 1")
     return value
 

@@ -98,14 +98,14 @@ def test_the_doctor_exits_1_and_names_the_command_when_a_package_is_missing(monk
     assert (packages.status, packages.hint) == ("missing", "python -m pip install numpy")
 
 
-def test_the_doctor_exits_1_when_tables_of_the_user_cannot_be_read(run_gpufleet: Run, tmp_path: Path) -> None:
+def test_the_doctor_exits_5_when_tables_of_the_user_cannot_be_read(run_gpufleet: Run, tmp_path: Path) -> None:
     done = run_gpufleet("doctor", GPUFLEET_CATALOG=str(tmp_path / "nowhere"))
-    assert (done.returncode, done.stderr) == (1, "")
+    assert (done.returncode, done.stderr) == (5, "")
     assert done.stdout.startswith("Missing: catalog.")
     assert "nowhere" in done.stdout
     (tmp_path / "gpufleet.toml").write_text("engine = true", encoding="utf-8")
     broken = run_gpufleet("doctor")
-    assert broken.returncode == 1
+    assert broken.returncode == 5
     assert "'engine' cannot be read" in " ".join(broken.stdout.split())
     assert broken.stdout.startswith("Missing: settings."), "the tables are fine"
 
@@ -265,3 +265,10 @@ def test_a_workload_file_goes_before_preferences_in_a_comparison_too(run_gpuflee
     words = ("compare", "H100", "L40S", "--workload", "chat.yaml", "-o", "json")
     assert run_gpufleet(*words, GPUFLEET_ENGINE="sglang").stdout == run_gpufleet(*words).stdout
     assert run_gpufleet(*words, "--engine", "sglang").stdout != run_gpufleet(*words).stdout
+
+
+def test_where_a_preference_is_set_is_said_once(run_gpufleet: Run) -> None:
+    """The demo asks a command inside of a command; both know where the folder was named."""
+    done = run_gpufleet("demo", GPUFLEET_CATALOG="nowhere")
+    assert done.returncode == 2
+    assert done.stderr.count("'catalog' is set in GPUFLEET_CATALOG.") == 1

@@ -128,3 +128,9 @@ def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path, name: str, cont
     path.parent.mkdir(exist_ok=True)
     path.write_bytes(content)
     read_or_refused(lambda: load_catalog(tmp_path))
+
+
+@pytest.mark.parametrize("price", ["1e300", "1e-300", "1e16"])
+def test_a_price_that_nobody_means_is_refused_with_its_place(price: str) -> None:
+    with pytest.raises(GpufleetError, match=r"own\.csv line 2: cannot read price_per_instance_usd_per_hour.*1e"):
+        offer_from(PLACE, {**{c: SOUND[c] for c in OFFER_COLUMNS}, "price_per_instance_usd_per_hour": price})

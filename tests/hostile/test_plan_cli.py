@@ -66,7 +66,7 @@ OF_EMBEDDINGS = (
 OF_EMBEDDED = (
     (("--slo", "ttft.p95<50ms"), ("is not a decoder", "ttft.p95", "latency.p95<50ms")),
     (("--slo", "latency.p95<50ms,tpot<5ms"), ("tpot.p95",)),
-    (("--rate", "1e9/s"), ("the rate",)),
+    (("--rate", "1e9/s"), ("rate is out of range",)),
     (("--flips",), ("is not a decoder", "--flips")),
     (("--pareto",), ("--pareto",)),
     (("--why-not", "L4"), ("--why-not",)),

@@ -60,3 +60,10 @@ def test_few_names_are_all_told_and_many_are_not() -> None:
     assert str(UnknownName("KV format", "zz", ["bf16", "fp8"])) == "unknown KV format 'zz'. Known: bf16, fp8."
     assert "Known" not in str(UnknownName("GPU", "zz", [f"GPU-{n}" for n in range(50)]))
     assert "Known" not in str(UnknownName("option", "zz", ["-a"], hint="'--help' explains."))
+
+
+def test_a_name_of_thousands_of_characters_is_said_without_its_middle() -> None:
+    said = str(UsageError(f"cannot write {'x' * 50_000}/y: no such folder"))
+    assert len(said) < 1100
+    assert said.startswith("cannot write xxx")
+    assert said.endswith("xxx/y: no such folder.")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 
@@ -16,6 +15,7 @@ from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError
+from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.provenance import Grade
 
@@ -89,10 +89,7 @@ def declared_config(config_json: str, how: str) -> Mapping[str, object]:
     >>> declared_config('{"n_layers": 32}', "MptForCausalLM(MptConfig(**config_json)) on meta device")
     {'model_type': 'mpt', 'n_layers': 32}
     """
-    try:
-        config = json.loads(config_json)
-    except (ValueError, RecursionError):
-        raise UsageError("config_json is not JSON", found=config_json) from None
+    config = parse_json(config_json, "config_json")
     if not isinstance(config, dict):
         raise UsageError("config_json is not one JSON object", found=config_json)
     return {**declared_family(how), **config}

@@ -17,10 +17,9 @@ from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.serve import Purse
-from gpufleet.units import DAY, HOUR, in_full
+from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, USD_PER_HOUR, in_full
 
 DEFAULT_HEADROOM = 0.2
-LEAST_REQUESTS_PER_S, MOST_REQUESTS_PER_S = 1e-9, 1e6
 MOST_REPLICAS, MOST_SPARE, MOST_ZONES = 10_000, 1_000, 26
 MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
@@ -76,9 +75,7 @@ def workload_of(kinds: Sequence[RequestKind]) -> Workload:
 
 def refuse_rate(rate: float) -> None:
     """Refuse a rate that no plan is for."""
-    if not LEAST_REQUESTS_PER_S <= rate <= MOST_REQUESTS_PER_S:
-        expected = f"from {LEAST_REQUESTS_PER_S:g}/s to {MOST_REQUESTS_PER_S:,.0f}/s"
-        raise UsageError("the rate is out of range", found=rate, expected=expected)
+    REQUESTS_PER_S.refuse_outside(rate, "the rate", rate)
 
 
 def request_class(kind: RequestKind) -> RequestClass:
@@ -137,8 +134,8 @@ def quiet_hours(request: ServiceRequest, busy_rate: float) -> QuietHours | None:
 def purse_of(request: ServiceRequest) -> Purse:
     """What may be spent, and how much of it on spot machines."""
     budget = math.inf if request.budget_usd_per_hour is None else request.budget_usd_per_hour
-    if not budget > 0:
-        raise UsageError("the budget is out of range", found=budget, expected="USD per hour above 0")
+    if budget != math.inf:
+        USD_PER_HOUR.refuse_outside(budget, "the budget", budget)
     most_spot = 1.0 if request.max_spot is None else request.max_spot
     refuse_outside("the spot share", most_spot, 0, 1)
     return Purse(budget, most_spot)

@@ -13,6 +13,7 @@ from gpufleet.api.launches import launched, serve_launches, tenant_launch
 from gpufleet.api.plans import answered, solved
 from gpufleet.api.price_ends import doubts_of
 from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
@@ -66,7 +67,9 @@ def plan_fleet(
     tables = load_catalog() if catalog is None else catalog
     every = [solved_by_name(request, tables) for request in writers]
     pairs = [(question, solution) for question, solution, _ in every]
-    plans = [answered(request, *parts, tables) for request, parts in zip(writers, every, strict=True)]
+    plans = [
+        answered(request, *parts, sold_tables(request, tables)) for request, parts in zip(writers, every, strict=True)
+    ]
     encoders = [planned_encoder(r, tables) for r in requests if isinstance(r, EncoderServeRequest)]
     are_served = all(plan.deployments for plan in (*plans, *(encoder.plan for encoder in encoders)))
     found = planned_together(pairs, [e.pair for e in encoders]) if are_served else Together([], None, [])

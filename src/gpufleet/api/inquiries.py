@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
@@ -20,6 +18,7 @@ from gpufleet.results.flips import Flip, flips_of
 from gpufleet.results.front import front_of
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.why_not import best_of, price_to_win, refusals
+from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"
 
@@ -103,7 +102,9 @@ def parse_token_price(text: str) -> TokenPrice:
         prices = [float(part) for part in parts]
     except ValueError:
         prices = []
-    if len(prices) not in (1, 2) or not all(math.isfinite(p) and p >= 0 for p in prices) or not sum(prices) > 0:
+    if len(prices) not in (1, 2) or not any(prices):
         expected = "USD per 1M tokens in and out, such as '0.6/1.2'"
         raise UsageError("cannot read a token price", found=text, expected=expected)
+    for price in filter(None, prices):
+        USD_PER_MILLION.refuse_outside(price, "a token price", text)
     return TokenPrice(prices[0], prices[-1])

@@ -55,9 +55,10 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
     """The question with its solution, and notes on how it was read."""
-    question, notes = serve_question(request, architecture_of(request), sold_tables(request, tables))
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, architecture_of(request), sold)
     refuse_too_old(request, question.offers)
-    return question, solve_serve(question, calibration_of(tables)), notes
+    return question, solve_serve(question, calibration_of(sold)), notes
 
 
 def answered(

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
 from gpufleet.architecture.precision_labels import kv_format, weight_format
-from gpufleet.catalog.engine_eras import remembering
+from gpufleet.catalog.engine_eras import checked_version, remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
@@ -72,7 +72,7 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     """
     q = question
     accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
-    engine = remembering(find_engine(q.engine), q.engine_version).started_with(
+    engine = remembering(find_engine(q.engine), checked_version(q.engine, q.engine_version)).started_with(
         q.max_batch, q.max_step_tokens, q.memory_fraction
     )
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)

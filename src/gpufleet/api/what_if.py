@@ -12,7 +12,7 @@ from gpufleet.errors import UsageError
 from gpufleet.pricing.commitment import TERM_KINDS
 from gpufleet.units import PERCENT
 
-MOST_CHANGE = 10.0
+LEAST_CHANGE, MOST_CHANGE = -0.99, 10.0
 OWN_STAY = "your own prices stay as agreed"
 
 
@@ -25,8 +25,8 @@ def asked_prices(tables: Catalog, wanted: OfferFilter, change: float | None) -> 
     offers = matching_offers(tables, wanted)
     if not change:
         return offers
-    if not -1 < change <= MOST_CHANGE:
-        raise UsageError("the change of prices is out of range", found=change, expected="from above -100 % to +1,000 %")
+    if not LEAST_CHANGE <= change <= MOST_CHANGE:
+        raise UsageError("the change of prices is out of range", found=change, expected="from -99 % to +1,000 %")
     unheld = unheld_terms(wanted.price_kinds or (), offers) if change < 0 else []
     supposed = supposed_commitments(tables, wanted, unheld, 1 + change)
     return [*offers, *supposed] if supposed else [o if is_fixed(o) else o.at_price_ratio(1 + change) for o in offers]

@@ -144,12 +144,13 @@ def family_of(config: Mapping[str, object]) -> str:
 def builder_of(family: str, fields: ConfigFields) -> Builder:
     """The function that reads a family; the usual shape for an unknown decoder of which every field is understood.
 
-    Anything else is an error that names the nearest family, and the fields that are not understood.
+    Anything else is an error that names the nearest family, and the fields that are not understood; an encoder is one
+    however few of its fields the config gives.
     """
     builder = FAMILIES.get(family)
     if builder is not None:
         return builder
-    is_other = family in NOT_DECODERS or not family
+    is_other = family in NOT_DECODERS or not family or encoder_family_of({"model_type": family}) is not None
     if is_other or lacking(fields) or not_understood(fields):
         raise _unreadable(family, fields, is_other)
     return assumed_decoder

@@ -19,7 +19,8 @@ from gpufleet.provenance import Sourced
 ERAS = SHIPPED / "calibration" / "engines.toml"
 RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"
 BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
-VERSION = re.compile(f"{RELEASE}|{BUILD}")
+VERSION = re.compile(f"{RELEASE}|{BUILD}", re.ASCII)
+NAMED_BUILD = (sys.maxsize,)
 
 
 @dataclass(frozen=True)
@@ -43,8 +44,8 @@ def version_key(version: str) -> tuple[int, ...]:
     >>> version_key("0.8.0") < version_key("0.14.0") < version_key("nightly")
     True
     """
-    numbers = re.match(r"v?(\d+(?:\.\d+)*)", version.strip())
-    return tuple(int(n) for n in numbers.group(1).split(".")) if numbers else (sys.maxsize,)
+    numbers = re.match(r"v?([0-9]+(?:\.[0-9]+)*)", version.strip())
+    return tuple(int(n) for n in numbers.group(1).split(".")) if numbers else NAMED_BUILD
 
 
 @lru_cache(maxsize=1)
@@ -62,7 +63,7 @@ def read_eras() -> Mapping[str, tuple[EngineEra, ...]]:
 
 
 def _age(era: EngineEra) -> tuple[int, ...]:
-    return (sys.maxsize,) if era.until is None else version_key(era.until)
+    return NAMED_BUILD if era.until is None else version_key(era.until)
 
 
 def _era(row: Mapping[str, Any]) -> EngineEra:
@@ -87,10 +88,27 @@ def checked_version(engine: str, version: str | None) -> str | None:
     >>> checked_version("vllm", "0.11.2"), checked_version("trtllm", "1.2.0rc6.post2")
     ('0.11.2', '1.2.0rc6.post2')
     """
-    if version is None or VERSION.fullmatch(version.strip()):
+    if version is None:
+        return None
+    profile = find_engine(engine)
+    if VERSION.fullmatch(version.strip()) and may_exist(profile, version):
         return version
-    names = "; ".join(era.name for era in load_eras().get(find_engine(engine).name, ()))
-    raise UsageError("not an engine version", found=version, expected=f"a version such as 0.11.2; known: {names}")
+    newest = profile.newest_version
+    such = f"such as {newest}, the newest that is known" if newest else "such as 0.11.2"
+    names = "; ".join(era.name for era in load_eras().get(profile.name, ()))
+    raise UsageError(f"not a version of {profile.title}", found=version, expected=f"one {such}; eras: {names}")
+
+
+def may_exist(profile: EngineProfile, version: str) -> bool:
+    """Whether an engine may have such a release: not before its first, not two major releases after the newest known.
+
+    >>> [may_exist(find_engine("vllm"), version) for version in ("0", "0.6.4", "1.0", "99", "nightly")]
+    [False, True, True, False, True]
+    """
+    numbers = version_key(version)
+    if numbers == NAMED_BUILD or profile.newest_version is None:
+        return any(numbers)
+    return any(numbers[:2]) and numbers[0] <= version_key(profile.newest_version)[0] + 1
 
 
 def newer_than_known(engine: str, version: str | None) -> str | None:
@@ -102,7 +120,7 @@ def newer_than_known(engine: str, version: str | None) -> str | None:
     if version is None:
         return None
     profile = find_engine(engine)
-    if profile.newest_version is None or not re.match(r"v?\d", version.strip()):
+    if profile.newest_version is None or version_key(version) == NAMED_BUILD:
         return None
     newest = version_key(profile.newest_version)
     if version_key(version)[: len(newest)] <= newest:

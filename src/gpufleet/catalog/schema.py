@@ -20,7 +20,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError, nearest_names
 from gpufleet.provenance import Source
-from gpufleet.units import GIGA, MIB, TERA
+from gpufleet.units import GIGA, MIB, TABLE_NUMBERS, TERA
 
 INSTANCE_COLUMNS = (
     "cloud",
@@ -225,15 +225,16 @@ def unreadable(place: Place, column: str, found: object, expected: str) -> Usage
 
 
 def number(place: Place, column: str, cell: Any) -> float | None:
-    """A finite number that is not negative, or None for an empty cell."""
+    """A number that is not negative and could be meant, or None for an empty cell."""
     if cell is None or cell == "":
         return None
     try:
         value = float(cell)
     except (TypeError, ValueError):
         value = math.nan
-    if isinstance(cell, bool) or not math.isfinite(value) or value < 0:
-        raise unreadable(place, column, cell, "a number of 0 or more, or nothing where it is unknown")
+    if isinstance(cell, bool) or not (value == 0 or TABLE_NUMBERS.holds(value)):
+        expected = f"a number of 0 or more, {TABLE_NUMBERS}, or nothing where it is unknown"
+        raise unreadable(place, column, cell, expected)
     return value
 
 

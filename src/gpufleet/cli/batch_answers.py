@@ -78,7 +78,7 @@ def batch_answer(
 
 def requests_of(asked: WorkloadFile) -> float:
     """How many requests there are."""
-    return parse_count(needed(asked.requests, "--requests", "how many, such as '10M'"))
+    return parse_count(needed(asked.requests, "--requests", "how many, such as '10M'"), "the number of requests")
 
 
 def deadline_of(asked: WorkloadFile) -> float:

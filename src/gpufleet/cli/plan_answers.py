@@ -15,6 +15,8 @@ from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.inputs.trace import Trace, read_trace
+from gpufleet.inputs.trace_rate import rate_of
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
 from gpufleet.units import (
@@ -30,7 +32,6 @@ if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plan_question import Asked
-    from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
     from gpufleet.results.comparison import Comparison
     from gpufleet.results.encoder_service import EncoderServePlan
@@ -310,7 +311,7 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
     """One kind of requests, with notes on its trace."""
     who = f"class {entry.name!r}: " if entry.name else ""
     seen = seen_in(entry.trace)
-    rate = class_rate(entry, total_rate, None if seen is None else seen.rate_requests_per_s, who)
+    rate = class_rate(entry, total_rate, seen, who)
     prompt, answer, notes = request_tokens(seen, entry.input, entry.output, who=who)
     if seen is not None and entry.rate is None and total_rate is None:
         notes += burst_notes(seen, entry.name)
@@ -322,11 +323,7 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
 
 def seen_in(trace: str | None) -> Trace | None:
     """The requests of a trace, where one is named."""
-    if trace is None:
-        return None
-    from gpufleet.inputs.trace import read_trace
-
-    return read_trace(trace)
+    return None if trace is None else read_trace(trace)
 
 
 def request_tokens(
@@ -344,7 +341,7 @@ def request_tokens(
     return prompts, answers, [] if seen is None else length_notes(seen)
 
 
-def class_rate(entry: ClassEntry, total: float | None, seen: float | None, who: str) -> float:
+def class_rate(entry: ClassEntry, total: float | None, seen: Trace | None, who: str) -> float:
     """The rate of a class: its own, its share of the whole, or what its trace shows."""
     if entry.share is not None:
         if entry.rate is not None:
@@ -357,8 +354,9 @@ def class_rate(entry: ClassEntry, total: float | None, seen: float | None, who: 
         return total * share
     if entry.name and total is not None:
         raise UsageError(f"{who}a rate beside 'classes' without a share", expected="'share: 80%' in each class")
-    if entry.rate is None and seen is not None:
-        return seen
+    shown = rate_of(seen) if entry.rate is None and seen is not None else None
+    if shown is not None:
+        return shown
     return parse_rate(needed(entry.rate, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
 
 

@@ -69,7 +69,8 @@ def with_origin(error: GpufleetError, found: Mapping[str, Preference]) -> Gpufle
         for key, preference in found.items()
         if any(repr(word) in said for word in (preference.text, *preference.words))
     ]
-    error.hint = " ".join(filter(None, [error.hint, *blamed])) or None
+    unsaid = (told for told in blamed if told not in (error.hint or ""))
+    error.hint = " ".join(filter(None, [error.hint, *unsaid])) or None
     return error
 
 

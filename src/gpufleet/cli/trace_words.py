@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from gpufleet.inputs.trace import Trace
+from gpufleet.inputs.trace_rate import rate_in_other_unit, rate_of
 from gpufleet.units import PERCENT
-
-if TYPE_CHECKING:
-    from gpufleet.inputs.trace import Trace
 
 BURSTY_RATIO = 1.5
 
@@ -24,16 +21,22 @@ def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
 
     A class of requests has its rate in the file; a rate on the command line is that of all classes together.
     """
-    rate, busiest = trace.rate_requests_per_s, trace.busiest_minute_ratio
+    rate, busiest = rate_of(trace), trace.busiest_minute_ratio
     if rate is None:
         return []
     whose = f"of class {request_class!r} " if request_class else ""
-    mean = f"The rate {whose}is the trace's mean, {rate:.3g}/s"
+    mean = f"The rate {whose}is the trace's mean, {rate:.3g}/s{unit_doubt(trace, rate)}"
     if busiest is None or busiest < BURSTY_RATIO:
         return [mean]
     peak = f"{rate * busiest:.3g}/s"
     typed = f"'rate: {peak}' in that class" if request_class else f"--rate {peak}"
     return [f"{mean}; its busiest minute has {busiest:.1f} times that: {typed} plans for it"]
+
+
+def unit_doubt(trace: Trace, rate: float) -> str:
+    """That the times of a trace may count a smaller unit."""
+    other = rate_in_other_unit(trace, rate)
+    return "" if other is None else f"; were its times {other[0]}, it would be {other[1]:.3g}/s"
 
 
 def cache_notes(trace: Trace) -> list[str]:

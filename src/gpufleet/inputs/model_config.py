@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Callable, Mapping
@@ -13,11 +12,11 @@ from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.units import MB
 
 MAX_CONFIG_BYTES = 5 * MB
-LONGEST_NUMBER = 400  # digits
 CONFIG_NAME = "config.json"
 QUANTIZATION_NAME = "hf_quant_config.json"
 
@@ -137,23 +136,9 @@ def _modelopt_quantization(path: Path) -> Mapping[str, object]:
 
 def _read_object(path: Path, what: str) -> Mapping[str, object]:
     text = read_text_file(path, what, MAX_CONFIG_BYTES)
-    try:
-        content = json.loads(text, parse_int=_whole_number)
-    except RecursionError:
-        raise UsageError(f"{what} is nested too deeply: {str(path)!r}", expected="a Hugging Face config.json") from None
-    except ValueError as error:
-        raise UsageError(
-            f"{what} is not JSON: {str(path)!r}, {error}", expected="a complete Hugging Face config.json"
-        ) from None
+    content = parse_json(text, f"{what} {str(path)!r}", "a complete Hugging Face config.json")
     if not isinstance(content, dict):
         raise UsageError(
             f"{what} is not one JSON object: {str(path)!r}", found=content, expected="a Hugging Face config.json"
         )
     return content
-
-
-def _whole_number(digits: str) -> int:
-    """An integer that some quantity could have; Python itself gives up on thousands of digits."""
-    if len(digits) > LONGEST_NUMBER:
-        raise ValueError(f"it holds a number of {len(digits):,} digits")
-    return int(digits)

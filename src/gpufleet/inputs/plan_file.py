@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
+from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.results.base import SCHEMA_VERSION
 from gpufleet.results.fleet import FleetPlan
@@ -28,10 +28,7 @@ OTHER_ANSWERS = {
 def read_plan(path: str | Path) -> ServePlan | FleetPlan:
     """The plan of a JSON file, of one model or of several."""
     text = read_text_file(path, WHAT, LARGEST_BYTES)
-    try:
-        content = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{WHAT} is not JSON: {str(path)!r}", expected=EXPECTED) from error
+    content = parse_json(text, f"{WHAT} {str(path)!r}", EXPECTED)
     if not isinstance(content, dict) or "schema_version" not in content:
         raise UsageError(f"{str(path)!r} is not {WHAT}", expected=EXPECTED)
     if content["schema_version"] != SCHEMA_VERSION:

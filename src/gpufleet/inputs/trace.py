@@ -3,7 +3,7 @@
 form      file   columns
 azure     CSV    TIMESTAMP (date and time), ContextTokens, GeneratedTokens      (Azure LLM inference 2023, 2024)
 burstgpt  CSV    Timestamp (s), [Session ID, Elapsed time,] Model, Request tokens, Response tokens, ..., Log Type
-plain     CSV    input_tokens, output_tokens, and timestamp_s where it is known
+plain     CSV    input_tokens, output_tokens, and timestamp_s (_ms, _us, _ns) where it is known
 mooncake  JSONL  timestamp (ms), input_length, output_length, hash_ids          (blocks of the prompt's prefix)
 
 Rows without an answer (0 tokens) are failures and are left out, and counted.
@@ -12,10 +12,9 @@ Rows without an answer (0 tokens) are failures and are left out, and counted.
 from __future__ import annotations
 
 import csv
-import io
-import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -25,13 +24,15 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.inputs.json_text import parse_json
 from gpufleet.inputs.text_file import read_text_file
 from gpufleet.performance.token_lengths import of_sample
-from gpufleet.units import MB, MILLISECOND, MINUTE
+from gpufleet.units import MB, MICROSECOND, MILLISECOND, MINUTE, NANOSECOND
 
 WHAT = "the trace"
 MOST_BYTES, MOST_TOKENS, LONGEST_CELL = 200 * MB, 2.0**24, 1000
-FRACTION_DIGITS = 6
+MOST_REQUESTS, MOST_BLOCKS, LONGEST_LINE = 10_000_000, 5_000_000, 1_000_000
+LATEST_S, FRACTION_DIGITS = 1e20, 6
 
 
 @dataclass(frozen=True)
@@ -39,6 +40,8 @@ class Trace:
     """Requests that were seen: arrival times from the first one on, where known, and tokens.
 
     `cached_ratio` is the share of prompt tokens in prefix blocks that came before: what an endless cache would hit.
+    `first_time_s` is the earliest arrival as the file has it, read in its form's unit of `unit_s` seconds; None: a
+    date.
     """
 
     form: str
@@ -47,6 +50,8 @@ class Trace:
     output_tokens: FloatArray
     num_failed: int = 0
     cached_ratio: float | None = None
+    first_time_s: float = 0.0
+    unit_s: float | None = None
 
     @property
     def input_counts(self) -> TokenCounts:
@@ -70,20 +75,24 @@ class Trace:
         """Requests of the busiest minute over those of the mean one; None for less than two minutes."""
         if self.times_s is None or self.times_s[-1] < 2 * MINUTE:
             return None
-        whole = int(self.times_s[-1] // MINUTE)
-        counts = np.bincount((self.times_s // MINUTE).astype(np.int64))[:whole]
-        return float(counts.max() / counts.mean())
+        minutes, whole = self.times_s // MINUTE, self.times_s[-1] // MINUTE
+        counts = np.unique(minutes[minutes < whole], return_counts=True)[1]
+        return float(counts.max() / (counts.sum() / whole))
 
 
 @dataclass(frozen=True)
 class Form:
-    """A way of writing a trace: the columns of time, prompt and answer, and how a time is read."""
+    """A way of writing a trace: the columns of time, prompt and answer, and seconds that a time counts; None: dates."""
 
     name: str
-    time: str | None
+    time: str
     prompt: str
     answer: str
-    seconds: Callable[[str], float]
+    unit_s: float | None
+
+    def seconds(self, text: str) -> float:
+        """Seconds of one arrival."""
+        return clock_time_s(text) if self.unit_s is None else float(text) * self.unit_s
 
 
 def read_trace(path: str | Path) -> Trace:
@@ -116,7 +125,7 @@ def chained(first: tuple[int, Mapping[str, object]], rows: Iterator[tuple[int, M
 
 def csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Line number and cells of each row, columns by their names in small letters."""
-    reader = csv.reader(io.StringIO(text))
+    reader = csv.reader(lines_of(text))
     try:
         header = [name.strip().lower() for name in next(reader, [])]
         for cells in reader:
@@ -126,33 +135,41 @@ def csv_rows(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
         raise UsageError(f"{WHAT}: line {reader.line_num} is not CSV", found=str(error)) from error
 
 
+def lines_of(text: str) -> Iterator[str]:
+    """The lines of a text one by one, each of a length that somebody could have meant."""
+    start, number = 0, 1
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        if end - start > LONGEST_LINE:
+            raise UsageError(f"{WHAT}: line {number} is too long", expected=f"at most {LONGEST_LINE:,} characters")
+        yield text[start:end]
+        start, number = end, number + 1
+
+
 def json_rows(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
     """Line number and object of each line."""
-    for number, line in enumerate(text.splitlines(), 1):
+    for number, line in enumerate(lines_of(text), 1):
         if not line.strip():
             continue
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise UsageError(f"{WHAT}: line {number} is not JSON", found=line[:LONGEST_CELL]) from error
+        row = parse_json(line, f"{WHAT}: line {number}")
         if not isinstance(row, dict):
             raise UsageError(f"{WHAT}: line {number} is no JSON object", found=line[:LONGEST_CELL])
         yield number, row
 
 
 def form_of(row: Mapping[str, object]) -> Form:
-    """The form that has these columns."""
-    found = next((form for form in FORMS if form.prompt in row and form.answer in row), None)
+    """The form that has these columns; without a time, the first whose tokens it has."""
+    fitting = [form for form in FORMS if form.prompt in row and form.answer in row]
+    found = next((form for form in fitting if form.time in row), fitting[0] if fitting else None)
     if found is None:
-        known = "; ".join(f"{form.prompt}, {form.answer} ({form.name})" for form in FORMS)
+        known = "; ".join(dict.fromkeys(f"{form.prompt}, {form.answer} ({form.name})" for form in FORMS))
         raise UsageError(f"{WHAT} has columns of no known form", found=", ".join(map(str, row)), expected=known)
     return found
 
 
 def collected(form: Form, rows: Iterable[tuple[int, Mapping[str, object]]]) -> Trace:
     """Times and tokens of all rows that were answered."""
-    times: list[float] = []
-    tokens: list[tuple[float, float]] = []
+    times, prompts, answers = array("d"), array("d"), array("d")
     failed, seen = 0, PrefixBlocks()
     for number, row in rows:
         prompt, answer = (whole(row.get(name), name, number) for name in (form.prompt, form.answer))
@@ -160,15 +177,24 @@ def collected(form: Form, rows: Iterable[tuple[int, Mapping[str, object]]]) -> T
         if prompt < 1 or answer < 1:
             failed += 1
             continue
-        tokens.append((prompt, answer))
-        if form.time is not None and form.time in row:
+        refuse_more("requests", len(prompts), MOST_REQUESTS)
+        prompts.append(prompt)
+        answers.append(answer)
+        if form.time in row:
             times.append(time_of(form, row[form.time], number))
-    if not tokens:
+    if not prompts:
         raise UsageError(f"{WHAT} has no request that was answered", found=f"{failed} rows without tokens")
-    prompts, answers = np.array(tokens, dtype=np.float64).T
-    arrivals = np.sort(np.array(times)) if len(times) == len(tokens) else None
-    from_first = None if arrivals is None else arrivals - arrivals[0]
-    return Trace(form.name, from_first, prompts, answers, failed, seen.hit_ratio)
+    arrivals = np.sort(np.frombuffer(times)) if len(times) == len(prompts) else None
+    first_s = 0.0 if arrivals is None else float(arrivals[0])
+    from_first = None if arrivals is None else arrivals - first_s
+    tokens = np.frombuffer(prompts), np.frombuffer(answers)
+    return Trace(form.name, from_first, *tokens, failed, seen.hit_ratio, first_s, form.unit_s)
+
+
+def refuse_more(what: str, so_far: int, most: int) -> None:
+    """Refuse what no longer fits a memory that is bounded."""
+    if so_far >= most:
+        raise UsageError(f"{WHAT} has too many {what}", expected=f"at most {most:,}", hint="Take some hours of it.")
 
 
 class PrefixBlocks:
@@ -182,6 +208,7 @@ class PrefixBlocks:
         """One prompt with the hashes of its blocks, in order."""
         if not isinstance(hashes, list) or not hashes or not all(isinstance(h, int) for h in hashes):
             return
+        refuse_more("prefix blocks", len(self.known), MOST_BLOCKS)
         hits = next((i for i, block in enumerate(hashes) if block not in self.known), len(hashes))
         self.known.update(hashes)
         self.hit_tokens += prompt_tokens * hits / len(hashes)
@@ -212,7 +239,7 @@ def time_of(form: Form, cell: object, number: int) -> float:
         seconds = form.seconds(str(cell)[:LONGEST_CELL])
     except (ValueError, OverflowError):
         seconds = math.nan
-    if not math.isfinite(seconds):
+    if not abs(seconds) <= LATEST_S:
         raise UsageError(f"{WHAT}: line {number}: cannot read {form.time}", found=cell, expected="a time")
     return seconds
 
@@ -232,14 +259,12 @@ def clock_time_s(text: str) -> float:
     return (moment - origin).total_seconds() - (offset.total_seconds() if offset else 0.0)
 
 
-def milliseconds(text: str) -> float:
-    """Seconds of a count of milliseconds."""
-    return float(text) * MILLISECOND
-
-
 FORMS = (
-    Form("azure", "timestamp", "contexttokens", "generatedtokens", clock_time_s),
-    Form("mooncake", "timestamp", "input_length", "output_length", milliseconds),
-    Form("burstgpt", "timestamp", "request tokens", "response tokens", float),
-    Form("plain", "timestamp_s", "input_tokens", "output_tokens", float),
+    Form("azure", "timestamp", "contexttokens", "generatedtokens", None),
+    Form("mooncake", "timestamp", "input_length", "output_length", MILLISECOND),
+    Form("burstgpt", "timestamp", "request tokens", "response tokens", 1.0),
+    Form("plain", "timestamp_s", "input_tokens", "output_tokens", 1.0),
+    Form("plain", "timestamp_ms", "input_tokens", "output_tokens", MILLISECOND),
+    Form("plain", "timestamp_us", "input_tokens", "output_tokens", MICROSECOND),
+    Form("plain", "timestamp_ns", "input_tokens", "output_tokens", NANOSECOND),
 )

@@ -210,8 +210,10 @@ def _other_sizes(present: Present) -> Iterator[Alternative]:
 def _fewer_stages(present: Present) -> Iterator[Alternative]:
     """Two copies over half of the GPUs each: stages that take turns make nothing faster."""
     now = present.layout
+    if now.pp % 2 or not _can_halve(present.question):
+        return
     half = replace(now, pp=now.pp // 2)
-    if now.pp % 2 == 0 and _can_halve(present.question) and present.allows(half):
+    if present.allows(half):
         question = _halved_load(present.with_layout(half))
         name = f"two copies of {half.label}, half of the load each"
         yield Alternative("size", name, "weights are held twice", question)

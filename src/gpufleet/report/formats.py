@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from gpufleet.report.numbers import significant
 from gpufleet.report.page import Column, Command, Page, Table
 from gpufleet.report.text import cell, listed, mark, printable
 
@@ -70,8 +71,19 @@ def table_as_csv(table: Table) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\r\n")
     writer.writerow([column.key for column in columns])
-    writer.writerows([["" if row[c.key] is None else row[c.key] for c in columns] for row in table.rows])
+    writer.writerows([[csv_value(row[c.key]) for c in columns] for row in table.rows])
     return stream.getvalue()
+
+
+def csv_value(value: object) -> object:
+    """What stands in a cell: nothing where it is unknown, the word of the pages where there is no limit.
+
+    >>> csv_value(None), csv_value(math.inf), csv_value(0.5)
+    ('', 'unlimited', 0.5)
+    """
+    if isinstance(value, float) and math.isinf(value):
+        return significant(value)
+    return "" if value is None else value
 
 
 def as_json(result: object) -> str:

@@ -137,3 +137,12 @@ def test_published_totals_are_met_within_ten_percent() -> None:
     assert total.median_error_ratio < 0.1
     assert file.verdicts.num_false_fits == 0
     assert file.verdicts.num_false_does_not_fit <= 0.02 * file.verdicts.num_ran
+
+
+@pytest.mark.parametrize("version", ["0", "99", "٣", "9" * 5000])
+def test_a_row_of_an_engine_version_that_never_was_is_not_scored(version: str) -> None:
+    row = {"engine": "vLLM", "engine_version": version, "model_id": "llama-3.1-8b", "weights_gb": "15"}
+    figure = figures_of(**row)["weights"]
+    assert figure.predicted is None
+    assert figure.reason.startswith("not a version of vLLM")
+    assert len(figure.reason) < 300

@@ -311,17 +311,21 @@ def test_a_machine_with_other_gpus_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "version", ["", "foo", "latest", "0.11-x-", "-1", "0..6", "1e9e", "0.6.4 or so", "mainframe", "99999999"]
+    "version",
+    [
+        *("", "foo", "latest", "0.11-x-", "-1", "0..6", "1e9e", "0.6.4 or so", "mainframe", "99999999"),
+        *("0", "v0", "0.0.0", "0.0.1", "99", "2024.5", "٣", "0.٣", "０.６"),
+    ],
 )
 def test_what_is_no_engine_version_is_refused(version: str) -> None:
-    with pytest.raises(UsageError, match="not an engine version"):
+    with pytest.raises(UsageError, match="not a version of vLLM"):
         estimate("llama-3.1-8b", "H100:1", input_tokens=100, output_tokens=10, batch=1, engine_version=version)
 
 
 def test_a_version_newer_than_any_known_is_answered_as_the_newest_and_says_so() -> None:
-    newest, unheard_of = (ask(engine_version=version) for version in ("0.19.1", "99"))
+    newest, unheard_of = (ask(engine_version=version) for version in ("0.19.1", "1.0"))
     assert unheard_of.tpot_s == newest.tpot_s
-    assert "vLLM 99 is newer than 0.19, the newest that is known: taken to behave like it" in unheard_of.notes
+    assert "vLLM 1.0 is newer than 0.19, the newest that is known: taken to behave like it" in unheard_of.notes
     assert not any("newer than" in note for note in newest.notes)
 
 
@@ -333,7 +337,7 @@ def test_versions_as_engines_write_them_are_read(version: str) -> None:
 
 
 def test_a_refused_version_says_which_are_known() -> None:
-    with pytest.raises(UsageError, match=r"a version such as 0\.11\.2; known: V0, before 0\.8; V1, 0\.8"):
+    with pytest.raises(UsageError, match=r"such as 0\.19, the newest that is known; eras: V0, before 0\.8; V1, 0"):
         ask(engine_version="foo")
 
 

@@ -184,3 +184,10 @@ def test_no_split_by_layer_is_called_faster() -> None:
     tried = [change.name for change in (*found.changes, *found.tried)]
     assert "two copies of TP1/PP2, half of the load each" in tried
     assert not any(name.startswith("TP") for name in tried)
+
+
+@pytest.mark.parametrize("engine", ["transformers", "llama.cpp"])
+def test_one_gpu_of_an_engine_that_splits_by_layer_is_explained(engine: str) -> None:
+    """One stage cannot be halved."""
+    found = reasons("llama-3.1-8b", "L4:1", engine=engine, batch=4)
+    assert not any("copies" in change.name for change in found.changes)

@@ -13,6 +13,7 @@ import pytest
 from gpufleet.api import ServeRequest
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_changes import explain_plan
+from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
@@ -159,3 +160,11 @@ def test_two_services_of_one_model_have_headings_of_their_own() -> None:
         "llama-3.1-8b (1 of 2)", "llama-3.1-8b (2 of 2)",
     }  # fmt: skip
     assert not any("of 2)" in table.title for table in fleet_page(other).tables)
+
+
+def test_several_models_may_rent_slices_of_gpus() -> None:
+    """Each model alone is planned on the tables that hold the slices, its kernels among them."""
+    small = ServeRequest("qwen3-0.6b", 0.5, 100, 20, gpus=["L4"], clouds=["aws"], fractions=True)
+    fleet = plan_fleet([small, replace(small, rate=0.6)])
+    assert all(plan.answer and plan.answer.instance.startswith("g6f.") for plan in fleet.plans)
+    assert fleet.plans[0].answer == plan_serve(small).answer

@@ -10,6 +10,7 @@ from gpufleet.architecture.encoder_flops import seen_pairs, tower_flop
 from gpufleet.architecture.encoder_parameters import encoder_parts, num_encoder_parameters, tower_parts
 from gpufleet.architecture.encoder_parse import ENCODER_FAMILIES, encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import parse_architecture
+from gpufleet.architecture.unknown_family import NEEDED
 from gpufleet.domain.encoder import Convolution, LayerStack, Takes
 from gpufleet.errors import UsageError
 
@@ -23,6 +24,23 @@ def test_every_family_can_be_built_from_the_defaults_of_its_class(family: str) -
 def test_a_plan_of_decoders_sends_encoders_to_the_verb_that_answers(family: str) -> None:
     with pytest.raises(UsageError, match=r"not a decoder.*gpufleet encode"):
         parse_architecture({"model_type": family}, "m")
+
+
+@pytest.mark.parametrize("spelt", [{"model_type": "FAMILY"}, {"architectures": ["FAMILY"]}])
+@pytest.mark.parametrize("family", sorted(ENCODER_FAMILIES))
+def test_an_encoder_is_no_decoder_though_its_config_gives_what_every_decoder_has(
+    family: str, spelt: dict[str, object]
+) -> None:
+    """Without type_vocab_size, whose default is 2, a BERT has the fields of Llama."""
+    said = {key: [family] if isinstance(value, list) else family for key, value in spelt.items()}
+    with pytest.raises(UsageError, match=r"not a decoder.*gpufleet encode"):
+        parse_architecture({**said, **dict.fromkeys(NEEDED, 64)}, "m")
+
+
+def test_a_bert_without_token_types_has_two() -> None:
+    shape = {"model_type": "bert", "hidden_size": 64, "num_attention_heads": 8}
+    stated = (num_encoder_parameters(parse_encoder({**shape, "type_vocab_size": n}, "m")) for n in (1, 2))
+    assert [num_encoder_parameters(parse_encoder(shape, "m")) - params for params in stated] == [64, 0]
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from gpufleet.errors import UsageError
+from gpufleet.inputs import trace as trace_module
 from gpufleet.inputs.trace import parse_trace, read_trace
 
 AZURE = """TIMESTAMP,ContextTokens,GeneratedTokens
@@ -114,3 +117,56 @@ def test_a_mangled_trace_never_fails_but_with_a_message() -> None:
 def test_a_trace_is_read_from_a_file(tmp_path: Path) -> None:
     (tmp_path / "trace.csv").write_text(AZURE, encoding="utf-8")
     assert read_trace(tmp_path / "trace.csv").input_counts.most == 300
+
+
+def test_the_busiest_minute_of_days_far_apart_takes_no_more_memory_than_its_rows() -> None:
+    trace = parse_trace("timestamp_s,input_tokens,output_tokens\n0,5,5\n1,5,5\n1e11,5,5\n")
+    tracemalloc.start()
+    try:
+        assert trace.busiest_minute_ratio == pytest.approx(1e11 / 60, rel=1e-6)
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_trace_is_held_in_a_few_numbers_a_row() -> None:
+    text = "timestamp_s,input_tokens,output_tokens\n" + "".join(f"{i},{i % 977 + 1},7\n" for i in range(50_000))
+    tracemalloc.start()
+    try:
+        trace = parse_trace(text)
+        assert tracemalloc.get_traced_memory()[1] < 64 * len(trace.input_tokens)
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(
+    ("limit", "text", "told"),
+    [
+        ("MOST_REQUESTS", "input_tokens,output_tokens\n" + "5,5\n" * 11, "too many requests; expected at most 10"),
+        ("MOST_BLOCKS", MOONCAKE.replace("[4, 2]", str([*range(20)])), "too many prefix blocks; expected at most 10"),
+        ("LONGEST_LINE", "a" * 11, "line 1 is too long; expected at most 10"),
+    ],
+)
+def test_a_trace_beyond_what_memory_holds_is_refused(
+    limit: str, text: str, told: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trace_module, "LONGEST_LINE", 10_000)
+    monkeypatch.setattr(trace_module, limit, 10)
+    with pytest.raises(UsageError) as caught:
+        parse_trace(text)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("column", "per_s"), [("timestamp_s", 1), ("timestamp_ms", 10**3), ("timestamp_us", 10**6), ("timestamp_ns", 10**9)]
+)
+@pytest.mark.parametrize("first_s", [0, 1_700_000_000])
+def test_a_column_says_the_unit_of_its_times(column: str, per_s: int, first_s: int) -> None:
+    trace = parse_trace(timed(column, lambda i: (first_s + 2 * i) * per_s))
+    assert trace.form == "plain"
+    assert trace.rate_requests_per_s == pytest.approx(0.5, rel=1e-6)
+
+
+def timed(column: str, time: Callable[[int], float]) -> str:
+    """A plain trace of fifty requests."""
+    return f"{column},input_tokens,output_tokens\n" + "".join(f"{time(i)},5,5\n" for i in range(50))

@@ -110,3 +110,8 @@ def test_json_is_strict_and_tells_unlimited_from_unknown() -> None:
 def test_a_result_that_is_not_a_number_is_our_bug_and_not_silent() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         as_json({"ttft_s": math.nan})
+
+
+def test_a_spreadsheet_reads_unlimited_in_a_word_and_unknown_as_nothing() -> None:
+    table = Table((Column("low", "Low"), Column("high", "High")), [{"low": None, "high": math.inf}])
+    assert page_as_csv(Page(tables=(table,))) == "low,high\r\n,unlimited\r\n"
