@@ -14,9 +14,9 @@ from io import StringIO
 from typing import TYPE_CHECKING
 
 from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
-from gpufleet.cli.output_stream import remark, say, tolerate_narrow_encodings
 from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import UnknownName
+from gpufleet.report.output_stream import remark, say, tolerate_narrow_encodings, write_everything
 
 if TYPE_CHECKING:
     import typer
@@ -31,6 +31,7 @@ VERSION_FLAGS = ("-V", "--version", "version")
 
 def run(arguments: list[str]) -> int:
     """Answer one command line in a context of its own; every outcome is an exit code, never a traceback."""
+    write_everything()
     tolerate_narrow_encodings()
     try:
         return copy_context().run(dispatch, arguments)

@@ -17,6 +17,7 @@ from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.cli.options import words
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_update import update_page
+from gpufleet.report.output_stream import remark
 from gpufleet.report.page import Page
 from gpufleet.results.catalog_update import CatalogUpdate, FeedUpdate
 from gpufleet.units import MINUTE
@@ -76,7 +77,7 @@ def connection() -> Iterator[httpx.Client]:
 def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Done]]:
     """What to call when a feed begins and when it is done: a bar on a terminal, a line each elsewhere."""
     if sys.stderr is None or not sys.stderr.isatty():
-        yield (lambda name: tell(f"{name}: asked")), (lambda update: tell(told(update)))
+        yield (lambda name: remark(f"{name}: asked")), (lambda update: remark(told(update)))
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -85,12 +86,6 @@ def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Done]]:
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("feeds", total=len(feeds))
         yield (lambda name: None), (lambda update: bar.update(task, description=update.feed, advance=1))
-
-
-def tell(line: str) -> None:
-    """A line of the conversation, at once."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
 
 
 def told(update: FeedUpdate) -> str:

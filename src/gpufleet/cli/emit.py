@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from gpufleet.cli.options import OutputFormat
-from gpufleet.cli.output_stream import remark, say
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
 from gpufleet.report.money import page_in_shown_currency
+from gpufleet.report.output_stream import remark, say
 from gpufleet.report.page import Page
 from gpufleet.report.shown_currency import shown_currency
 from gpufleet.report.text import page_as_text

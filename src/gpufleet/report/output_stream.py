@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from typing import TextIO
 
 from gpufleet.errors import UsageError
+
+BY_LINE = 1
+
+
+def write_everything() -> None:
+    """From here on standard output takes every byte, or says why not."""
+    sys.stdout = buffered(sys.stdout)
+
+
+def buffered(stream: TextIO) -> TextIO:
+    """The stream, or one in its place that writes until every byte is out.
+
+    Without a buffer (`python -u`) a write takes what the disk still holds and calls that a success.
+    """
+    if not isinstance(getattr(stream, "buffer", None), io.RawIOBase):
+        return stream
+    return open(stream.fileno(), "w", BY_LINE, encoding=stream.encoding, errors=stream.errors, closefd=False)
 
 
 def say(text: str) -> None:
@@ -16,8 +34,13 @@ def say(text: str) -> None:
     except BrokenPipeError:
         silence(sys.stdout)
     except OSError as error:
-        silence(sys.stdout)
-        raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+        raise unwritten(error) from error
+
+
+def unwritten(error: OSError) -> UsageError:
+    """The error of standard output that takes no more; the rest of it goes nowhere."""
+    silence(sys.stdout)
+    return UsageError(f"cannot write to standard output: {error.strerror}")
 
 
 def remark(text: str) -> None:
