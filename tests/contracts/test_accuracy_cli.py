@@ -271,7 +271,7 @@ def test_a_quote_that_is_never_closed_exits_2_with_its_line(run_gpufleet: Run, o
         ("rows.csv", "./rows.csv", "cannot write ./rows.csv: another answer goes there"),
         ("own.csv", "page.md", "cannot write own.csv: another answer goes there, or it is read"),
         ("rows.csv", ".", "cannot write .: it is a folder"),
-        ("rows.csv", f"{'x' * 5000}.md", "cannot write: this is no file name"),
+        ("rows.csv", f"{'x' * 5000}.md", "cannot write: File name too long"),
     ],
 )
 def test_nothing_is_written_where_one_of_two_answers_cannot_be(

@@ -22,6 +22,7 @@ from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 from gpufleet.results.why_not import best_of, price_to_win, refusals
 
 USUAL_FIGURE = "latency.p95"
+LEAST_USD_PER_MILLION = 1e-6
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
@@ -103,7 +104,8 @@ def parse_token_price(text: str) -> TokenPrice:
         prices = [float(part) for part in parts]
     except ValueError:
         prices = []
-    if len(prices) not in (1, 2) or not all(math.isfinite(p) and p >= 0 for p in prices) or not sum(prices) > 0:
+    are_prices = len(prices) in (1, 2) and all(math.isfinite(p) and p >= 0 for p in prices)
+    if not are_prices or sum(prices) < LEAST_USD_PER_MILLION:
         expected = "USD per 1M tokens in and out, such as '0.6/1.2'"
         raise UsageError("cannot read a token price", found=text, expected=expected)
     return TokenPrice(prices[0], prices[-1])
