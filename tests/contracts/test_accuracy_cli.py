@@ -264,6 +264,14 @@ def test_a_quote_that_is_never_closed_exits_2_with_its_line(run_gpufleet: Run, o
     assert "own.csv is not CSV, line 3" in done.stderr
 
 
+def test_a_name_in_a_measurement_is_no_formula_of_the_rows(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path
+) -> None:
+    run_gpufleet("accuracy", own("model,params_exact,source", "=1+1,5,@x\x1b"), "--rows", str(tmp_path / "rows.csv"))
+    [row] = rows_of(tmp_path / "rows.csv")
+    assert (row["model_id"], row["source"]) == ("'=1+1", "'@x\\u001b")
+
+
 @pytest.mark.parametrize(
     ("rows", "out_file", "said"),
     [

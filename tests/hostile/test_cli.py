@@ -294,6 +294,10 @@ def test_a_message_cannot_colour_the_terminal(toy: Run) -> None:
     assert "\x1b" not in toy("toy", "rows", "--out-file", "\x1b[31m/x").stderr
 
 
+def test_a_remark_cannot_colour_the_terminal_either(toy: Run) -> None:
+    assert toy("toy", "rows", "--out-file", "\x1b[31m\u202e.csv").stderr == "wrote ?[31m?.csv\n"
+
+
 def test_piped_output_has_no_escape_codes(toy: Run) -> None:
     assert "\x1b" not in toy("toy", "rows", FORCE_COLOR="1", COLUMNS="300").stdout
 

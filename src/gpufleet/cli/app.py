@@ -152,7 +152,5 @@ def explain_failure(error: Exception, arguments: list[str]) -> int:
 
 
 def complain(message: str) -> None:
-    """Say on stderr what went wrong, on one line that cannot move the cursor."""
-    from gpufleet.report.text import printable
-
-    remark(f"gpufleet: error: {printable(' '.join(message.split()))}")
+    """Say on stderr what went wrong, on one line."""
+    remark(f"gpufleet: error: {' '.join(message.split())}")

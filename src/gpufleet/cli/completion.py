@@ -85,7 +85,9 @@ def completer(names: Callable[[], Iterable[str]]) -> Callable[[object, str], lis
 
     def offered(_: object, incomplete: str) -> list[Offered]:
         before, comma, typed = incomplete.rpartition(",")
-        return [Offered(f"{before}{comma}{name}") for name in names() if begins(name, typed)][:MOST_OFFERED]
+        return [Offered(f"{before}{comma}{name}") for name in names() if begins(name, typed) and name.isprintable()][
+            :MOST_OFFERED
+        ]
 
     return offered
 

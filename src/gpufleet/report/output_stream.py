@@ -8,6 +8,7 @@ import sys
 from typing import TextIO
 
 from gpufleet.errors import UsageError
+from gpufleet.report.controls import printable
 
 BY_LINE = 1
 
@@ -44,11 +45,14 @@ def unwritten(error: OSError) -> UsageError:
 
 
 def remark(text: str) -> None:
-    """A line on standard error; whoever reads no errors hears none, and the exit code stays what it is."""
+    """A line on standard error that cannot move the cursor.
+
+    Whoever reads no errors hears none, and the exit code stays what it is.
+    """
     if sys.stderr is None:
         return
     try:
-        print(text, file=sys.stderr, flush=True)
+        print(printable(text), file=sys.stderr, flush=True)
     except OSError:
         silence(sys.stderr)
 

@@ -12,7 +12,6 @@ from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.report import MigrationReport
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.report.output_stream import remark, silence, unwritten, write_everything
-from gpufleet.report.text import printable
 
 DEFAULT_SET = "basic_demos"
 CLOSED_PIPE = 141
@@ -41,7 +40,7 @@ def answered(work: Callable[[], object]) -> int:
 
 def complained(error: GpufleetError) -> int:
     """Say on one line what went wrong; returns the exit code."""
-    remark(f"error: {printable(' '.join(str(error).split()))}")
+    remark(f"error: {' '.join(str(error).split())}")
     return error.exit_code
 
 
