@@ -6,8 +6,9 @@ from collections import Counter
 from dataclasses import dataclass
 from os import PathLike
 
-from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix, request_of
+from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.question_words import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, sold_tables
 from gpufleet.api.setups import narrowed, parse_setup

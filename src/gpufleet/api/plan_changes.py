@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
-from datetime import date
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from os import PathLike
-from typing import Any
 
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
 from gpufleet.api.plan_question import Asked, changes_of_fleet_question, question_changes, refuse_other_models
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.api.question_words import request_of
+from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
-from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.placement import Placement
@@ -202,43 +200,6 @@ def recorded(plan: ServePlan) -> PlanBasis:
     if plan.basis is None:
         raise UsageError(f"the plan for {plan.model} does not say what it rests on", hint="Plan again, with -o json.")
     return plan.basis
-
-
-def request_of(basis: PlanBasis) -> ServeRequest:
-    """The request that a plan answers."""
-    known = {f.name for f in fields(ServeRequest)}
-    strange = sorted(set(basis.question) - known)
-    missing = sorted({"model", "rate", "input_tokens", "output_tokens"} - set(basis.question))
-    if strange or missing:
-        found = f"{', '.join(strange) or 'nothing'} unknown, {', '.join(missing) or 'nothing'} missing"
-        raise UsageError("the question of the plan cannot be read", found=found, hint="Plan again, with -o json.")
-    try:
-        return ServeRequest(**read_words(basis.question))
-    except (TypeError, ValueError, AttributeError) as error:
-        raise UsageError(f"the question of the plan cannot be read: {error}") from error
-
-
-def read_words(words: Mapping[str, Any]) -> dict[str, Any]:
-    """Fields of a request from `plan_basis.plain_words`."""
-    read = {**words, **read_tokens(words)}
-    if words.get("classes"):
-        read["classes"] = tuple(RequestKind(**{**kind, **read_tokens(kind)}) for kind in words["classes"])
-    if words.get("today"):
-        read["today"] = date.fromisoformat(words["today"])
-    return read
-
-
-def read_tokens(kind: Mapping[str, Any]) -> dict[str, float | TokenCounts]:
-    """Tokens of prompt and answer of one kind of requests."""
-    return {name: counts_of(kind[name]) for name in ("input_tokens", "output_tokens")}
-
-
-def counts_of(words: Any) -> float | TokenCounts:
-    """A number of tokens, or the fields of numbers that differ from request to request."""
-    if not isinstance(words, Mapping):
-        return float(words)
-    listed: dict[str, Any] = {n: tuple(value) if isinstance(value, list) else value for n, value in words.items()}
-    return TokenCounts(**listed)
 
 
 def market_of(request: ServeRequest, tables: Catalog) -> Market:

@@ -11,7 +11,8 @@ from tests.properties.random_questions import KINDS, question_at
 
 from gpufleet.api import RequestKind, ServeRequest, explain_plan, plan_serve
 from gpufleet.api.answers import ServeAnswer
-from gpufleet.api.plan_changes import recorded, request_of
+from gpufleet.api.plan_changes import recorded
+from gpufleet.api.question_words import request_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.token_counts import TokenCounts
@@ -204,6 +205,32 @@ def test_a_question_of_another_version_is_refused_by_name() -> None:
     strange = basis.model_copy(update={"question": {**basis.question, "tide": "high"}})
     with pytest.raises(UsageError, match="tide unknown"):
         explain_plan(written().model_copy(update={"basis": strange}))
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("rate", "x"),
+        ("rate", [[]]),
+        ("rate", True),
+        ("output_tokens", 10**400),
+        ("output_tokens", {"mean": "x"}),
+        ("output_tokens", {}),
+        ("notes", -1),
+        ("from_config", True),
+        ("rows", 1.5),
+        ("today", 5),
+        ("today", "x"),
+        ("precision", [1]),
+        ("classes", [{}]),
+        ("classes", [{"name": "a", "rate": "x", "input_tokens": 1, "output_tokens": 1}]),
+    ],
+)
+def test_a_word_of_another_form_in_the_question_is_refused_by_name(name: str, word: object) -> None:
+    basis = written().with_basis().basis
+    assert basis is not None
+    with pytest.raises(UsageError, match="the question of the plan cannot be read: "):
+        request_of(basis.model_copy(update={"question": {**basis.question, name: word}}))
 
 
 def test_an_infeasible_plan_can_be_explained_too() -> None:
