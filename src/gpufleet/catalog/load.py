@@ -172,7 +172,10 @@ def _load_tables(snapshots: tuple[Path, ...], as_of: date | None, now: date) -> 
 
 def table_files() -> list[Path]:
     """Every file that the shipped catalog is read from."""
-    return sorted([*SHIPPED.glob("*.*"), *(file for folder in FOLDERS for file in (SHIPPED / folder).rglob("*.*"))])
+    inside = [
+        file for folder in FOLDERS for suffix in (".csv", ".toml") for file in files_below(SHIPPED / folder, suffix)
+    ]
+    return [*(entry for entry in entries_of(SHIPPED) if os.path.isfile(entry)), *inside]
 
 
 def read_catalog(
