@@ -137,6 +137,13 @@ def test_what_only_todays_engine_holds_is_said_and_an_older_one_can_be_asked_for
     assert not any("before" in note for note in fit("llama-3.1-8b", "H100:1", "8k").notes)
 
 
+def test_a_memory_fraction_that_was_lowered_for_graphs_is_said() -> None:
+    """vllm issues/27782: vLLM 0.11 fails there at its default of 0.9, which today's version, counting graphs, keeps."""
+    old, new = (fit("qwen3-30b-a3b", "RTX-4090:4", "8k", engine_version=version) for version in ("0.11.0", None))
+    assert any("lowered from 0.90 to 0.89" in note and "2.4 GiB beside the KV pool" in note for note in old.notes)
+    assert not any("lowered" in note for note in new.notes)
+
+
 def test_the_405b_that_was_refused_does_not_fit() -> None:
     """vllm-project/vllm issue 6746: no 131,072 tokens on 8 H100; the checkpoint had every KV head twice."""
     asked = {"gpus": "H100:8", "context": "128k", "engine_version": "0.5.3"}

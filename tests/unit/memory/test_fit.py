@@ -209,7 +209,8 @@ def test_sglang_sets_aside_more_for_each_further_device() -> None:
     """Its rule takes bytes off the static fraction for every device of a replica."""
     engine = engine_on("sglang", "H100-SXM")
     taken = Band.exact(20 * GIB)
-    one, eight = (kv_pool_bytes(engine, taken, 0.0, number).expected for number in (1, 8))
+    nothing = Band.exact(0.0)
+    one, eight = (kv_pool_bytes(engine, taken, nothing, 0.0, number).expected for number in (1, 8))
     assert engine.fraction_per_device > 0
     assert one - eight == pytest.approx(engine.free_fraction * 7 * engine.fraction_per_device * engine.device_bytes)
 
