@@ -13,7 +13,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.memory.band import Band
-from gpufleet.memory.fit import Demand, held_bytes, kv_pool_bytes, memory_budget, memory_terms
+from gpufleet.memory.fit import Demand, budget_around, held_bytes, kv_pool_bytes, memory_budget, memory_terms
 from gpufleet.memory.overhead import EngineMemory, batch_limits, driver_variation_bytes
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
@@ -74,6 +74,21 @@ def test_gathered_engines_equal_each_alone() -> None:
         alone = memory_budget(arch, arch.weights, EngineMemory.of(engines[e], gpus[g]), demand)
         assert together.kv_pool_bytes.expected[row] == pytest.approx(float(alone.kv_pool_bytes.expected))
         assert together.verdict[row] == alone.verdict
+
+
+@pytest.mark.parametrize(
+    ("engine", "version"), [("vllm", "0.10.0"), ("vllm", "0.6.4"), ("transformers", None), ("llama.cpp", None)]
+)
+def test_what_a_layout_holds_serves_the_budget_of_any_context(engine: str, version: str | None) -> None:
+    """What is counted once for many contexts is what each of them would count, whether steps depend on it or not."""
+    arch, gpu = shipped_architecture("llama-3.1-8b"), load_catalog().accelerators["A100-SXM4-80GB"]
+    profile = find_engine(engine) if version is None else remembering(find_engine(engine), version)
+    rules = EngineMemory.of(profile, gpu)
+    short, long = Demand(2.0, 1024.0, batch=4), Demand(2.0, 30_000.0, batch=4)
+    shared = budget_around(arch, held_bytes(arch, arch.weights, rules, short), rules, long)
+    alone = memory_budget(arch, arch.weights, rules, long)
+    for part in ("activation_bytes", "kv_pool_bytes", "total_bytes"):
+        assert getattr(shared, part).high == getattr(alone, part).high
 
 
 def test_one_engine_on_one_gpu_may_be_gathered_too() -> None:

@@ -23,6 +23,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import is_host, place
 from gpufleet.optimize.purchase import best_of_each_type, rank
+from gpufleet.optimize.serve import REASONS, at_least_ms, missed_objective
 from gpufleet.optimize.size import (
     ROOM,
     SATURATION,
@@ -130,6 +131,24 @@ def test_nineteen_of_twenty_requests_find_room() -> None:
     rooms = np.arange(256.0, 320.0)
     fits = [not capacity(curves(largest_batch=room), replicas(1), demand()).breaks[ROOM][0, -1] for room in rooms]
     assert rooms[fits.index(True)] == np.searchsorted(at_most, 0.95) == 283
+
+
+def test_a_replica_without_room_is_not_said_to_miss_a_limit_that_it_keeps() -> None:
+    """Nor one that misses it to be full; of two limits the one that is missed by more is named."""
+    kept, missed, worse = Limit("tpot", "mean", 1.0), Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)
+    full = capacity(curves(largest_batch=1.0), replicas(1), demand(10.0, kept))
+    assert missed_objective("x", full, demand(10.0, kept), 0) == (REASONS[ROOM], "x", 0.0)
+    late = capacity(curves(), replicas(1), demand(10.0, missed, worse))
+    reason, what, over = missed_objective("x", late, demand(10.0, missed, worse), 0)
+    assert (reason, what) == ("ttft.mean above 10 ms at any load", "x: 61 ms at best")
+    assert over == pytest.approx(6.01, abs=0.02)
+
+
+@pytest.mark.parametrize("milliseconds", [0.0213, 2.3141, 9.996, 10.5, 99.01, 1234.5])
+def test_the_figure_that_a_limit_must_allow_is_never_below_it(milliseconds: float) -> None:
+    shown = float(at_least_ms(milliseconds / 1000).removesuffix(" ms"))
+    assert milliseconds <= shown < milliseconds + max(0.01 * milliseconds, 0.0 if milliseconds < 10 else 1.0)
+    assert milliseconds < 10 or shown == round(shown)
 
 
 def test_what_binds_an_unlimited_replica_is_its_throughput_or_load() -> None:
