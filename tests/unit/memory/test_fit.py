@@ -277,3 +277,12 @@ def test_a_pool_holds_the_sequences_that_it_was_made_for_and_not_one_more() -> N
     of_all_sizes = replace(budget, kv_bytes_per_sequence=sizes)
     assert (of_all_sizes.sequences_in(sizes * numbers * (1 - 1e-12)) == numbers).all()
     assert (of_all_sizes.sequences_in(sizes * (numbers - 1e-5)) == numbers - 1).all()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_the_terms_of_a_budget_add_up_to_what_a_sequence_and_all_beside_it_take(engine: str) -> None:
+    arch, rules = shipped_architecture("llama-3.1-8b"), engine_on(engine, "H100-SXM")
+    budget = memory_budget(arch, arch.weights, rules, Demand(2.0, 8192.0, batch=1))
+    terms = memory_terms(arch, arch.weights, BF16, find_engine(engine), Layout(), budget)
+    parts = [term.value for term in terms if term.name != "KV pool"]
+    assert sum(parts) == pytest.approx(float(budget.total_bytes.expected))

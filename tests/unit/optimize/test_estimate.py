@@ -13,6 +13,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
+from gpufleet.optimize.explain import longest_step_tokens
 from gpufleet.optimize.replicas import MemoryModel, room
 from gpufleet.performance.serving import Client, cycle_s, phases
 from gpufleet.performance.step import StepModel
@@ -72,3 +73,11 @@ def test_a_replica_is_read_once_and_asked_often() -> None:
     assert near is not None
     assert far is not None
     assert far.tpot_s > near.tpot_s
+
+
+@pytest.mark.parametrize(("engine", "tokens"), [("vllm", 8192.0), ("transformers", np.inf)])
+def test_a_step_takes_a_chunk_of_a_prompt_or_all_of_it(engine: str, tokens: float) -> None:
+    """vLLM on a large card: --max-num-batched-tokens 8192; transformers cuts no prompt."""
+    parts = (1, None, 1, None, 1)
+    placed = configured(load_catalog(), ARCH, "H100", load_engine(engine), parts, None, None, None).candidates
+    assert longest_step_tokens(placed) == tokens

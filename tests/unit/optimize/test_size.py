@@ -23,8 +23,10 @@ from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import is_host, place
 from gpufleet.optimize.purchase import best_of_each_type, rank
-from gpufleet.optimize.serve import REASONS, at_least_ms, missed_objective
+from gpufleet.optimize.replicas import EveryRejection
+from gpufleet.optimize.serve import REASONS, at_least_ms, missed_objective, within_budget
 from gpufleet.optimize.size import (
+    LOAD,
     ROOM,
     SATURATION,
     Capacity,
@@ -138,6 +140,8 @@ def test_a_replica_without_room_is_not_said_to_miss_a_limit_that_it_keeps() -> N
     kept, missed, worse = Limit("tpot", "mean", 1.0), Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)
     full = capacity(curves(largest_batch=1.0), replicas(1), demand(10.0, kept))
     assert missed_objective("x", full, demand(10.0, kept), 0) == (REASONS[ROOM], "x", 0.0)
+    roomy = replace(full, breaks={**full.breaks, ROOM: np.zeros((1, len(BATCH)), dtype=np.bool_)})
+    assert missed_objective("x", roomy, demand(10.0, kept), 0) == (REASONS[LOAD], "x", 0.0)
     late = capacity(curves(), replicas(1), demand(10.0, missed, worse))
     reason, what, over = missed_objective("x", late, demand(10.0, missed, worse), 0)
     assert (reason, what) == ("ttft.mean above 10 ms at any load", "x: 61 ms at best")
@@ -220,6 +224,14 @@ def test_offers_rank_by_what_all_machines_cost() -> None:
         ("four", "here"),
         ("one", "there"),
     ]
+
+
+def test_a_budget_pays_for_what_costs_exactly_as_much() -> None:
+    placed = [place(machine(n, name), replicas(1), sustained(10.0), demand(35.0)) for n, name in ((1, "a"), (4, "b"))]
+    ranked = rank(placed, [offer(2.0, "a"), offer(7.0, "b")])
+    assert [p.usd_per_hour for p in within_budget(ranked, 7.0, EveryRejection())] == [7.0]
+    assert [p.usd_per_hour for p in within_budget(ranked, 8.0, EveryRejection())] == [7.0, 8.0]
+    assert within_budget(ranked, 6.99, EveryRejection()) == []
 
 
 def test_an_upfront_payment_without_a_term_does_not_hide_in_the_hour() -> None:
