@@ -45,8 +45,10 @@ def test_every_change_offered_really_fits() -> None:
     assert priced == sorted(priced)
 
 
-def test_a_shorter_context_is_offered_where_the_context_is_what_is_too_much() -> None:
-    changes = {change.what for change in fit("llama-3.1-8b", "L4:1", "128k").changes}
+@pytest.mark.parametrize("asked", ["128k", "64k", "60000"])
+def test_a_shorter_context_is_offered_where_the_context_is_what_is_too_much(asked: str) -> None:
+    """The longest power of two that fits, however little more was asked for."""
+    changes = {change.what for change in fit("llama-3.1-8b", "L4:1", asked).changes}
     assert "a context of 32,768 tokens" in changes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -18,7 +19,16 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.workload import Workload
-from gpufleet.optimize.batch import MOST_MACHINES, JobPlacement, WorkRates, generation_rates, machine_choices, work_s
+from gpufleet.optimize.batch import (
+    MOST_MACHINES,
+    Job,
+    JobPlacement,
+    WorkRates,
+    generation_rates,
+    machine_choices,
+    work_s,
+)
+from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.serving import Lengths, full_queue
@@ -150,4 +160,6 @@ def test_an_interruption_costs_a_start_a_wait_and_on_average_half_of_a_wave() ->
     assert (calm, often - calm) == (600.0 + job.work_s, pytest.approx(600.0 + lost_s))
     waited_s = job.elapsed_s(600.0, job.work_s, 0.5, wait_s=900.0)
     assert waited_s - often == pytest.approx(900.0)
+    planned = Job(1.0, DAY, 600.0, 0.2, 1.0, 10, math.inf, None, EXPECTED)
+    assert replace(job, slow_ratio=1.5).planned_s(planned, 1000.0) == pytest.approx(600.0 + 1000.0 * 1.2 * 1.5)
     assert job.usd(job.paid_s(600.0, job.work_s, 0.5)) == pytest.approx(3 * effective_price(offer) * often / HOUR)

@@ -11,7 +11,7 @@ import pytest
 from gpufleet.api.comparisons import solved_side
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
-from gpufleet.optimize.crossover import FIRST, SECOND, cheaper_of, stretches
+from gpufleet.optimize.crossover import EQUAL, FIRST, NEITHER, SECOND, cheaper_of, stretches
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")
 
@@ -42,6 +42,11 @@ def test_where_steps_are_too_many_to_count_only_what_was_searched_is_told() -> N
         assert curve.steps(begin).searched_to <= begin
         assert curve.steps(end).searched_to >= end
     assert busy.rate / 100 < begin < busy.rate < end < busy.rate * 100
+
+
+def test_what_serves_costs_less_than_what_does_not() -> None:
+    one, other = np.array([1.0, np.inf, np.inf, 2.0]), np.array([np.inf, 1.0, np.inf, 2.0])
+    assert cheaper_of(one, other).tolist() == [FIRST, SECOND, NEITHER, EQUAL]
 
 
 def test_who_is_asked_first_does_not_matter() -> None:

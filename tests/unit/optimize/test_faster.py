@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from gpufleet.api.estimates import configured
@@ -10,7 +12,7 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.optimize.estimate import EstimateQuestion, Load
-from gpufleet.optimize.faster import Alternative, alternatives
+from gpufleet.optimize.faster import Alternative, Goal, SolvedAlternative, alternatives, fastest
 from gpufleet.performance.serving import Client
 
 
@@ -46,6 +48,19 @@ def test_twice_and_half_the_gpus_keep_experts_spread_as_they_are(
 def test_one_client_is_not_shared_by_two_copies(scenario: str, amount: float, halves: int) -> None:
     found = neighbours("llama-3.1-8b", 2, 1, Load(scenario, amount))
     assert sum("two copies" in name for name in found) == halves
+
+
+def test_few_of_a_kind_are_shown_and_the_most_work_per_gpu_at_the_end() -> None:
+    """Two kinds of three, the greatest gains first; a gain of 2 % or less is none."""
+    ratios = [("weights", 0.5), ("weights", 0.6), ("weights", 0.7), ("layout", 0.8), ("gpu", 0.9), ("cache", 0.99)]
+    [some, *_] = neighbours("llama-3.1-8b", 2, 1, Load("closed_loop", 2.0)).values()
+    tried = [
+        SolvedAlternative(replace(some, kind=kind, name=str(tpot)), None, tpot, 1.0, 1.0)  # type: ignore[arg-type]
+        for kind, tpot in ratios
+    ]
+    assert [s.tpot_ratio for s in fastest(tried, Goal.TPOT)] == [0.5, 0.6, 0.8, 0.9]
+    busiest = replace(tried[-1], throughput_per_gpu_ratio=1.5)
+    assert fastest([*tried[:2], busiest], Goal.TPOT) == [*tried[:2], busiest]
 
 
 def test_any_rate_can_be_halved() -> None:

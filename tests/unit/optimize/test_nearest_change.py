@@ -67,4 +67,16 @@ def test_a_value_is_shown_in_four_digits_at_which_the_choice_has_changed(now: fl
     edge = now * ratio
     shown = shown_value(edge, now, lambda x: x >= edge)
     assert edge <= shown < edge * 1.01
-    assert shown == edge or float(f"{shown:.4g}") == pytest.approx(shown, rel=1e-12)
+    assert float(f"{shown:.4g}") == pytest.approx(shown, rel=1e-12)
+
+
+def test_from_a_hundred_on_whole_numbers_are_shown_whole() -> None:
+    assert shown_value(123.4, 100.0, lambda x: x >= 123.4) == 124.0
+    assert shown_value(876.6, 1000.0, lambda x: x <= 876.6) == 876.0
+    assert shown_value(123.44, 99.5, lambda x: x >= 123.44) == 123.5
+
+
+@pytest.mark.parametrize("value", [0.50123, 501.23])
+def test_a_value_behind_which_the_choice_changes_back_is_shown_as_it_is(value: float) -> None:
+    """One percent nearer it has changed too: a rounded figure would not be the nearest."""
+    assert shown_value(value, value / 5, lambda x: True) == value
