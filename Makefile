@@ -9,11 +9,12 @@ QUESTIONS ?= 200
 TRIES ?= 1000
 SEED ?= 1
 
-.PHONY: help plan test lint types contracts pytest brute-force fuzz docs site accuracy size bench clean
+.PHONY: help plan test lint types contracts pytest test-clocks brute-force fuzz docs site accuracy size bench clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
+	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
@@ -42,6 +43,9 @@ contracts: $(VENV)/developer.stamp
 
 pytest: $(VENV)/developer.stamp
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-clocks: $(VENV)/developer.stamp
+	@$(BIN)/python tools/clocks.py $(CLOCK_TESTS)
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)

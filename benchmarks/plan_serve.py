@@ -32,7 +32,7 @@ REQUEST = ServeRequest(MODEL, 50.0, 1000, 300, SLO)
 def main() -> int:
     """Print one line per figure; 1 if the command fails."""
     unit_s = timed_unit_s()
-    for words in (PLAN, ["--help"]):
+    for words in (PLAN, [*PLAN, "--flips"], ["--help"]):
         if not report_command(words, unit_s):
             return 1
     report_search("standard search (vLLM, the checkpoint's precision)", REQUEST, unit_s)
@@ -43,7 +43,7 @@ def main() -> int:
 
 def report_command(words: Sequence[str], unit_s: float) -> bool:
     """Wall time of the command from process start; says what went wrong where it fails."""
-    name = "gpufleet " + " ".join(words[:2])
+    name = "gpufleet " + " ".join([*words[:2], *words[len(PLAN) :]])
     command = [sys.executable, "-m", "gpufleet", *words]
     first = subprocess.run(command, capture_output=True, text=True, check=False, env=WITH_BYTECODE)
     if first.returncode:

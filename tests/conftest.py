@@ -18,8 +18,6 @@ TRIES = 3
 Tally = Counter[tuple[str, str]]
 RunGpufleet = Callable[..., "subprocess.CompletedProcess[str]"]
 
-os.environ["GPUFLEET_PRICES"] = os.devnull  # whatever the machine has refreshed, prices are the shipped ones
-
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
 settings.load_profile("repeatable")
 
@@ -61,12 +59,20 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket.socket, "connect", refuse)
 
 
+@pytest.fixture(scope="session")
+def cache_of_tables(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Where the commands of one run keep the tables that they read: not in the folder of who runs them."""
+    return str(tmp_path_factory.mktemp("cache"))
+
+
 @pytest.fixture(autouse=True)
-def no_preferences(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Answers do not depend on what the person who runs the tests prefers."""
+def no_preferences(monkeypatch: pytest.MonkeyPatch, cache_of_tables: str) -> None:
+    """Answers do not depend on what the person who runs the tests prefers, or has refreshed."""
     for name in [name for name in os.environ if name.startswith("GPUFLEET_")]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("GPUFLEET_CONFIG", "")
+    monkeypatch.setenv("GPUFLEET_PRICES", os.path.join(cache_of_tables, "no-prices"))
+    monkeypatch.setenv("GPUFLEET_CACHE", cache_of_tables)
 
 
 @pytest.fixture

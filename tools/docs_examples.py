@@ -6,7 +6,8 @@
 An example is a ```console block with a line `$ gpufleet ...`, the output below it. A shell runs it, so that a page may
 pipe a long answer through `sed`, `grep` or `head`. `# exit 3` after the command names an exit code other than 0. A
 line `...` in the output stands for any lines. A command without output below it is run and only its exit code is
-checked. Nothing is normalised but what the clock decides: `in 0.84 s`, `324 days old`.
+checked. Prices have the age that they had on the day of SHOWN_ON; nothing is normalised but how long an answer took:
+`in 0.84 s`.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ BLOCK = re.compile(r"^```console\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 PROMPT = re.compile(r"^\$ ((?:.*\\\n)*.*)\n", re.MULTILINE)
 EXIT_CODE = re.compile(r"\s+# exit (\d+)$")
 ASSIGNED = re.compile(r"^(?:[A-Z_]+=\S* )*")
-WALL_CLOCK = re.compile(r"\bin \d+(?:\.\d+)? s\b|\b[\d,]+ days? old\b")
+TIME_TAKEN = re.compile(r"\bin \d+(?:\.\d+)? s\b")
+SHOWN_ON = "2026-11-22"
 ELISION = "..."
 
 
@@ -93,10 +95,11 @@ def installed_in(folder: Path) -> Path:
 
 
 def environment_with(folder: Path) -> dict[str, str]:
-    """The environment of a reader who has set nothing."""
+    """The environment of a reader who has set nothing, on the day of the pages."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GPUFLEET_")}
     path = os.pathsep.join([str(folder), kept.get("PATH", os.defpath)])
-    return {**kept, "PATH": path, "NO_COLOR": "1", "GPUFLEET_CONFIG": ""}
+    own = {"GPUFLEET_CONFIG": "", "GPUFLEET_CACHE": "", "GPUFLEET_DATE": SHOWN_ON}
+    return {**kept, "PATH": path, "NO_COLOR": "1", **own}
 
 
 def agrees(shown: str, printed: str) -> bool:
@@ -109,7 +112,7 @@ def agrees(shown: str, printed: str) -> bool:
 
 def timeless(text: str) -> str:
     """The text without what differs from run to run, and without spaces at line ends."""
-    return "\n".join(line.rstrip() for line in WALL_CLOCK.sub("_", text).split("\n"))
+    return "\n".join(line.rstrip() for line in TIME_TAKEN.sub("_", text).split("\n"))
 
 
 def problem_of(example: Example) -> str | None:

@@ -157,6 +157,12 @@ def test_only_the_catalog_reads_the_data() -> None:
     assert {reader for reader in readers if not reader.startswith("catalog/")} == set()
 
 
+def test_only_one_place_asks_what_day_it_is() -> None:
+    asks = re.compile(r"\b(?:date|datetime)\.(?:today|utcnow)\(|\bdatetime\.now\(\)")
+    asking = {name_of(path) for path in MODULES if asks.search(path.read_text(encoding="utf-8"))}
+    assert asking == {"catalog/current_date.py"}
+
+
 @pytest.mark.parametrize("folder", sorted({name_of(path.parent) for path in MODULES} - WITH_CIRCLES))
 def test_no_two_modules_need_each_other(folder: str) -> None:
     """A circle raises CycleError, which names its modules."""

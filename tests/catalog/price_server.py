@@ -5,12 +5,15 @@ from __future__ import annotations
 import csv
 import io
 import json
+import socket
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+import pytest
 
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.providers.every import FEEDS
@@ -22,9 +25,9 @@ Json = Any
 
 @dataclass
 class Answer:
-    """What is sent: a status, a body, how much of the body, and what else."""
+    """What is sent: a status, a body, how much of the body, and what else. A body in pieces need not end."""
 
-    body: str = ""
+    body: str | bytes | Iterable[bytes] = ""
     status: int = 200
     headers: dict[str, str] = field(default_factory=dict)
     sent: float = 1.0
@@ -41,6 +44,7 @@ class PriceServer:
     faults: list[Fault] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     headers: list[dict[str, str]] = field(default_factory=list)
+    bodies: list[bytes] = field(default_factory=list)
     origin: str = ""
 
     def answer(self, path: str, headers: dict[str, str]) -> Answer:
@@ -69,6 +73,17 @@ class PriceServer:
         return mirrors | {name: "a-key" for feed in FEEDS for name in feed.key_variables}
 
 
+def ask_this_machine_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a test reach the server here, and nothing else."""
+    connect = socket.socket.connect
+
+    def only_here(self: socket.socket, address: Any) -> None:
+        assert address[0] == "127.0.0.1", f"a test opened a connection to {address}"
+        connect(self, address)
+
+    monkeypatch.setattr(socket.socket, "connect", only_here)
+
+
 @contextmanager
 def serving(server: PriceServer) -> Iterator[PriceServer]:
     """The server on a free port of this machine, in a thread."""
@@ -76,17 +91,21 @@ def serving(server: PriceServer) -> Iterator[PriceServer]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             answer = server.answer(self.path, dict(self.headers))
-            body = answer.body.encode()
+            body = answer.body.encode() if isinstance(answer.body, str) else answer.body
             self.send_response(answer.status)
             for name, value in answer.headers.items():
                 self.send_header(name, value)
-            self.send_header("Content-Length", str(len(body)))
+            if isinstance(body, bytes):
+                self.send_header("Content-Length", str(len(body)))
+                body = [body[: int(len(body) * answer.sent)]]
             self.end_headers()
-            self.wfile.write(body[: int(len(body) * answer.sent)])
+            with suppress(ConnectionError):
+                for piece in body:
+                    self.wfile.write(piece)
             self.close_connection = True
 
         def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
+            server.bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
             self.do_GET()
 
         def log_message(self, format: str, *arguments: object) -> None:
@@ -106,6 +125,10 @@ def serving(server: PriceServer) -> Iterator[PriceServer]:
 def shipped(cloud: str, kind: PriceKind = PriceKind.ON_DEMAND) -> list[Offer]:
     """What the tables hold of a cloud: the world that the server speaks of."""
     return [o for o in CATALOG.offers if o.cloud == cloud and o.price_kind is kind]
+
+
+def price_usd(offer: Offer) -> float:
+    return offer.price_per_instance_usd_per_hour
 
 
 # --- Azure: items, and a link to the next page -----------------------------------------------------------------------
@@ -385,7 +408,7 @@ def every_feed() -> dict[str, str]:
         **lambda_page({o.instance: round(o.price_per_instance_usd_per_hour * 100) for o in shipped("lambda")}),
         **runpod_page([runpod_gpu("NVIDIA H100 80GB HBM3", 2.69), runpod_gpu("NVIDIA A100 80GB PCIe", 1.39)]),
         **verda_pages(
-            [verda_type(o.instance, f"{o.price_per_instance_usd_per_hour}", "0.05") for o in shipped("verda")]
+            [verda_type(o.instance, f"{p}", f"{0.45 * p:.4f}") for o in shipped("verda") for p in [price_usd(o)]]
         ),
     }
 

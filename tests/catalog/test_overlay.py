@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable, Iterator, Mapping
 from datetime import date
 from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
+from gpufleet.catalog import load
+from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog, rows_of, tables_of
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
-from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
-from gpufleet.domain.offer import PriceKind
+from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS, Place, offer_from
+from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 
 TODAY = date(2026, 11, 21)
@@ -45,6 +48,18 @@ def test_an_own_price_replaces_the_list_price_of_the_same_place(overlay: Path) -
     key = ("aws", "us-east-1", "p5.48xlarge", PriceKind.ON_DEMAND)
     offers = [o for o in load_catalog(overlay, TODAY).offers if (o.cloud, o.region, o.instance, o.price_kind) == key]
     assert [o.price_per_instance_usd_per_hour for o in offers] == [40.0]
+
+
+def test_every_own_price_is_read_once(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[Offer] = []
+
+    def reading(place: Place, row: Mapping[str, str]) -> Offer:
+        read.append(offer_from(place, row))
+        return read[-1]
+
+    monkeypatch.setattr(load, "offer_from", reading)
+    load_catalog(overlay, TODAY)
+    assert sorted(o.instance for o in read if o.source == "our-books") == ["box-8", "p5.48xlarge"]
 
 
 def test_the_environment_may_name_the_overlay(overlay: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -238,6 +253,20 @@ def test_a_price_far_from_other_clouds_is_told_and_kept(overlay: Path) -> None:
     cheap = OWNED.replace("home,lab", "bargain,lab").replace("owned", "on_demand").replace("4.50", "1.60")
     write(overlay, "offers/x.csv", OFFERS, cheap)
     catalog = load_catalog(overlay, TODAY)
-    [warning] = [w for w in catalog.warnings if w.startswith("bargain box-8 on_demand: 0.0")]
-    assert warning.endswith("what other clouds ask per GPU")
-    assert [o for o in catalog.offers if o.cloud == "bargain"]
+    [offer] = [o for o in catalog.offers if o.cloud == "bargain"]
+    assert offer.doubt == "0.05x what other clouds ask per GPU"
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="Linux lists open files")
+@pytest.mark.parametrize(
+    ("read", "text"), [(lambda path: rows_of(path, ("a",)), "a\n1\n2\n"), (tables_of, "[a]\n[b]\n")]
+)
+def test_a_reader_that_stops_in_the_middle_leaves_no_table_open(
+    tmp_path: Path, read: Callable[[Path], Iterator[object]], text: str
+) -> None:
+    path = tmp_path / "table"
+    path.write_text(text, encoding="utf-8")
+    rows = read(path)
+    next(rows)
+    assert path not in {Path(f"/proc/self/fd/{name}").resolve() for name in os.listdir("/proc/self/fd")}
+    assert len(list(rows)) == 1

@@ -6,7 +6,6 @@ The feeds themselves cannot be reached from a test. Pages have the form that eac
 from __future__ import annotations
 
 import json
-import socket
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from tests.catalog.price_server import (
     L4_SKUS,
     Answer,
     PriceServer,
+    ask_this_machine_alone,
     aws_list_of_shipped,
     aws_pages,
     aws_row,
@@ -33,6 +33,7 @@ from tests.catalog.price_server import (
     gcp_pages,
     gcp_sku,
     lambda_page,
+    price_usd,
     reserved,
     runpod_gpu,
     runpod_page,
@@ -43,25 +44,21 @@ from tests.catalog.price_server import (
 )
 
 from gpufleet.catalog.load import load_catalog, load_shipped_and_refreshed
+from gpufleet.catalog.price_doubts import Accepted
 from gpufleet.catalog.providers.every import FEEDS
 from gpufleet.catalog.snapshots import folders_of
 from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.results.catalog_update import CatalogUpdate, FeedUpdate
 
+NOBODY = Accepted()
 NOW = datetime(2026, 11, 21, 17, 0, tzinfo=timezone.utc)
 
 
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine alone may be asked."""
-    connect = socket.socket.connect
-
-    def only_here(self: socket.socket, address: Any) -> None:
-        assert address[0] == "127.0.0.1", f"a test opened a connection to {address}"
-        connect(self, address)
-
-    monkeypatch.setattr(socket.socket, "connect", only_here)
+    ask_this_machine_alone(monkeypatch)
 
 
 @dataclass
@@ -72,7 +69,12 @@ class Updater:
     waits_s: list[float] = field(default_factory=list)
 
     def run(
-        self, server: PriceServer, *clouds: str, now: datetime = NOW, accept_losses: bool = False
+        self,
+        server: PriceServer,
+        *clouds: str,
+        now: datetime = NOW,
+        accept_losses: bool = False,
+        accepted: Accepted = NOBODY,
     ) -> dict[str, FeedUpdate]:
         with httpx.Client(timeout=5) as client:
             refresh = Refresh(
@@ -83,6 +85,7 @@ class Updater:
                 environment=server.environment(),
                 sleep=self.waits_s.append,
                 accept_losses=accept_losses,
+                accepted=accepted,
             )
             feeds = [feed for feed in FEEDS if not clouds or feed.cloud in clouds]
             result: CatalogUpdate = update_catalog(feeds, refresh)
@@ -425,38 +428,63 @@ def test_a_feed_without_its_key_is_skipped_and_a_wrong_key_is_named(updater: Upd
     assert (skipped.status, skipped.reason) == ("skipped", "GCP_API_KEY is not set")
 
 
-def test_a_link_to_another_server_is_not_followed(updater: Updater) -> None:
-    pages = {path: page.replace("ORIGIN", "http://203.0.113.9") for path, page in azure_as_shipped().items()}
-    with served(pages) as server:
-        found = updater.run(server, "azure")["azure-retail-prices"]
-    assert "the next page lies on another server" in found.reason
-
-
-def test_pages_that_run_in_a_circle_end(updater: Updater, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("gpufleet.catalog.providers.azure.MOST_PAGES", 5)
-    pages = azure_as_shipped()
-    first = next(iter(pages))
-    pages[first] = pages[first].replace("ORIGIN/azure?skip=1", f"ORIGIN{first}")
-    with served(pages) as server:
-        found = updater.run(server, "azure")["azure-retail-prices"]
-    assert "more than 5 pages" in found.reason
-
-
 # --- what arrives and is not believed --------------------------------------------------------------------------------
 
 
-def test_one_slipped_decimal_point_is_left_out_and_said(updater: Updater) -> None:
+def test_one_slipped_decimal_point_waits_and_the_price_of_before_stays_with_its_day(updater: Updater) -> None:
     items = [azure_item(o) for o in shipped("azure")]
     slipped = next(item for item in items if item["armSkuName"] == "Standard_ND96isr_H100_v5")
     slipped["retailPrice"] /= 10
     with served(azure_pages(items)) as server:
         found = updater.run(server, "azure")["azure-retail-prices"]
-    [refused] = found.refused_rows
+    [waiting] = found.waiting
     assert found.status == "updated"
-    assert "Standard_ND96isr_H100_v5" in refused
-    assert "over 3x off the median" in refused
-    h100 = [o for o in load_catalog().offers if o.instance == "Standard_ND96isr_H100_v5"]
-    assert min(o.price_per_instance_usd_per_hour for o in h100) > 90
+    assert waiting.name == "azure:Standard_ND96isr_H100_v5"
+    assert waiting.reason.endswith(f"is 0.1x its price of 2026-06-18, ${waiting.before_usd_per_hour:.4g}")
+    kept = price_of("azure", waiting.region, waiting.instance)
+    assert (kept.price_per_instance_usd_per_hour, kept.as_of) == (waiting.before_usd_per_hour, date(2026, 6, 18))
+    assert (kept.source, kept.doubt) == ("azure-price-list", "")
+
+
+def test_a_type_of_one_region_waits_until_it_is_accepted_by_name(updater: Updater) -> None:
+    east = [o for o in shipped("aws") if o.region == "us-east-1"]
+    rows = [aws_row(o.instance, price_usd(o) / (8 if o.instance == "p5.48xlarge" else 1)) for o in east]
+    with served(aws_pages({"us-east-1": rows})) as server:
+        waiting = updater.run(server, "aws")["aws-ec2-price-list"].waiting
+        assert price_of("aws", "us-east-1", "p5.48xlarge").price_per_instance_usd_per_hour == 55.04
+        other = Accepted(frozenset({("aws", "p5en.48xlarge")}))
+        assert updater.run(server, "aws", accepted=other)["aws-ec2-price-list"].waiting == waiting
+        named = Accepted(frozenset({("aws", "p5.48xlarge")}))
+        found = updater.run(server, "aws", accepted=named)["aws-ec2-price-list"]
+        again = updater.run(server, "aws")["aws-ec2-price-list"]
+    assert [price.instance for price in waiting] == ["p5.48xlarge"]
+    assert waiting[0].reason.endswith("times 8 GPUs that is $55.04: the price of one GPU?")
+    assert (found.waiting, [price.reason for price in found.accepted]) == ([], [waiting[0].reason])
+    assert (again.waiting, again.accepted) == ([], [])
+    assert price_of("aws", "us-east-1", "p5.48xlarge").doubt.endswith("; accepted on 2026-11-21")
+
+
+def test_a_spot_price_is_held_to_the_on_demand_price_of_before_where_that_waits(updater: Updater) -> None:
+    first, *others = (o for o in shipped("azure") if o.instance == "Standard_ND96isr_H100_v5")
+    spot = azure_spot(first, price_usd(first) / 3)
+    wrong = azure_item(first, retailPrice=price_usd(first) / 100)
+    rest = [azure_item(o) for o in shipped("azure") if o is not first]
+    with served(azure_pages([wrong, spot, *rest])) as server:
+        found = updater.run(server, "azure")["azure-retail-prices"]
+    assert [price.price_kind for price in found.waiting] == ["on_demand"]
+    assert found.refused_rows == []
+    assert price_of("azure", first.region, first.instance, PriceKind.SPOT)
+    assert others
+
+
+def test_a_feed_of_which_a_tenth_is_far_from_its_other_regions_is_not_believed(updater: Updater) -> None:
+    items = [
+        azure_item(o, retailPrice=price_usd(o) * (10 if n % 8 == 0 else 1)) for n, o in enumerate(shipped("azure"))
+    ]
+    with served(azure_pages(items)) as server:
+        found = updater.run(server, "azure")["azure-retail-prices"]
+    assert found.status == "refused"
+    assert found.reason.endswith(f"of {len(items)} prices break a rule")
 
 
 def test_spot_above_on_demand_is_left_out_and_said(updater: Updater) -> None:
@@ -554,7 +582,7 @@ def test_a_snapshot_that_was_changed_by_hand_is_refused_with_its_place(updater: 
     [folder] = folders_of(updater.root / "azure-retail-prices")
     table = folder / "offers.csv"
     table.write_text(table.read_text(encoding="utf-8").replace("98.32", "9.832"), encoding="utf-8")
-    with pytest.raises(Exception, match=r"is damaged: its prices are not those that were written.*Remove that folder"):
+    with pytest.raises(Exception, match=r"is damaged: it is not as it was written.*Remove that folder"):
         load_catalog()
 
 

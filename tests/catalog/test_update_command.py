@@ -8,10 +8,19 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from tests.catalog.price_server import Answer, PriceServer, every_feed, serving
+from tests.catalog.price_server import (
+    Answer,
+    PriceServer,
+    ask_this_machine_alone,
+    aws_pages,
+    aws_row,
+    every_feed,
+    price_usd,
+    serving,
+    shipped,
+)
 
 from gpufleet.catalog.providers.every import FEEDS
 from gpufleet.catalog.transport import Download, Unreachable
@@ -21,13 +30,7 @@ from gpufleet.cli import main
 @pytest.fixture(autouse=True)
 def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
     """This machine alone may be asked."""
-    connect = socket.socket.connect
-
-    def only_here(self: socket.socket, address: Any) -> None:
-        assert address[0] == "127.0.0.1", f"a test opened a connection to {address}"
-        connect(self, address)
-
-    monkeypatch.setattr(socket.socket, "connect", only_here)
+    ask_this_machine_alone(monkeypatch)
 
 
 @pytest.fixture
@@ -67,6 +70,57 @@ def test_the_result_is_json_too(server: PriceServer, capsys: pytest.CaptureFixtu
     [feed] = json.loads(capsys.readouterr().out)["feeds"]
     assert (feed["status"], feed["num_vanished"]) == ("updated", 0)
     assert Path(feed["snapshot"], "offers.csv").exists()
+
+
+def wrong_p5(server: PriceServer, factor: float) -> None:
+    """The feed of AWS with p5.48xlarge at so many times its price."""
+    east = [o for o in shipped("aws") if o.region == "us-east-1"]
+    rows = [aws_row(o.instance, price_usd(o) * (factor if o.instance == "p5.48xlarge" else 1)) for o in east]
+    server.pages |= aws_pages({"us-east-1": rows})
+
+
+ASKED = ["--in", "1000", "--out", "200", "--clouds", "aws", "--gpus", "H100", "-o", "json"]
+PLAN = ["plan", "serve", "llama-3.3-70b", "--rate", "5/s", *ASKED]
+
+
+def test_a_price_that_waits_is_named_and_does_not_win(server: PriceServer, capsys: pytest.CaptureFixture[str]) -> None:
+    wrong_p5(server, 1 / 1000)
+    assert main(["catalog", "update", "--cloud", "aws"]) == 0
+    page = " ".join(capsys.readouterr().out.split())
+    assert "Not taken until it is accepted aws p5.48xlarge on demand, us-east-1: $0.05504 is" in page
+    assert "Until then the price of before stays in force, with its day" in page
+    assert "Where it is right: gpufleet catalog update --accept aws:p5.48xlarge" in page
+    assert main(PLAN) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["deployments"][0]["price_per_instance_usd_per_hour"] > 4
+    assert [d["price_doubt"] for d in plan["deployments"]] == [""] * len(plan["deployments"])
+
+
+@pytest.mark.parametrize("name", ["aws:p5.48xlarge", "p5.48xlarge", "all"])
+def test_an_accepted_price_wins_and_the_plan_says_what_it_rests_on(
+    server: PriceServer, capsys: pytest.CaptureFixture[str], name: str
+) -> None:
+    wrong_p5(server, 1 / 8)
+    assert main(["catalog", "update", "--cloud", "aws", "--accept", name]) == 0
+    assert "Accepted; every plan that rests on it says so" in capsys.readouterr().out
+    assert main(PLAN) == 0
+    plan = json.loads(capsys.readouterr().out)
+    assert plan["deployments"][0]["price_doubt"].endswith("; accepted on " + plan["deployments"][0]["price_as_of"])
+    assert plan["notes"][0].startswith("Warning: aws p5.48xlarge (us-east-1, on demand) is in doubt: $6.88 is 0.12x")
+    assert main(PLAN[:-2]) == 0
+    headline, warning, *_ = capsys.readouterr().out.split("\n\n")
+    assert ", in doubt: $" in " ".join(headline.split())
+    assert warning.startswith("Warning: aws p5.48xlarge")
+    assert main(["catalog", "prices", "--instance", "p5.48xlarge", "--kind", "on_demand"]) == 0
+    assert "In doubt: aws p5.48xlarge on_demand: $6.88 is 0.12x" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_name_to_accept_that_no_machine_has_is_refused_with_the_nearest(
+    server: PriceServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["catalog", "update", "--accept", "aws:p5.48xlrge"]) == 2
+    assert "p5.48xlarge" in capsys.readouterr().err
+    assert server.asked == []
 
 
 def test_a_cloud_without_a_public_feed_is_said(capsys: pytest.CaptureFixture[str]) -> None:

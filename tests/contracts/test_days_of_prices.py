@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.api.installation import diagnose
 from gpufleet.api.price_age import refuse_old_prices
+from gpufleet.catalog.current_date import DATE_VARIABLE
 from gpufleet.catalog.load import load_catalog
 from gpufleet.cli import main
 from gpufleet.errors import DataMissing
@@ -105,3 +106,30 @@ def test_the_doctor_names_the_day_of_every_kind_of_price(tmp_path: Path) -> None
     assert "aws on demand 2026-07-20 (124 days); aws spot 2025-06-28 (511 days)" in found
     assert "verda on demand undated copy, first seen 2026-11-21" in found
     assert INVENTED not in found
+
+
+@pytest.mark.parametrize(("day", "age"), [("2025-06-29", "1 day old."), ("2028-02-29", "976 days old.")])
+def test_ages_count_from_the_day_that_is_named(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, day: str, age: str
+) -> None:
+    monkeypatch.setenv(DATE_VARIABLE, day)
+    page = serve(capsys, "--clouds", "aws")
+    assert f"Oldest: 2025-06-28, {age}" in page
+
+
+def test_a_named_day_is_the_one_on_which_prices_may_be_too_old(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fresh = ["--clouds", "azure", "--max-age", "30d"]
+    monkeypatch.setenv(DATE_VARIABLE, "2026-07-01")
+    serve(capsys, *fresh)
+    monkeypatch.setenv(DATE_VARIABLE, "2027-07-01")
+    assert main(["plan", "serve", "llama-3.1-8b", "--rate", "5/s", "--in", "1000", "--out", "200", *fresh]) == 5
+
+
+def test_a_day_that_is_none_is_one_message(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(DATE_VARIABLE, "2026-02-29")
+    assert main(["catalog", "gpus"]) == 2
+    assert capsys.readouterr().err == (
+        "gpufleet: error: GPUFLEET_DATE names no day; found '2026-02-29'; expected a day such as 2026-11-22.\n"
+    )

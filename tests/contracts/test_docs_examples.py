@@ -29,7 +29,7 @@ def test_an_example_prints_what_the_page_shows(example: Example) -> None:
         ("a\n...\n", "a\nb\nc\n", True),
         ("$12.29/h (x)\n", "$12.29/h (x)\n", True),
         ("answered in 0.84 s\n", "answered in 1.2 s\n", True),
-        ("1 day old\n", "1,324 days old\n", True),
+        ("1 day old\n", "1,324 days old\n", False),
         ("TTFT 420 ms\n", "TTFT 421 ms\n", False),
         ("", "anything\n", True),
     ],

@@ -15,6 +15,7 @@ from gpufleet.results.base import Figure
 FEW_SEQUENCES = 16
 LONGEST_REASON = 300
 OUT_OF_MEMORY = ("oom", "out of memory", "cuda out of memory")
+STARTED = ("runs",)
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,16 @@ def has_failed(row: MeasurementRow) -> bool:
     return any(cell.casefold() in OUT_OF_MEMORY for cell in row.cells.values())
 
 
+def has_started(row: MeasurementRow) -> bool:
+    """Whether a row says in a word that its run ran."""
+    return any(cell.casefold() in STARTED for cell in row.cells.values())
+
+
+def says_how_it_ended(cell: str) -> bool:
+    """Whether a cell says that a run ran or ran out of memory, in place of a number."""
+    return cell.casefold() in (*OUT_OF_MEMORY, *STARTED)
+
+
 def one_line(refusal: Exception) -> str:
     """What was refused, on one line of bounded length."""
     line = " ".join(str(refusal).split()).rstrip(".") or type(refusal).__name__
@@ -120,11 +131,15 @@ class Comparison:
     kv_room: str | None = None
     remark: str | None = None
 
-    def failed(self, quantity: Quantity, *, fits: bool, needed: Prediction | None = None) -> ScoredFigure:
-        """A run that ran out of memory: whether it was predicted to fit, and what it was predicted to need."""
+    def failed(self, quantity: Quantity, *, fits: bool) -> ScoredFigure:
+        """A run that ran out of memory: whether it was predicted to fit."""
+        return self.ended("oom", quantity, fits=fits)
+
+    def ended(self, how: str, quantity: Quantity, *, fits: bool, needed: Prediction | None = None) -> ScoredFigure:
+        """A run of which no amount is known but how it ended, beside the verdict and the predicted need."""
         predicted = None if needed is None else in_unit(needed.value, quantity)
         return self.labels.figure(
-            quantity, predicted=predicted, reason=f"oom: predicted {FITS if fits else DOES_NOT_FIT}"
+            quantity, predicted=predicted, reason=f"{how}: predicted {FITS if fits else DOES_NOT_FIT}"
         )
 
     def refused(self, quantity: Quantity, refusal: Exception, *, ran: bool, fits: bool | None) -> ScoredFigure:

@@ -13,8 +13,9 @@ from gpufleet.accuracy.figures import (
     RowLabels,
     RowScores,
     has_failed,
+    has_started,
     remark_on,
-    stated,
+    says_how_it_ended,
 )
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
@@ -35,32 +36,46 @@ KV_POOL = Quantity("kv_pool", "kv_cache_gb", "GiB", GIB)
 TOTAL = Quantity("total_memory", "total_gb", "GiB", GIB)
 QUANTITIES = (TOTAL, WEIGHTS, KV_TOKENS, KV_POOL)
 QUANTISED = ("fp8", "fp8_block", "int8", "int8_wo", "int4", "nf4", "mxfp4", "nvfp4")
-LOGGED_POOL_COLUMNS = ("kv_cache_tokens", "kv_cache_gb")
 PER_GPU_WORDS = ("per GPU", "one rank")
 
 
 def score_memory(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
-    """Every quantity of a row that states what it depends on, or why the row is not scored."""
-    wanted = [quantity for quantity in stated(row, QUANTITIES) if states_what_it_needs(row, quantity)]
-    if not wanted:
+    """Every quantity of a row that states what it depends on and how the run ended, or why the row is not scored."""
+    wanted = [quantity for quantity in amounts_of(row) if states_what_it_needs(row, quantity)]
+    started = states_a_start(row)
+    if not wanted and not started:
         return RowScores(left_out="does not state GPU, batch and lengths")
     labels = RowLabels(file, row, engine=engine_of(row.text("engine")).name, group=row.text("source"))
     compare, ran = Comparison(labels), not has_failed(row)
     try:
         setup = of_named_checkpoint(row, Setup.of(row, models), models)
-        if ran and exceeds_its_gpus(row, setup):
+        if exceeds_its_gpus(row, setup):
             return RowScores(left_out="states more memory than its GPUs have")
         found = memory_of(row, setup)
         predictions, fits = readings(row, setup, found), bool(found.budget.fits)
     except REFUSALS as refusal:
-        return RowScores([compare.refused(q, refusal, ran=ran, fits=None) for q in wanted], ran=ran)
-    judged = states_what_it_needs(row, TOTAL)
+        return RowScores([compare.refused(q, refusal, ran=ran, fits=None) for q in wanted or [TOTAL]], ran=ran)
+    judged = started or states_what_it_needs(row, TOTAL)
     remarked = replace(compare, remark=remark_on(ran=ran, fits=fits) if judged else None)
-    figures = [
-        remarked.scored(q, predictions[q]) if ran else compare.failed(q, fits=fits, needed=predictions[q])
-        for q in wanted
-    ]
+    figures = [remarked.scored(q, predictions[q]) for q in wanted]
+    if started:
+        figures.insert(0, compare.ended("runs" if ran else "oom", TOTAL, fits=fits, needed=predictions[TOTAL]))
     return RowScores(figures, ran=ran, fits=fits if judged else None)
+
+
+def amounts_of(row: MeasurementRow) -> list[Quantity]:
+    """The quantities of which a row states an amount; a run that failed has no total, whatever it had reached."""
+    possible = QUANTITIES[1:] if has_failed(row) else QUANTITIES
+    return [q for q in possible if row.text(q.column) and not says_how_it_ended(row.text(q.column))]
+
+
+def states_a_start(row: MeasurementRow) -> bool:
+    """Whether a row says how a run ended, and what had to fit: a batch with its lengths, or the longest context.
+
+    An engine refuses to start where its KV pool does not hold one sequence of the longest context.
+    """
+    demands = states_what_it_needs(row, TOTAL) or bool(row.text("gpu_id", "gpu") and row.text("max_model_len"))
+    return demands and (has_failed(row) or has_started(row))
 
 
 def of_named_checkpoint(row: MeasurementRow, setup: Setup, models: ModelFinder) -> Setup:
@@ -85,9 +100,9 @@ def states_what_it_needs(row: MeasurementRow, quantity: Quantity) -> bool:
 
 def exceeds_its_gpus(row: MeasurementRow, setup: Setup) -> bool:
     """Whether a row contradicts itself: a measured total above the memory of the GPUs that it names."""
-    total = row.positive(TOTAL.column)
-    if total is None:
+    if TOTAL not in amounts_of(row):
         return False
+    total = row.positive(TOTAL.column) or 0.0
     num_gpus = 1 if states_per_gpu(row, setup.engine) else setup.layout.num_gpus
     return total * TOTAL.scale > num_gpus * resolve_gpu(load_catalog(), setup.layout.gpu).accelerator.memory_bytes
 
@@ -110,8 +125,9 @@ def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
             prompt_tokens=isl if states_lengths else None,
             batch=row.positive("batch"),
             memory_fraction=row.positive("gpu_memory_utilization"),
+            max_batch=row.whole("max_num_seqs"),
+            max_step_tokens=row.whole("max_num_batched_tokens"),
             engine_version=memory_version_of(row, setup.engine),
-            raises_fraction=not row.text(*LOGGED_POOL_COLUMNS),
         )
     )
     if found.refusal:

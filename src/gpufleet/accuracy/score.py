@@ -47,7 +47,7 @@ def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
     rows = [score_row(SCORERS[file.kind], row, file.path, models) for row in file.rows]
     scored = [row for row in rows if row.left_out is None]
     ran = [figure for row in scored if row.ran is not False for figure in row.figures]
-    compared = [figure for figure in ran if figure.measured is not None]
+    compared = [figure for row in scored for figure in row.figures if figure.measured is not None]
     covered = [row for row in scored if is_covered(row)]
     return FileAccuracy(
         file=file.path,
@@ -78,15 +78,20 @@ def score_row(score: Scorer, row: MeasurementRow, file: str, models: ModelFinder
 
 
 def unreadable(row: RowScores) -> str | None:
-    """Why no measurement of a row can be read; None where one can, or where the row is a run that failed."""
-    if row.ran is False or not row.figures or any(figure.measured is not None for figure in row.figures):
+    """Why no measurement of a row can be read; None where one can, or where the row says how a run ended."""
+    if row.ran is False or not row.figures or any(says_something(figure) for figure in row.figures):
         return None
     return shared_reason(row.figures[0])
 
 
+def says_something(figure: ScoredFigure) -> bool:
+    """Whether a figure is measured, or predicted for a run of which only how it ended is known."""
+    return figure.measured is not None or figure.predicted is not None
+
+
 def is_covered(row: RowScores) -> bool:
     """Whether every figure of a row is predicted; of a run that failed, whether there is a verdict."""
-    return row.fits is not None if row.ran is False else all(map(is_predicted, row.figures))
+    return row.fits is not None if row.ran is False else all(f.predicted is not None for f in row.figures)
 
 
 def verdict_counts(rows: Iterable[RowScores]) -> VerdictCounts:

@@ -69,8 +69,8 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     hashed = digest(inputs, question.offers)
     plan = batch_plan(asked, solution, inputs, tables.sources, hashed, notes, request.rows)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))
-    ends = said_of_prices(plan.deployments[:1], tables)
-    return plan.model_copy(update={"deployments": launched(plan.deployments, launches), "notes": [*plan.notes, *ends]})
+    said = said_of_prices(plan.deployments[:1], tables, plan.deployments)
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches), "notes": [*said, *plan.notes]})
 
 
 def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestion, Catalog, list[str]]:

@@ -8,6 +8,7 @@ from os import PathLike
 
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.price_ends import doubts_of
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, sold_tables
@@ -61,7 +62,8 @@ def solved_side(request: ServeRequest, tables: Catalog, text: str) -> SolvedSide
     kept = EveryRejection()
     solution = solve_serve(question, calibration_of(tables), kept)
     best = best_of(question, solution)
-    notes = [*setup.notes, *([f"{text} was left out by {left_out}"] if left_out else [])]
+    doubts = [] if best is None else doubts_of([best])
+    notes = [*doubts, *setup.notes, *([f"{text} was left out by {left_out}"] if left_out else [])]
     side = Side(asked=text, deployment=best, refused=refusals(kept) if best is None else [], notes=notes)
     return SolvedSide(side, CostCurve.of(question, solution))
 

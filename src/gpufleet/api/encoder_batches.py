@@ -52,7 +52,8 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     hashed = digest(inputs, choices.market.offers)
     notes = [*choices.notes, *request.notes]
     plan = encoder_batch_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
-    return plan.model_copy(update={"notes": [*plan.notes, *said_of_prices(plan.deployments[:1], tables)]})
+    said = said_of_prices(plan.deployments[:1], tables, plan.deployments)
+    return plan.model_copy(update={"notes": [*said, *plan.notes]})
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

@@ -75,15 +75,17 @@ def encoder_answered(
     """The plan of a solved question, with the alternatives that were not asked for."""
     demand = question.demand
     inputs = understood(request, choices, demand)
-    notes = [*choices.notes, *tables.warnings, *request.notes, *failure_notes(demand)]
+    notes = [*choices.notes, *request.notes, *failure_notes(demand)]
     hashed = digest(inputs, question.offers)
     plan = encoder_serve_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
     if not plan.deployments:
         return plan
     spot = best_on_spot(request, solution.ranked, tables)
+    on_spot = None if spot is None else encoder_deployment(EncoderContext.of(question, solution), spot)
+    said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
     beside = {
-        "notes": [*plan.notes, *said_of_prices(plan.deployments[:1], tables)],
-        "spot_alternative": spot and encoder_deployment(EncoderContext.of(question, solution), spot),
+        "notes": [*said, *plan.notes],
+        "spot_alternative": on_spot,
         "rest_of_bill": rest_of_bill(plan.answer, plan.all_hours_requests_per_s, tables.bill_lines),
     }
     return plan.model_copy(update=beside)

@@ -14,7 +14,7 @@ from gpufleet.api.setups import Setup, parse_setup
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.own_prices import MOST_SAVING_RATIO
 from gpufleet.catalog.query import OfferFilter, allows, matching_offers
-from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, is_usual, per_gpu_by_cloud, times_in_words
+from gpufleet.catalog.usual_prices import OUTLIER_FACTOR, is_usual, times_in_words, usual_per_gpu
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -138,9 +138,7 @@ def usual_of_gpu(instance: Instance, tables: Catalog) -> float | None:
     listed = list_offers(instance, tables)
     if listed:
         return statistics.median(map(effective_price, listed)) / instance.gpu_count
-    by_cloud = per_gpu_by_cloud(tables).get((instance.accelerator, PriceKind.ON_DEMAND), {})
-    medians = [statistics.median(usd for _, usd in rows) for rows in by_cloud.values()]
-    return statistics.median(medians) if medians else None
+    return usual_per_gpu(tables, tables.offers).get((instance.accelerator, PriceKind.ON_DEMAND))
 
 
 def list_offers(instance: Instance, tables: Catalog) -> list[Offer]:

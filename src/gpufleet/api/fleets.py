@@ -11,6 +11,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
 from gpufleet.api.plans import answered, solved
+from gpufleet.api.price_ends import doubts_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -84,7 +85,8 @@ def plan_fleet(
     shares = [SHARING] if any(group.shared is not None for group in found.groups) else []
     fleet = fleet_plan(plans, encoder_plans, pairs, found, budget_usd_per_hour, tables.sources, shares)
     started = with_launches(fleet.shared, found.groups, writers, pairs)
-    return FleetAnswer.model_construct(**{**dict(fleet), "shared": started})
+    doubts = doubts_of([*started, *(d for plan in fleet.every_plan for d in plan.deployments[:1])])
+    return FleetAnswer.model_construct(**{**dict(fleet), "shared": started, "notes": [*doubts, *fleet.notes]})
 
 
 def solved_by_name(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:

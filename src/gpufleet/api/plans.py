@@ -11,7 +11,7 @@ from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import said_of_prices
+from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables, understood
@@ -68,11 +68,11 @@ def answered(
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
     of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
-    of_tables = [*tables.warnings, *([SLICE_NOTE] if request.fractions else [])]
-    said = [*notes, *of_tables, *request.notes, *demand_notes(question.demand), *of_model]
+    sliced = [SLICE_NOTE] if request.fractions else []
+    said = [*notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
     plan = with_mix(plan, request, question, solution, tables)
-    plan = plan.model_copy(update={"notes": [*plan.notes, *said_of_prices(chosen_of(plan), tables)]})
+    plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
@@ -85,6 +85,8 @@ def answered(
         "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
+    beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
+    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*whole.notes, *beside]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), request, tables)
 
 

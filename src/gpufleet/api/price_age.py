@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 
 from gpufleet.api.requests import PlanRequest
+from gpufleet.catalog.current_date import current_date
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.units import DAY
@@ -16,7 +17,7 @@ MOST_NAMED = 4
 def refuse_too_old(request: PlanRequest, offers: Sequence[Offer]) -> None:
     """Raise when any of these prices is older than the request allows."""
     if request.max_price_age_s is not None:
-        refuse_old_prices(offers, request.max_price_age_s, request.today or date.today())
+        refuse_old_prices(offers, request.max_price_age_s, request.today or current_date())
 
 
 def refuse_old_prices(offers: Sequence[Offer], max_age_s: float, today: date) -> None:

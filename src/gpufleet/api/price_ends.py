@@ -1,4 +1,7 @@
-"""Prices that end: what has ended is not used and is named; what ends within the month is warned of."""
+"""What is to be said of the prices of an answer: that they end, that nobody lists them, that they are in doubt.
+
+What has ended is not used and is named; what ends within the month is warned of.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,7 @@ from datetime import date, timedelta
 from gpufleet.catalog.own_terms import ANY, EndedPrice
 from gpufleet.catalog.query import OfferFilter, allows
 from gpufleet.catalog.tables import Catalog
-from gpufleet.results.rented import RentedMachines
+from gpufleet.results.rented import OfferedMachines, RentedMachines
 from gpufleet.units import HOURS_PER_MONTH
 
 MONTH = timedelta(hours=HOURS_PER_MONTH)
@@ -33,9 +36,23 @@ def is_asked(ended: EndedPrice, tables: Catalog, wanted: OfferFilter) -> bool:
     return all(name == ANY or allows(names, name) for names, name in asked)
 
 
-def said_of_prices(rented: Sequence[RentedMachines], tables: Catalog) -> list[str]:
-    """What is to be said of the prices of an answer: that they end, or are of what nobody is known to sell there."""
-    return [*ending_soon(rented, tables.now), *unlisted_notes(rented, tables)]
+def said_of_prices(
+    rented: Sequence[RentedMachines], tables: Catalog, beside: Iterable[OfferedMachines | None] = ()
+) -> list[str]:
+    """What is to be said of the prices of an answer, and of what else it names."""
+    return [*doubts_of(rented, beside), *ending_soon(rented, tables.now), *unlisted_notes(rented, tables)]
+
+
+def doubts_of(rented: Iterable[OfferedMachines], beside: Iterable[OfferedMachines | None] = ()) -> list[str]:
+    """A warning for each price in doubt that an answer rests on, and a note for those that it only names."""
+    warned = dict.fromkeys(doubt_words(d) for d in rented if d.price_doubt)
+    named = dict.fromkeys(doubt_words(d) for d in beside if d is not None and d.price_doubt)
+    return [*(f"Warning: {words}" for words in warned), *(words for words in named if words not in warned)]
+
+
+def doubt_words(d: OfferedMachines) -> str:
+    """Which price is in doubt, and why."""
+    return f"{d.cloud} {d.instance} ({d.region}, {d.price_kind.replace('_', ' ')}) is in doubt: {d.price_doubt}"
 
 
 def unlisted_notes(rented: Iterable[RentedMachines], tables: Catalog) -> Iterator[str]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
 from gpufleet.architecture.precision_labels import kv_format, weight_format
@@ -15,8 +15,7 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
-from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
-from gpufleet.memory.kv import kv_bytes_per_sequence_per_device
+from gpufleet.memory.fit import Demand, MemoryBudget, cached_bytes_per_sequence, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 
@@ -25,7 +24,7 @@ from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pag
 class MemoryQuestion:
     """One replica as it was started; None is the engine's or the checkpoint's own choice.
 
-    `raises_fraction`: whether the default memory fraction is raised where the KV cache would be small.
+    `max_batch` sequences and `max_step_tokens` are the limits that it was started with.
     """
 
     model: Architecture
@@ -38,8 +37,9 @@ class MemoryQuestion:
     prompt_tokens: float | None = None
     batch: float | None = None
     memory_fraction: float | None = None
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
     engine_version: str | None = None
-    raises_fraction: bool = True
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,10 @@ def replica_memory(question: MemoryQuestion) -> ReplicaMemory:
     q = question
     accelerator = resolve_gpu(load_catalog(), q.gpu).accelerator
     engine = remembering(find_engine(q.engine), checked_version(q.engine, q.engine_version)).started_with(
-        memory_fraction=q.memory_fraction
+        q.max_batch, q.max_step_tokens, q.memory_fraction
     )
     weights, kv = weight_format(q.model, q.precision), kv_format(q.kv_precision or BF16.name)
-    rules = EngineMemory.of(engine, accelerator)
-    if q.memory_fraction is None and not q.raises_fraction:
-        rules = rules.at_its_default()
+    rules = EngineMemory.of(engine, accelerator).at_its_default()
     demand = Demand(
         kv_bytes_per_element=kv.bytes_per_element,
         context_tokens=q.context_tokens,
@@ -115,5 +113,5 @@ def logged_bytes_per_token(model: Architecture, engine: EngineProfile, rules: En
         whole = paged_bytes_per_sequence(pages, d.context_tokens, rules.states_per_sequence, chunk)
         return float(whole) / float(d.context_tokens)
     tokens = d.context_tokens if state_bytes_per_sequence(model) else rules.kv_block_tokens
-    held = kv_bytes_per_sequence_per_device(model, d.kv_bytes_per_element, tokens, d.tp, d.pp, rules.kv_block_tokens)
+    held = cached_bytes_per_sequence(model, rules, replace(d, context_tokens=tokens))
     return float(held) / float(tokens)

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from gpufleet.catalog.kept import kept, key_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray
@@ -122,12 +123,14 @@ def load_calibration(
     accelerators: Sequence[Accelerator], instead: Mapping[str, Loan] = MappingProxyType({})
 ) -> Calibration:
     """The kernel curves of these accelerators, stacked in their order; `instead` lends to some as if unmeasured."""
-    loans = {a.name: instead.get(a.name) or loan_for(a) for a in accelerators}
+    of = kernel_digest(), tuple(accelerators)
+    loans = {**kept("loans", (), of, lambda: {a.name: loan_for(a) for a in accelerators}), **instead}
+    stack = key_of((), (of, loans))
     return Calibration(
         accelerators=tuple(a.name for a in accelerators),
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in accelerators], dtype=np.float64),
-        tables=KernelTables(accelerators, loans),
-        collective_tables=_collective_tables(accelerators, loans),
+        tables=KernelTables(accelerators, loans, stack),
+        collective_tables=kept("collectives", (), stack, lambda: _collective_tables(accelerators, loans)),
     )
 
 
@@ -140,8 +143,9 @@ def calibration_of(tables: Catalog) -> Calibration:
 class KernelTables(Mapping[str, OperatorTables]):
     """The tables of every operator, read when a model has it."""
 
-    def __init__(self, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan]) -> None:
-        self._accelerators, self._loans = tuple(accelerators), loans
+    def __init__(self, accelerators: Sequence[Accelerator], loans: Mapping[str, Loan], stack: bytes) -> None:
+        """`stack` is a digest of all that the tables are made from."""
+        self._accelerators, self._loans, self._stack = tuple(accelerators), loans, stack
         self._names = (*OPERATORS, *MIXER_OPERATORS)
         self._found: dict[str, OperatorTables] = {}
 
@@ -149,7 +153,9 @@ class KernelTables(Mapping[str, OperatorTables]):
         if operator not in self._names:
             raise KeyError(operator)
         if operator not in self._found:
-            self._found[operator] = _operator_tables(operator, self._accelerators, self._loans)
+            self._found[operator] = kept(
+                operator, (), self._stack, lambda: _operator_tables(operator, self._accelerators, self._loans)
+            )
         return self._found[operator]
 
     def __contains__(self, operator: object) -> bool:

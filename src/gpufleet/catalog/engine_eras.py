@@ -10,11 +10,13 @@ from functools import lru_cache
 from typing import Any
 
 from gpufleet.catalog.engines import find_engine
+from gpufleet.catalog.kept import kept
 from gpufleet.catalog.load import SHIPPED, toml_of
 from gpufleet.domain.engine import EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
 
+ERAS = SHIPPED / "calibration" / "engines.toml"
 RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"
 BUILD = r"([\w.+-]+-)?(nightly|main|dev)(-[\w.+-]+)?"
 VERSION = re.compile(f"{RELEASE}|{BUILD}", re.ASCII)
@@ -49,8 +51,13 @@ def version_key(version: str) -> tuple[int, ...]:
 @lru_cache(maxsize=1)
 def load_eras() -> Mapping[str, tuple[EngineEra, ...]]:
     """Eras of every engine, oldest first."""
+    return kept("eras", [ERAS], None, read_eras)
+
+
+def read_eras() -> Mapping[str, tuple[EngineEra, ...]]:
+    """The same from their file."""
     eras: dict[str, list[EngineEra]] = {}
-    for row in toml_of(SHIPPED / "calibration" / "engines.toml")["era"]:
+    for row in toml_of(ERAS)["era"]:
         eras.setdefault(row["engine"], []).append(_era(row))
     return {name: tuple(sorted(rows, key=_age)) for name, rows in eras.items()}
 

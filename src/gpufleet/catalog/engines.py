@@ -9,7 +9,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
-from gpufleet.catalog.load import OVERLAY_VARIABLE
+from gpufleet.catalog.kept import kept
+from gpufleet.catalog.load import OVERLAY_VARIABLE, SHIPPED
 from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, Implemented, MemoryEra
@@ -28,7 +29,10 @@ def load_engines() -> Mapping[str, EngineProfile]:
 
 @lru_cache(maxsize=4)
 def _engines_in(overlay: str | None) -> Mapping[str, EngineProfile]:
-    return profiles_in("engines", overlay, "engine", engine_from)
+    if overlay is not None:
+        return profiles_in("engines", overlay, "engine", engine_from)
+    files = sorted((SHIPPED / "engines").glob("*.toml"))
+    return kept("engines", files, None, lambda: profiles_in("engines", None, "engine", engine_from))
 
 
 def find_engine(name: str) -> EngineProfile:

@@ -35,14 +35,23 @@ Key = TypeVar("Key")
 
 def list_prices(catalog: Catalog, wanted: OfferFilter, notes: Iterable[str] = ()) -> PriceListing:
     """Offers that match, cheapest per GPU first, and what is sold there at an unknown price."""
-    rows = [price_row(catalog, offer) for offer in matching_offers(catalog, wanted)]
+    offers = matching_offers(catalog, wanted)
+    rows = [price_row(catalog, offer) for offer in offers]
     unknown = [unpriced_row(catalog, row) for row in unpriced(catalog) if accepts_unpriced(catalog, wanted, row)]
     return PriceListing(
         rows=sorted(rows, key=lambda row: (row.price_per_gpu_usd_per_hour, row.cloud, row.region, row.gpu_count)),
         unpriced=unknown,
-        notes=[*notes, *catalog.warnings],
+        notes=[*notes, *doubt_notes(offers)],
         sources=source_notes(catalog, {row.source for row in rows}),
     )
+
+
+def doubt_notes(offers: Iterable[Offer]) -> list[str]:
+    """Why listed prices are in doubt, once for each type and price kind."""
+    named: dict[str, str] = {}
+    for offer in (offer for offer in offers if offer.doubt):
+        named.setdefault(f"{offer.cloud} {offer.instance} {offer.price_kind.value}", offer.doubt)
+    return [f"In doubt: {what}: {why}" for what, why in named.items()]
 
 
 def price_row(catalog: Catalog, offer: Offer) -> PriceRow:

@@ -10,10 +10,10 @@ from dataclasses import replace
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from gpufleet.catalog.overlay import OverlayRows, refuse_broken_rules, refuse_unknown_entries
-from gpufleet.catalog.own_machines import OwnMachine, own_machine
+from gpufleet.catalog.current_date import current_date
+from gpufleet.catalog.kept import kept
 from gpufleet.catalog.own_terms import (
     BILL_COLUMNS,
     CONTRACT_COLUMNS,
@@ -40,12 +40,12 @@ from gpufleet.catalog.own_terms import (
     within_quotas,
 )
 from gpufleet.catalog.query import gpu_of
-from gpufleet.catalog.references import label
 from gpufleet.catalog.schema import (
     AVAILABILITY_COLUMNS,
     COUNTRY_COLUMNS,
     DISCOUNT_COLUMNS,
     INSTANCE_COLUMNS,
+    MOVE_COLUMNS,
     OFFER_COLUMNS,
     REGION_COLUMNS,
     RESTRICTED_COLUMNS,
@@ -59,14 +59,23 @@ from gpufleet.catalog.schema import (
     country_from,
     instance_from,
     offer_from,
+    price_move_from,
     region_from,
     source_from,
     text,
     typical_discount_from,
 )
-from gpufleet.catalog.snapshots import Snapshot, read_snapshot, snapshot_folders, snapshot_root
+from gpufleet.catalog.snapshots import (
+    MANIFEST_FILE,
+    OFFERS_FILE,
+    Snapshot,
+    read_snapshot,
+    refuse_foreign_offer,
+    snapshot_folders,
+    snapshot_root,
+    unread,
+)
 from gpufleet.catalog.tables import Catalog, InstanceKey
-from gpufleet.catalog.usual_prices import warnings_across_clouds
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
@@ -79,14 +88,20 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
+if TYPE_CHECKING:
+    from gpufleet.catalog.overlay import OverlayRows
+    from gpufleet.catalog.own_machines import OwnMachine
+
 SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
 SOURCES, ALIASES, OWNED, REGIONS = "sources.toml", "gpu_aliases.toml", "owned.toml", "regions.csv"
+FOLDERS = ("accelerators", "instances", "offers", "availability", "foreign_offers")
 MAX_FILE_BYTES = 50 * MIB
 
 LIST_PRICE, NO_PRICE = "the listed price counts", "left out"
 
 OfferKey = tuple[str, str, str, PriceKind]
+PlacedOffer = tuple[Place, Offer]
 Item = TypeVar("Item")
 
 
@@ -112,13 +127,13 @@ def load_catalog(
     >>> round(load_catalog().accelerators["L40S"].memory_bytes / 2**20)
     45776
     """
-    day = today or date.today()
+    day = today or current_date()
     refuse_later_day(as_of, day)
     directory = overlay or os.environ.get(OVERLAY_VARIABLE) or None
     snapshots = snapshot_folders(snapshot_root(), as_of)
     now = as_of or day
     if directory is None:
-        return _load_tables(None, snapshots, as_of, now)
+        return _load_tables(snapshots, as_of, now)
     own = overlay_directory(directory).resolve()
     return _load_overlay(own, day, snapshots, as_of, now)
 
@@ -136,29 +151,48 @@ def refuse_later_day(as_of: date | None, today: date) -> None:
 
 def load_shipped_and_refreshed() -> Catalog:
     """The tables without anybody's overlay: what a refresh is compared with."""
-    return _load_tables(None, snapshot_folders(snapshot_root()), None, date.today())
+    return _load_tables(snapshot_folders(snapshot_root()), None, current_date())
 
 
 @lru_cache(maxsize=4)
 def _load_overlay(directory: Path, today: date, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
+    from gpufleet.catalog.overlay import refuse_broken_rules, refuse_unknown_entries
+    from gpufleet.catalog.own_doubts import with_doubts
+
     refuse_unknown_entries(directory)
-    catalog = _load_tables(directory, snapshots, as_of, now)
-    rows = overlay_rows(directory, now)
-    refuse_broken_rules(catalog, _load_tables(None, snapshots, as_of, now), rows, directory, today)
-    return replace(catalog, warnings=tuple(warnings_across_clouds(catalog, rows.places)))
+    written = tuple(offer_rows(directory))
+    catalog = read_catalog(directory, snapshots, Days(as_of, now), written)
+    rows, listed = overlay_rows(directory, now, written), _load_tables(snapshots, as_of, now)
+    refuse_broken_rules(catalog, listed, rows, directory, today)
+    return with_doubts(catalog, listed, rows.places)
 
 
 @lru_cache(maxsize=4)
-def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
+def _load_tables(snapshots: tuple[Path, ...], as_of: date | None, now: date) -> Catalog:
+    if as_of is not None:
+        return read_catalog(None, snapshots, Days(as_of, now))
+    files = [*table_files(), *(folder / name for folder in snapshots for name in (OFFERS_FILE, MANIFEST_FILE))]
+    return kept("catalog", files, (snapshots, now), lambda: read_catalog(None, snapshots, Days(None, now)))
+
+
+def table_files() -> list[Path]:
+    """Every file that the shipped catalog is read from."""
+    return sorted([*SHIPPED.glob("*.*"), *(file for folder in FOLDERS for file in (SHIPPED / folder).rglob("*.*"))])
+
+
+def read_catalog(
+    overlay: Path | None, snapshots: tuple[Path, ...], days: Days, written: Sequence[PlacedOffer] = ()
+) -> Catalog:
+    """The tables as they stand in their files; `written` are all prices of the overlay, of whatever day."""
     directories = [SHIPPED] if overlay is None else [SHIPPED, overlay]
     accelerators, aliases = merged(directories, accelerators_in), merged(directories, gpu_aliases_in)
-    own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay, now)] if overlay else []
+    own = [by_full_name(m, accelerators, aliases) for m in own_machines_in(overlay, days.now)] if overlay else []
     described = merged(directories, instances_in) | {(m.instance.cloud, m.instance.name): m.instance for m in own}
     taken = [read_snapshot(folder) for folder in snapshots]
     instances = {key: found for key, found in described.items() if isinstance(found, Instance)}
     availability, sources = merged(directories, availability_in), sources_of(directories, taken)
     sold = [*availability, *((cloud, "", name) for cloud, name in described)]
-    listed = first_seen_by(sources, priced(overlay, taken, instances, Days(as_of, now), sold))
+    listed = first_seen_by(sources, priced(overlay, taken, instances, days, sold, written))
     return Catalog(
         accelerators=accelerators,
         instances=instances,
@@ -172,28 +206,23 @@ def _load_tables(overlay: Path | None, snapshots: tuple[Path, ...], as_of: date 
         restricted_regions=merged(directories, restricted_regions_in),
         located_regions=merged(directories, located_regions_in),
         countries=countries(),
-        foreign_offers=tuple(f for directory in directories for f in foreign_offers_in(directory, now)),
-        exchange_rates=tuple(rates_in(overlay, Days(as_of, now))) if overlay else (),
+        foreign_offers=tuple(f for directory in directories for f in foreign_offers_in(directory, days.now)),
+        exchange_rates=tuple(rates_in(overlay, days)) if overlay else (),
         bill_lines=tuple(table_in(overlay, "bill_lines.csv", BILL_COLUMNS, bill_line_from)) if overlay else (),
         typical_discounts=tuple(table_in(SHIPPED, "typical_discounts.csv", DISCOUNT_COLUMNS, typical_discount_from)),
-        as_of=as_of,
-        now=now,
-        unlisted=unlisted_places(offers_in(overlay, Days(as_of, now)).values(), availability.values())
-        if overlay
-        else {},
-        ended=ended_prices(overlay, Days(as_of, now), listed) if overlay else (),
-        later_prices=later_prices(directories, as_of, listed.values()),
+        price_moves=tuple(table_in(SHIPPED, "price_moves.csv", MOVE_COLUMNS, price_move_from)),
+        as_of=days.as_of,
+        now=days.now,
+        unlisted=unlisted_places(holding(written, days).values(), availability.values()),
+        ended=ended_prices(overlay, days, listed, written) if overlay else (),
+        later_prices=later_prices([*offer_rows(SHIPPED), *written], listed.values()) if days.as_of else {},
     )
 
 
-def later_prices(
-    directories: Sequence[Path], as_of: date | None, listed: Iterable[Offer]
-) -> dict[tuple[str, PriceKind], date]:
+def later_prices(written: Iterable[PlacedOffer], listed: Iterable[Offer]) -> dict[tuple[str, PriceKind], date]:
     """Clouds and price kinds without a price up to the day that is asked, and the day of their first one."""
-    if as_of is None:
-        return {}
     days: dict[tuple[str, PriceKind], date] = {}
-    for offer in (offer for directory in directories for _, offer in offer_rows(directory)):
+    for _, offer in written:
         key = offer.cloud, offer.price_kind
         days[key] = min(days.get(key, offer.as_of), offer.as_of)
     known = {(offer.cloud, offer.price_kind) for offer in listed}
@@ -212,13 +241,13 @@ def priced(
     instances: Mapping[InstanceKey, Instance],
     days: Days,
     sold: Sequence[Sold],
+    written: Sequence[PlacedOffer],
 ) -> dict[OfferKey, Offer]:
     """Shipped prices, and those of snapshots in place of what they cover; in dollars what the user has a rate for."""
-    shipped = offers_in(SHIPPED, days)
+    shipped = holding(offer_rows(SHIPPED), days)
     offers = {key: o for key, o in shipped.items() if not any(snapshot.covers(o) for snapshot in taken)}
     for snapshot in taken:
-        fresh = placed_rows(snapshot.folder, OFFER_COLUMNS, offer_from)
-        offers |= {offer_key(offer): offer for _, offer in fresh if (offer.cloud, offer.instance) in instances}
+        offers |= {offer_key(o): o for o in snapshot_offers(snapshot) if (o.cloud, o.instance) in instances}
     if overlay is None:
         return offers
     rates = {rate.currency: rate for rate in rates_in(overlay, days)}
@@ -228,14 +257,28 @@ def priced(
     signed = table_in(overlay, "contracts.csv", CONTRACT_COLUMNS, contract_from)
     contracts = [c for c in signed if days.has_begun(c.as_of) and c.is_in_force(days.now)]
     agreed = discounted(offers.values(), contracts, sold) if contracts else offers.values()
-    own = {key: replace(offer, is_own=True) for key, offer in offers_in(overlay, days).items()}
+    own = {key: replace(offer, is_own=True) for key, offer in holding(written, days).items()}
     return {offer_key(offer): offer for offer in agreed} | own
 
 
-def ended_prices(overlay: Path, days: Days, listed: Mapping[OfferKey, Offer]) -> tuple[EndedPrice, ...]:
+def snapshot_offers(snapshot: Snapshot) -> Iterator[Offer]:
+    """Prices of a snapshot."""
+    path = snapshot.folder / OFFERS_FILE
+    try:
+        for place, row in rows_in(path, snapshot.table, OFFER_COLUMNS):
+            offer = offer_from(place, row)
+            refuse_foreign_offer(snapshot, offer)
+            yield offer
+    except (UsageError, ValueError, csv.Error) as error:
+        raise unread(snapshot.folder, f"is foreign: {error}") from None
+
+
+def ended_prices(
+    overlay: Path, days: Days, listed: Mapping[OfferKey, Offer], written: Sequence[PlacedOffer]
+) -> tuple[EndedPrice, ...]:
     """Prices and discounts of the user that have ended with nothing of theirs in their place, and what counts now."""
-    current = offers_in(overlay, days)
-    last = {offer_key(o): o for _, o in offer_rows(overlay) if days.has_begun(o.as_of) and not o.holds_on(days.now)}
+    current = holding(written, days)
+    last = {offer_key(o): o for _, o in written if days.has_begun(o.as_of) and not o.holds_on(days.now)}
     prices = [
         EndedPrice(Match(*key[:3], key[3].value), offer.until, LIST_PRICE if key in listed else NO_PRICE)
         for key, offer in last.items()
@@ -301,9 +344,11 @@ def overlay_directory(overlay: str | os.PathLike[str]) -> Path:
     return path
 
 
-def overlay_rows(directory: Path, today: date) -> OverlayRows:
+def overlay_rows(directory: Path, today: date, offers: Sequence[PlacedOffer]) -> OverlayRows:
     """Where each row of a user's tables stands."""
-    offers = list(offer_rows(directory))
+    from gpufleet.catalog.overlay import OverlayRows
+    from gpufleet.catalog.references import label
+
     places = {name: place for place, name, _ in accelerator_tables(directory)}
     places |= {name: Place(str(directory / SOURCES), f"[{name}]") for name in sources_in(directory)}
     places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
@@ -326,6 +371,8 @@ def foreign_places(directory: Path) -> dict[str, Place]:
 
 def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
     """Every row of a user's tables that names a region: how a finding names it, cloud and region."""
+    from gpufleet.catalog.references import label
+
     sold = [row for _, row in availability_rows(directory)]
     foreign = foreign_offers_in(directory, date.min)
     return [
@@ -363,6 +410,8 @@ def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[st
 
 def own_machines_in(directory: Path, today: date) -> list[OwnMachine]:
     """Machines that the user owns, written off up to `today`."""
+    from gpufleet.catalog.own_machines import own_machine
+
     return [own_machine(place, name, table, OWN_SOURCE, today) for place, name, table in own_machine_tables(directory)]
 
 
@@ -416,15 +465,15 @@ def instances_in(directory: Path) -> dict[InstanceKey, Instance | IncompleteInst
     return {(row.cloud, row.name): row for _, row in instance_rows(directory)}
 
 
-def offer_rows(directory: Path) -> Iterator[tuple[Place, Offer]]:
+def offer_rows(directory: Path) -> Iterator[PlacedOffer]:
     """Rows of offers/<cloud>/<date>.csv."""
     return placed_rows(directory / "offers", OFFER_COLUMNS, offer_from)
 
 
-def offers_in(directory: Path, days: Days) -> dict[OfferKey, Offer]:
+def holding(written: Iterable[PlacedOffer], days: Days) -> dict[OfferKey, Offer]:
     """Offers by place and kind that hold; of several dates the newest counts, up to `as_of` where one is given."""
     newest: dict[OfferKey, Offer] = {}
-    for _, offer in offer_rows(directory):
+    for _, offer in written:
         key = offer_key(offer)
         holds = days.has_begun(offer.as_of) and offer.holds_on(days.now)
         if holds and (key not in newest or newest[key].as_of <= offer.as_of):
@@ -502,8 +551,13 @@ def placed_rows(
 
 
 def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Rows of a CSV file with the place of each; a header without one of the columns is refused."""
-    lines = csv.reader(content_of(path).splitlines())
+    """Rows of a CSV file with the place of each."""
+    return rows_in(path, content_of(path), columns)
+
+
+def rows_in(path: Path, content: str, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
+    """Rows of CSV with the place of each; a header without one of the columns is refused."""
+    lines = csv.reader(content.splitlines())
     header = next(lines, [])
     missing = [column for column in columns if column not in header]
     if missing:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import TEXT_PART_ONLY, parse_architecture
+from gpufleet.catalog.kept import kept
 from gpufleet.catalog.load import toml_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
@@ -136,6 +137,10 @@ def _names_by_folded() -> dict[str, ModelName]:
 @lru_cache(maxsize=1)
 def _listed_aliases() -> tuple[tuple[str, ModelName], ...]:
     """Aliases of the table; the last part of a hub id is one too."""
+    return kept("aliases", [_FOLDER / "aliases.toml"], None, _read_aliases)
+
+
+def _read_aliases() -> tuple[tuple[str, ModelName], ...]:
     tables = toml_of(_FOLDER / "aliases.toml")
     return tuple(
         (name, ModelName(model, is_text_part=table == "text_model_only"))

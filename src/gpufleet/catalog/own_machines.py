@@ -24,7 +24,8 @@ from gpufleet.errors import UsageError
 from gpufleet.pricing.owned import owned_usd_per_hour
 from gpufleet.units import DAY, GIGA, HOUR, HOURS_PER_YEAR
 
-LEAST_USD_PER_GPU, LEAST_WATTS_PER_GPU, MOST_USD_PER_KWH = 500.0, 20.0, 3.0
+LEAST_USD_PER_GPU, LEAST_WATTS_PER_GPU, MOST_YEARS = 500.0, 20.0, 15.0
+LEAST_USD_PER_KWH, MOST_USD_PER_KWH = 0.005, 3.0
 OWN_CLOUD, HOME = "own", "home"
 OWNED_KEYS = frozenset(
     {
@@ -108,11 +109,11 @@ def own_power(place: Place, table: Mapping[str, Any]) -> OwnPower:
     watts = required_number(place, "power_watts", table.get("power_watts"))
     electricity = stated(place, "electricity_usd_per_kwh", table)
     gpus = required_number(place, "gpu_count", table.get("gpu_count", 1))
-    if electricity and watts < LEAST_WATTS_PER_GPU * gpus and table.get("purchase_usd"):
+    if watts < LEAST_WATTS_PER_GPU * gpus:
         raise unlikely(
             place, "power_watts", watts, f"the watts of the whole machine, over {LEAST_WATTS_PER_GPU:g} a GPU"
         )
-    if electricity > MOST_USD_PER_KWH:
+    if electricity and not LEAST_USD_PER_KWH <= electricity <= MOST_USD_PER_KWH:
         raise unlikely(place, "electricity_usd_per_kwh", electricity, "dollars, such as 0.30 (30 cents)")
     return OwnPower(watts, cooling, electricity)
 
@@ -139,10 +140,13 @@ def own_price(place: Place, table: Mapping[str, Any], power: OwnPower, today: da
     if 0 < purchase < LEAST_USD_PER_GPU * gpus:
         expected = f"dollars for the machine, over {LEAST_USD_PER_GPU:g} a GPU, or 0 (90000, no dot for thousands)"
         raise unlikely(place, "purchase_usd", purchase, expected)
+    years = required_number(place, "years", table.get("years", None if purchase else 1))
+    if years > MOST_YEARS:
+        raise unlikely(place, "years", years, f"the years that a machine is written off in, up to {MOST_YEARS:g}")
     price = owned_usd_per_hour(
         power,
         purchase_usd=purchase,
-        years=required_number(place, "years", table.get("years", None if purchase else 1)),
+        years=years,
         age_years=age_years(place, table, today),
         other_usd_per_year=number(place, "other_usd_per_year", table.get("other_usd_per_year")) or 0.0,
     )

@@ -29,7 +29,7 @@ def unlikely_prices(listed: Catalog, own: Iterable[Offer]) -> Iterator[Finding]:
 
     Held to the on-demand price of the same place, else to the median over regions of the type, else to that of the GPU.
     """
-    of_type, of_gpu = on_demand_by_type(listed), on_demand_by_gpu(listed)
+    of_type, of_gpu = on_demand_by_type(listed.offers), on_demand_by_gpu(listed)
     for offer in own:
         instance = listed.instances.get((offer.cloud, offer.instance))
         if instance is None or offer.price_kind is PriceKind.OWNED:
@@ -44,10 +44,10 @@ def unlikely_prices(listed: Catalog, own: Iterable[Offer]) -> Iterator[Finding]:
             yield from unlikely_price(offer, usual, instance.gpu_count, MOST_SAVING_RATIO)
 
 
-def on_demand_by_type(catalog: Catalog) -> Mapping[TypeKey, Mapping[str, float]]:
+def on_demand_by_type(offers: Iterable[Offer]) -> Mapping[TypeKey, Mapping[str, float]]:
     """On-demand prices of every type by region. [USD/hour]"""
     found: dict[TypeKey, dict[str, float]] = defaultdict(dict)
-    for offer in catalog.offers:
+    for offer in offers:
         if offer.price_kind is PriceKind.ON_DEMAND:
             found[offer.cloud, offer.instance][offer.region] = offer_usd_per_hour(offer)
     return found
@@ -56,7 +56,7 @@ def on_demand_by_type(catalog: Catalog) -> Mapping[TypeKey, Mapping[str, float]]
 def on_demand_by_gpu(catalog: Catalog) -> Mapping[str, float]:
     """The median on-demand price of one GPU over everything that holds it. [USD/hour]"""
     found: dict[str, list[float]] = defaultdict(list)
-    for (cloud, name), regions in on_demand_by_type(catalog).items():
+    for (cloud, name), regions in on_demand_by_type(catalog.offers).items():
         instance = catalog.instances[cloud, name]
         found[instance.accelerator] += [price / instance.gpu_count for price in regions.values()]
     return {gpu: statistics.median(prices) for gpu, prices in found.items()}
@@ -120,9 +120,12 @@ def unknown_regions(listed: Catalog, declared: Catalog, rows: Sequence[tuple[str
 
     A cloud of which no region is known, such as one's own, may have any.
     """
+    clouds = {cloud for _, cloud, _ in rows}
+    known_of = {cloud: known_regions(listed, cloud) - {EVERYWHERE} for cloud in clouds}
+    allowed_of = {cloud: {EVERYWHERE, *known_of[cloud], *declared_regions(declared, cloud)} for cloud in clouds}
     for row, cloud, region in rows:
-        known = known_regions(listed, cloud) - {EVERYWHERE}
-        if known and region not in {EVERYWHERE, *known, *declared_regions(declared, cloud)}:
+        known = known_of[cloud]
+        if known and region not in allowed_of[cloud]:
             nearest = nearest_names(region, known)
             meant = f"{' or '.join(nearest)}?" if nearest else ", ".join(sorted(known)[:MOST_NAMED])
             expected = f"{meant} A new one is declared by a row of regions.csv: {cloud},{region},COUNTRY,,"

@@ -31,9 +31,11 @@ from gpufleet.domain.currency import is_likely
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError, nearest_names
+from gpufleet.units import PERCENT
 
 ANY = "all"
 MOST_SURCHARGE = 10.0
+MOST_DISCOUNT, USUAL_DISCOUNT = 0.9, 2 / 3
 OF_GPUS = "A quota of GPUs, whatever machines hold them, is a row of gpu_quotas.csv."
 OWN_SOURCE, OWN_TITLE = "your-tables", "Your own tables"
 MATCH_COLUMNS = ("cloud", "region", "instance_type", "price_kind")
@@ -175,6 +177,13 @@ def contract_from(place: Place, row: Row) -> Contract:
     if ratio is None or not -MOST_SURCHARGE < ratio < 1 or not ratio:
         expected = "a share between 0 and 1, such as 0.35; -0.2 for prices 20 % higher"
         raise unreadable(place, "discount_ratio", row["discount_ratio"], expected)
+    if ratio > MOST_DISCOUNT:
+        raise UsageError(
+            f"{place}: discount_ratio cannot be meant",
+            found=row["discount_ratio"],
+            expected=f"the share that is taken off the list price, up to {MOST_DISCOUNT:g}",
+            hint="0.1 is 10 % off. A price that is agreed on otherwise is a row of offers/.",
+        )
     source = row["source_id"] or OWN_SOURCE
     begins, ends = day(place, "as_of", row["as_of"]), last_day(place, row)
     return Contract(place, match_from(place, row), ratio, source, begins, ends)
@@ -277,8 +286,10 @@ def at_contract_price(offer: Offer, contract: Contract | None) -> Offer:
     """The offer less its discount; its price is as old as the list, no younger than the contract, and ends with it."""
     if contract is None:
         return offer
+    why = f"{contract.place.short} takes {PERCENT * contract.discount_ratio:.3g} % off the list price"
+    agreed = offer.in_doubt(why) if contract.discount_ratio > USUAL_DISCOUNT else offer
     return replace(
-        offer.at_price_ratio(1 - contract.discount_ratio),
+        agreed.at_price_ratio(1 - contract.discount_ratio),
         source=contract.source,
         as_of=min(offer.as_of, contract.as_of),
         until=min((day for day in (offer.until, contract.until) if day is not None), default=None),

@@ -41,6 +41,7 @@ def unknown_sources(catalog: Catalog) -> Iterator[Finding]:
     rows += [(f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}", f.source) for f in catalog.foreign_offers]
     rows += [(f"bill line {line.name}", line.source) for line in catalog.bill_lines]
     rows += [(f"{d.cloud} {d.price_kind.value} discount", d.source) for d in catalog.typical_discounts]
+    rows += [(f"moves of {move.price_kind} prices", move.source) for move in catalog.price_moves]
     for row, source in rows:
         if source not in catalog.sources:
             yield Finding("source exists", row, f"no source {source!r}")

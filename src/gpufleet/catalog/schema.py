@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from gpufleet.domain.accelerator import Accelerator
@@ -54,6 +55,10 @@ OFFER_COLUMNS = (
 AVAILABILITY_COLUMNS = ("cloud", "region", "instance_type", "num_zones", "source_id", "as_of")
 SHIPPED_AVAILABILITY_COLUMNS = (*AVAILABILITY_COLUMNS, "zones", "sold_as")
 DISCOUNT_COLUMNS = ("cloud", "price_kind", "saving_low_ratio", "saving_high_ratio", "source_id", "evidence")
+MOVE_COLUMNS = (
+    *("price_kind", "lowest_ratio", "highest_ratio", "everyday_ratio"),
+    *("num_points", "source_id", "evidence"),
+)
 RESTRICTED_COLUMNS = ("cloud", "region", "access")
 REGION_COLUMNS = ("cloud", "region", "country", "place", "source_id")
 COUNTRY_COLUMNS = ("country", "name", "areas", "source_id")
@@ -107,6 +112,11 @@ class Place(NamedTuple):
 
     def __str__(self) -> str:
         return f"{self.file} {self.row}"
+
+    @property
+    def short(self) -> str:
+        """The same without the folders that lead there."""
+        return f"{Path(self.file).name} {self.row}"
 
 
 class Availability(NamedTuple):
@@ -162,6 +172,40 @@ class TypicalDiscount(NamedTuple):
     saving_high_ratio: float
     source: str
     evidence: str
+
+
+class PriceMove(NamedTuple):
+    """How far a price moves at once where nothing is wrong, after over before: a judgement with its evidence.
+
+    `everyday_ratio`: a price that lies no further than that from another is the same one. `price_kind` may be 'all'.
+    """
+
+    price_kind: str
+    lowest_ratio: float
+    highest_ratio: float
+    everyday_ratio: float
+    num_points: int
+    source: str
+    evidence: str
+
+    def holds(self, ratio: float) -> bool:
+        """Whether a price may move so far.
+
+        >>> move = PriceMove("all", 0.55, 1.82, 0.05, 904, "aws-gpu-price-tracker", "")
+        >>> move.holds(55.04 / 98.32), move.holds(1 / 2), move.holds(8)
+        (True, False, False)
+        """
+        return self.lowest_ratio <= ratio <= self.highest_ratio
+
+    def is_by_gpus(self, ratio: float, gpu_count: float) -> bool:
+        """Whether a price is another one over the GPUs of the machine, or times them.
+
+        >>> spot = PriceMove("spot", 0.33, 3, 0.05, 379, "skypilot-aws-zones", "")
+        >>> spot.is_by_gpus(0.49, 2), spot.is_by_gpus(2.04, 2), spot.is_by_gpus(0.7, 2), spot.is_by_gpus(1, 1)
+        (True, True, False, False)
+        """
+        beside = (ratio * gpu_count, ratio / gpu_count)
+        return gpu_count > 1 and any(abs(times - 1) <= self.everyday_ratio for times in beside)
 
 
 @dataclass(frozen=True)
@@ -315,6 +359,7 @@ def instance_from(place: Place, row: Row) -> Instance | IncompleteInstance:
 
 
 PRICE_KINDS = {kind.value: kind for kind in PriceKind}
+EVERY_KIND = "all"
 PRICE_BASES = {basis.value: basis for basis in PriceBasis}
 
 
@@ -351,12 +396,13 @@ def offer_cells(place: Place, row: Row) -> dict[str, Any]:
         "interruption": row["interruption"] or None,
         "max_instances": whole(place, "max_instances", row.get("max_instances")),
         "until": last_day(place, row),
+        "doubt": row.get("doubt") or "",
     }
 
 
 def last_day(place: Place, row: Row) -> date | None:
     """The day up to which a row holds, that day too; None where it has no end."""
-    strange = next((column for column in row if column != UNTIL and ENDING.search(column)), None)
+    strange = strange_end(tuple(row))
     if strange is not None:
         raise UsageError(f"{place}: no such column", found=strange, expected=f"{UNTIL}, the last day of a price")
     if not row.get(UNTIL):
@@ -365,6 +411,12 @@ def last_day(place: Place, row: Row) -> date | None:
     if found < begins:
         raise unreadable(place, UNTIL, row[UNTIL], f"a day from as_of on, {begins}")
     return found
+
+
+@lru_cache(maxsize=16)
+def strange_end(columns: tuple[str, ...]) -> str | None:
+    """The first column that seems to hold a last day under another name; None where there is none."""
+    return next((column for column in columns if column != UNTIL and ENDING.search(column)), None)
 
 
 def availability_from(place: Place, row: Row) -> Availability:
@@ -416,6 +468,15 @@ def typical_discount_from(place: Place, row: Row) -> TypicalDiscount:
         source=text(place, "source_id", row["source_id"]),
         evidence=row["evidence"],
     )
+
+
+def price_move_from(place: Place, row: Row) -> PriceMove:
+    """A row of price_moves.csv."""
+    lowest, highest, everyday = (required_number(place, column, row[column]) for column in MOVE_COLUMNS[1:4])
+    kind = choice(place, "price_kind", row["price_kind"], {word: word for word in (*PRICE_KINDS, EVERY_KIND)})
+    num_points = whole(place, "num_points", row["num_points"]) or 0
+    source = text(place, "source_id", row["source_id"])
+    return PriceMove(kind, lowest, highest, everyday, num_points, source, row["evidence"])
 
 
 def source_from(place: Place, source_id: str, table: Mapping[str, Any]) -> Source:

@@ -2,7 +2,7 @@
 month can be priced as of its day.
 
     <root>/<feed>/20261121T170000Z/offers.csv    prices in the columns of the shipped tables
-    <root>/<feed>/20261121T170000Z/snapshot.json what they cover, their source, and a checksum
+    <root>/<feed>/20261121T170000Z/snapshot.json what they cover, their source, and a checksum of both
 """
 
 from __future__ import annotations
@@ -14,7 +14,8 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Sequence
+import stat
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import date, datetime, timedelta
 from functools import lru_cache
@@ -24,14 +25,17 @@ from typing import Any, NamedTuple
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.transport import write_whole
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import DataMissing, UsageError
+from gpufleet.errors import DataMissing, shorten
 from gpufleet.provenance import Source
+from gpufleet.units import KIB, MIB
 
 ROOT_VARIABLE = "GPUFLEET_PRICES"
 STAMP = "%Y%m%dT%H%M%SZ"
 STAMPED = re.compile(r"\d{8}T\d{6}Z")
 OFFERS_FILE, MANIFEST_FILE, DOWNLOAD_FOLDER = "offers.csv", "snapshot.json", ".download"
-FORM = 1
+TABLE_ALONE_FORM, FORM = 1, 2
+SNAPSHOT_COLUMNS = (*OFFER_COLUMNS, "doubt")
+MANIFEST_BYTES, TABLE_BYTES = 64 * KIB, 50 * MIB
 
 
 class Coverage(NamedTuple):
@@ -45,11 +49,12 @@ class Coverage(NamedTuple):
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Prices of one feed at one moment."""
+    """Prices of one feed at one moment, as the table that was written."""
 
     folder: Path
     of: Coverage
     checksum: str
+    table: str
 
     def covers(self, offer: Offer) -> bool:
         """Whether an older price of this kind gives way to the snapshot, also where it no longer holds one."""
@@ -67,23 +72,11 @@ def _root(named: str | None, data: str | None, home: str | None) -> Path:
     return Path(os.path.expanduser(named or os.path.join(data or "~/.local/share", "gpufleet", "prices")))
 
 
-def refuse_unwritable(root: Path) -> None:
-    """A folder that snapshots cannot be written to is said before anything is asked for."""
-    nearest = next(folder for folder in (root, *root.parents) if folder.exists())
-    if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-        raise UsageError(
-            "price snapshots cannot be written",
-            found=str(root),
-            expected="a folder that can be made and written to",
-            hint=f"{ROOT_VARIABLE} names another.",
-        )
-
-
 def snapshot_folders(root: Path, as_of: date | None = None) -> tuple[Path, ...]:
     """The newest whole snapshot of every feed, up to a day; what was not finished has another name."""
     if not os.path.isdir(root):
         return ()
-    feeds = sorted(entry for entry in root.iterdir() if entry.is_dir())
+    feeds = [root / name for name in names_in(root) if os.path.isdir(root / name)]
     newest = (max(folders_of(feed, as_of), default=None) for feed in feeds)
     return tuple(folder for folder in newest if folder is not None)
 
@@ -91,36 +84,110 @@ def snapshot_folders(root: Path, as_of: date | None = None) -> tuple[Path, ...]:
 def folders_of(feed: Path, as_of: date | None = None) -> list[Path]:
     """Whole snapshots of a feed, oldest first."""
     latest = "9" if as_of is None else as_of.strftime("%Y%m%d") + "U"
-    names = sorted(entry.name for entry in feed.iterdir() if STAMPED.fullmatch(entry.name))
-    return [feed / name for name in names if name < latest]
+    return [feed / name for name in names_in(feed) if STAMPED.fullmatch(name) and name < latest]
+
+
+def names_in(folder: Path) -> list[str]:
+    """What stands in a folder, in order."""
+    try:
+        return sorted(os.listdir(folder))
+    except OSError as error:
+        raise unread(folder, f"cannot be read: {error.strerror}") from None
 
 
 def read_snapshot(folder: Path) -> Snapshot:
-    """What a snapshot says about itself; one that was changed by hand is refused."""
+    """What a snapshot says about itself, and its prices; one that is not as it was written is refused."""
     try:
-        manifest = json.loads((folder / MANIFEST_FILE).read_text(encoding="utf-8"))
-        found = checksum_of((folder / OFFERS_FILE).read_bytes())
-        snapshot = snapshot_from(folder, manifest)
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise damaged(folder, f"{type(error).__name__}: {error}") from None
-    if found != snapshot.checksum:
-        raise damaged(folder, "its prices are not those that were written")
+        manifest = json.loads(content_of(folder, MANIFEST_FILE, MANIFEST_BYTES))
+        refuse_other_form(folder, manifest["form"])
+        table = content_of(folder, OFFERS_FILE, TABLE_BYTES)
+        if manifest["checksum"] != checksum_of(manifest, table):
+            raise ValueError("it is not as it was written")
+        snapshot = Snapshot(folder, coverage_from(manifest), manifest["checksum"], table.decode())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise unread(folder, f"is damaged: {in_words(error)}") from None
+    refuse_foreign(snapshot)
     return snapshot
 
 
-def snapshot_from(folder: Path, manifest: dict[str, Any]) -> Snapshot:
-    """A snapshot from its manifest."""
-    if manifest["form"] != FORM:
-        raise ValueError(f"form {manifest['form']!r} is not known")
+def content_of(folder: Path, name: str, limit_bytes: float) -> bytes:
+    """A file of a snapshot: a file of sane size that lies where it seems to, below the folder of all snapshots."""
+    path, root = folder / name, folder.parent.parent
+    if os.path.realpath(path) != os.path.join(os.path.realpath(root), folder.parent.name, folder.name, name):
+        raise ValueError(f"{name} is reached by a link")
+    if not stat.S_ISREG(os.lstat(path).st_mode):
+        raise ValueError(f"{name} is not a file")
+    with path.open("rb") as file:
+        content = file.read(int(limit_bytes) + 1)
+    if len(content) > limit_bytes:
+        raise ValueError(f"{name} has more than {limit_bytes:,.0f} bytes")
+    return content
+
+
+def coverage_from(manifest: Mapping[str, Any]) -> Coverage:
+    """What a manifest says that its snapshot covers."""
     about = manifest["source"]
+    words = {name: about[name] for name in ("id", "title", "url")}
+    words |= {name: manifest[name] for name in ("feed", "cloud")}
+    for name, word in words.items():
+        if not isinstance(word, str):
+            raise ValueError(f"{name} is no text")
     source = Source(about["id"], about["title"], date.fromisoformat(about["as_of"]), about["url"])
     kinds = frozenset(PriceKind(kind) for kind in manifest["price_kinds"])
-    return Snapshot(folder, Coverage(manifest["feed"], manifest["cloud"], kinds, source), manifest["checksum"])
+    return Coverage(manifest["feed"], manifest["cloud"], kinds, source)
 
 
-def damaged(folder: Path, why: str) -> DataMissing:
+def in_words(error: Exception) -> str:
+    """Why a snapshot could not be read.
+
+    >>> in_words(KeyError("cloud")), in_words(RecursionError())
+    ('cloud is missing', 'it is nested too deeply')
+    """
+    if isinstance(error, KeyError):
+        return f"{error.args[0]} is missing"
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return error.strerror or str(error) if isinstance(error, OSError) else str(error)
+
+
+def refuse_other_form(folder: Path, form: object) -> None:
+    """A snapshot of a later version is not guessed at."""
+    if form not in (TABLE_ALONE_FORM, FORM):
+        raise DataMissing(
+            f"the price snapshot {folder} was written by another version of gpufleet",
+            found=f"form {shorten(form)}",
+            expected=f"form {FORM} or earlier",
+            hint="Update gpufleet, or remove that folder: older ones count then.",
+        )
+
+
+def refuse_foreign(snapshot: Snapshot) -> None:
+    """A snapshot lies in the folder of its feed, and that feed is of its cloud."""
+    from gpufleet.catalog.providers.every import FEEDS
+
+    feed = snapshot.folder.parent.name
+    clouds = {known.name: known.cloud for known in FEEDS}
+    of = snapshot.of
+    if of.feed != feed or of.source.id != feed:
+        raise unread(snapshot.folder, f"is foreign: it is of {of.feed}, not of {feed}")
+    if clouds.get(feed) != of.cloud:
+        raise unread(snapshot.folder, f"is foreign: {feed} is no feed of {of.cloud}")
+
+
+def refuse_foreign_offer(snapshot: Snapshot, offer: Offer) -> None:
+    """Every price of a snapshot is one that it says it covers, of its day or, where a newer one waits, of before."""
+    source = snapshot.of.source
+    is_of_its_day = (offer.source, offer.as_of) == (source.id, source.as_of)
+    is_of_before = source.as_of is not None and offer.as_of < source.as_of
+    if not snapshot.covers(offer) or not (is_of_its_day or is_of_before):
+        row = f"{offer.cloud} {offer.region} {offer.instance} {offer.price_kind.value}"
+        raise unread(snapshot.folder, f"is foreign: it says nothing of {row}, and holds it")
+
+
+def unread(folder: Path, why: str) -> DataMissing:
     """The error of a snapshot that cannot be trusted."""
-    return DataMissing(f"the price snapshot {folder} is damaged: {why}", hint="Remove that folder; older ones count.")
+    hint = "Remove that folder: older ones count then, and 'gpufleet catalog update' fetches a new one."
+    return DataMissing(f"the price snapshot {folder} {why}", hint=hint)
 
 
 def write_snapshot(root: Path, of: Coverage, offers: Sequence[Offer], now: datetime) -> Path:
@@ -134,8 +201,8 @@ def write_snapshot(root: Path, of: Coverage, offers: Sequence[Offer], now: datet
         "cloud": of.cloud,
         "price_kinds": sorted(kind.value for kind in of.price_kinds),
         "source": {**asdict(of.source), "as_of": str(of.source.as_of)},
-        "checksum": checksum_of(table.encode()),
     }
+    manifest["checksum"] = checksum_of(manifest, table.encode())
     write_whole(partial / OFFERS_FILE, table)
     write_whole(partial / MANIFEST_FILE, json.dumps(manifest, indent=1))
     os.rename(partial, folder)
@@ -163,16 +230,19 @@ def clear_unfinished(root: Path, feed: str) -> None:
         shutil.rmtree(left, ignore_errors=True)
 
 
-def checksum_of(content: bytes) -> str:
-    """A checksum of a table."""
-    return hashlib.sha256(content).hexdigest()
+def checksum_of(manifest: Mapping[str, Any], table: bytes) -> str:
+    """A checksum of a table and of what its manifest says; the first form had one of the table alone."""
+    if manifest["form"] == TABLE_ALONE_FORM:
+        return hashlib.sha256(table).hexdigest()
+    said = {name: value for name, value in manifest.items() if name != "checksum"}
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode() + table).hexdigest()
 
 
 def offers_as_csv(offers: Iterable[Offer]) -> str:
-    """Offers in the columns of the shipped tables."""
+    """Offers in the columns of the shipped tables, and why an accepted price is doubted."""
     file = io.StringIO()
     rows = csv.writer(file, lineterminator="\n")
-    rows.writerow(OFFER_COLUMNS)
+    rows.writerow(SNAPSHOT_COLUMNS)
     rows.writerows(offer_cells(offer) for offer in offers)
     return file.getvalue()
 
@@ -180,5 +250,5 @@ def offers_as_csv(offers: Iterable[Offer]) -> str:
 def offer_cells(o: Offer) -> tuple[object, ...]:
     """The cells of an offer, in the order of the columns."""
     price = f"{o.price_per_instance_usd_per_hour:.10g}"
-    about = (o.cloud, o.region, o.instance, o.price_kind.value)
-    return (*about, f"{o.upfront_usd:.10g}", price, o.basis.value, o.source, o.as_of.isoformat(), o.interruption or "")
+    about = (o.cloud, o.region, o.instance, o.price_kind.value, f"{o.upfront_usd:.10g}", price, o.basis.value)
+    return (*about, o.source, o.as_of.isoformat(), o.interruption or "", o.doubt)

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from gpufleet.catalog.offer_index import OfferIndex
 from gpufleet.catalog.own_terms import EndedPrice, ExchangeRate, ForeignOffer
-from gpufleet.catalog.schema import Availability, Country, IncompleteInstance, Region, TypicalDiscount
+from gpufleet.catalog.schema import Availability, Country, IncompleteInstance, PriceMove, Region, TypicalDiscount
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
@@ -42,7 +42,7 @@ class Catalog:
     exchange_rates: tuple[ExchangeRate, ...] = ()
     bill_lines: tuple[BillLine, ...] = ()
     typical_discounts: tuple[TypicalDiscount, ...] = ()
-    warnings: tuple[str, ...] = ()
+    price_moves: tuple[PriceMove, ...] = ()
     as_of: date | None = None
     now: date | None = None
     ended: tuple[EndedPrice, ...] = ()

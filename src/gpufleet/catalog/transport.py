@@ -1,7 +1,8 @@
 """Pages of a public price feed: fetched with patience, kept on disk until the snapshot stands, so that a run resumes.
 
 A page counts once it arrived whole: it is written beside its place and renamed. What is temporary (429, a server's
-fault, a line that breaks, half a page) is tried again; what is not is named at once.
+fault, a line that breaks, half a page) is tried again; what is not is named at once. How much of a feed is taken, and
+for how long, is bounded: a server that never ends is one that fails.
 """
 
 from __future__ import annotations
@@ -10,40 +11,54 @@ import hashlib
 import json
 import os
 import socket
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from gpufleet.errors import DataMissing, shorten
-from gpufleet.units import MIB, MINUTE
+from gpufleet.catalog.exchange import (
+    ATTEMPTS,
+    BrokenFeed,
+    Question,
+    Temporary,
+    Unreachable,
+    answer_to,
+    lines_of,
+    pieces_of,
+    without_query,
+)
+from gpufleet.errors import shorten
+from gpufleet.units import GIB, MIB, MINUTE
 
 if TYPE_CHECKING:
     import httpx
 
-ATTEMPTS, ATTEMPTS_WITHOUT_ADDRESS = 5, 2
+ATTEMPTS_WITHOUT_ADDRESS = 2
 FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, MINUTE
-MAX_PAGE_BYTES = 64 * MIB
-TOO_MANY, FIRST_ERROR, FIRST_SERVER_FAULT, NOT_ALLOWED = 429, 400, 500, (401, 403)
+TOO_MANY, FIRST_NO_PAGE, FIRST_SERVER_FAULT, NOT_ALLOWED = 429, 300, 500, (401, 403)
+RESUMES = "Run it again: pages that arrived are kept."
 
 Say = Callable[[str], None]
+Keep = Callable[[int, str], bool]
 
 
-class BrokenFeed(DataMissing):
-    """A price feed that does not answer, or not in the form that is understood."""
+class Bounds(NamedTuple):
+    """How much of a feed is taken at most, unpacked: several times what the longest are known to send.
 
+    The longest is AWS's list: some forty regions, each a quarter of a million lines of about 1 KiB, of which one in ten
+    is about machines with GPUs. A page of GCP is some 10 MiB, and Azure's list some hundred pages. In `seconds` AWS's
+    list comes in over 100 Mbit/s; whoever has less goes on in the next run.
+    """
 
-class Unreachable(BrokenFeed):
-    """A feed that cannot be reached now; pages that arrived are sound."""
-
-
-class Temporary(Exception):
-    """A trouble that may pass; `wait_s` is what the server asks for, `attempts` how often it is worth trying."""
-
-    def __init__(self, trouble: str, wait_s: float | None = None, attempts: int = ATTEMPTS):
-        super().__init__(trouble)
-        self.wait_s, self.attempts = wait_s, attempts
+    line_bytes: float = MIB
+    page_bytes: float = 64 * MIB
+    list_bytes: float = 4 * GIB
+    kept_bytes_per_list: float = 256 * MIB
+    kept_bytes: float = 4 * GIB
+    pages: int = 1000
+    seconds: float = 20 * MINUTE
 
 
 @dataclass
@@ -54,67 +69,110 @@ class Download:
     client: httpx.Client
     sleep: Callable[[float], None]
     on_page: Say = field(default=lambda what: None)
+    bounds: Bounds = field(default=Bounds())
+    is_late: Callable[[], bool] = field(default=lambda: False)
+    num_pages: int = 0
+    kept_bytes: int = 0
 
     def json(self, url: str, headers: Mapping[str, str] | None = None, body: object = None) -> Any:
-        """A JSON page."""
-        place = self.folder / page_name(url, body)
-        if not place.exists():
-            text = self.patiently(url, lambda: self.whole_page(url, headers or {}, body))
-            write_whole(place, text)
-        self.on_page(url)
-        return json.loads(place.read_text(encoding="utf-8"))
+        """A JSON page; what stands in `headers` is a key."""
+        question = Question(url, headers or {}, body, is_secret=bool(headers))
+        text = self.page(question, lambda: self.whole_page(question))
+        try:
+            return parsed(text)
+        except ValueError as error:
+            raise BrokenFeed(f"{without_query(url)}: the page that was kept is damaged: {error}") from None
 
-    def lines(self, url: str, keep: Callable[[int, str], bool]) -> list[str]:
+    def lines(self, url: str, keep: Keep) -> list[str]:
         """Those lines of a long page that `keep` accepts by number and text; the rest is never stored."""
-        place = self.folder / page_name(url, None)
-        if not place.exists():
-            write_whole(place, self.patiently(url, lambda: "\n".join(self.kept_lines(url, keep))))
-        self.on_page(url)
-        return place.read_text(encoding="utf-8").split("\n")
+        question = Question(url)
+        return self.page(question, lambda: "\n".join(self.kept_lines(question, keep))).split("\n")
 
     def secret(self, url: str, body: object) -> Any:
-        """A JSON answer that is never stored, such as a token."""
-        return json.loads(self.patiently(url, lambda: self.whole_page(url, {}, body)))
+        """A JSON answer to a key in `body`; it is never stored, such as a token."""
+        question = Question(url, body=body, is_secret=True)
+        return parsed(self.patiently(url, lambda: self.whole_page(question)))
+
+    def page(self, question: Question, fetch: Callable[[], str]) -> str:
+        """The text of a page, as it was kept or as `fetch` brings it."""
+        where = without_query(question.url)
+        self.num_pages += 1
+        refuse_over(self.num_pages, self.bounds.pages, "pages of the feed", where)
+        place = self.folder / page_name(question)
+        is_kept = place.is_file()
+        text = place.read_text(encoding="utf-8") if is_kept else self.patiently(question.url, fetch)
+        self.kept_bytes += len(text.encode())
+        refuse_over(self.kept_bytes, self.bounds.kept_bytes, "bytes to keep of the feed", where)
+        if not is_kept:
+            write_whole(place, text)
+        self.on_page(where)
+        return text
 
     def patiently(self, url: str, fetch: Callable[[], str]) -> str:
         """What `fetch` brings, tried again while the trouble may pass."""
         for attempt, wait_s in enumerate((*waits_s(), None), start=1):
+            self.refuse_late(url)
             try:
-                return fetch()
+                with troubles_that_pass():
+                    return fetch()
             except Temporary as trouble:
                 if wait_s is None or attempt >= trouble.attempts:
                     problem = f"{without_query(url)} failed {attempt} times, at last: {trouble}"
-                    raise Unreachable(problem, hint="Run it again: pages that arrived are kept.") from None
+                    raise Unreachable(problem, hint=RESUMES) from None
                 self.sleep(wait_s if trouble.wait_s is None else min(trouble.wait_s, LONGEST_WAIT_S))
         raise AssertionError("the last attempt returns or raises")
 
-    def whole_page(self, url: str, headers: Mapping[str, str], body: object) -> str:
-        """The text of a page that is JSON to its end."""
-        pieces = "".join(self.stream(url, headers, body, "iter_text"))
+    def whole_page(self, question: Question) -> str:
+        """The text of a page that is JSON to its end; what answers a key may hold one and is not shown."""
+        text = b"".join(self.received(question, self.bounds.page_bytes)).decode("utf-8-sig")
         try:
-            json.loads(pieces)
-        except ValueError:
-            raise Temporary(f"half a page, or no JSON: {len(pieces)} characters, {shorten(pieces)}") from None
-        return pieces
+            parsed(text)
+        except ValueError as error:
+            excerpt = "" if question.is_secret else f", {shorten(text)}"
+            raise Temporary(f"half a page, or no JSON ({error}): {len(text)} characters{excerpt}") from None
+        return text
 
-    def kept_lines(self, url: str, keep: Callable[[int, str], bool]) -> Iterator[str]:
+    def kept_lines(self, question: Question, keep: Keep) -> Iterator[str]:
         """Lines worth keeping of a page that is read to its end."""
-        return (line for number, line in enumerate(self.stream(url, {}, None, "iter_lines")) if keep(number, line))
+        pieces, kept_bytes = self.received(question, self.bounds.list_bytes), 0
+        where = without_query(question.url)
+        for number, content in enumerate(lines_of(pieces, self.bounds.line_bytes)):
+            line = content.decode("utf-8").removesuffix("\r")
+            if keep(number, line):
+                kept_bytes += len(content)
+                refuse_over(kept_bytes, self.bounds.kept_bytes_per_list, "bytes to keep of a list", where)
+                yield line
 
-    def stream(self, url: str, headers: Mapping[str, str], body: object, how: str) -> Iterator[str]:
-        """Pieces of an answer; a connection that ends early is temporary."""
-        import httpx
+    def received(self, question: Question, limit_bytes: float) -> Iterator[bytes]:
+        """Pieces of an answer, unpacked, up to a bound."""
+        where, received_bytes = without_query(question.url), 0
+        with answer_to(question, self.client) as answer:
+            refuse_status(question.url, answer)
+            for piece in pieces_of(answer):
+                received_bytes += len(piece)
+                refuse_over(received_bytes, limit_bytes, "bytes in a page", where)
+                self.refuse_late(question.url)
+                yield piece
 
-        method = "GET" if body is None else "POST"
-        try:
-            with self.client.stream(method, url, headers=dict(headers), json=body) as answer:
-                refuse_status(url, answer)
-                yield from limited(getattr(answer, how)(), url, how)
-        except httpx.TransportError as error:
-            attempts = ATTEMPTS_WITHOUT_ADDRESS if has_no_address(error) else ATTEMPTS
-            raise Temporary(f"{type(error).__name__}: {error}", attempts=attempts) from None
-        except (UnicodeDecodeError, httpx.DecodingError) as error:
-            raise Temporary(f"unreadable bytes: {error}") from None
+    def refuse_late(self, url: str) -> None:
+        """A feed that takes longer than its time is given up; what arrived is kept."""
+        if self.is_late():
+            problem = f"{without_query(url)}: the feed is not at its end after {self.bounds.seconds:,.0f} s"
+            raise Unreachable(problem, hint=RESUMES)
+
+
+@contextmanager
+def troubles_that_pass() -> Iterator[None]:
+    """A connection that ends early and bytes that cannot be read are temporary."""
+    import httpx
+
+    try:
+        yield
+    except httpx.TransportError as error:
+        attempts = ATTEMPTS_WITHOUT_ADDRESS if has_no_address(error) else ATTEMPTS
+        raise Temporary(f"{type(error).__name__}: {error}", attempts=attempts) from None
+    except (UnicodeDecodeError, zlib.error) as error:
+        raise Temporary(f"unreadable bytes: {error}") from None
 
 
 def has_no_address(error: BaseException | None) -> bool:
@@ -137,14 +195,10 @@ def waits_s() -> Iterable[float]:
     return (FIRST_WAIT_S * 2**attempt for attempt in range(ATTEMPTS - 1))
 
 
-def limited(pieces: Iterable[str], url: str, how: str) -> Iterator[str]:
-    """The pieces of a page; one that does not end is refused (a long list of lines may)."""
-    received = 0
-    for piece in pieces:
-        received += len(piece) if how == "iter_text" else 0
-        if received > MAX_PAGE_BYTES:
-            raise BrokenFeed(f"{without_query(url)} sends a page of more than {MAX_PAGE_BYTES:.0f} bytes")
-        yield piece
+def refuse_over(found: float, bound: float, of_what: str, where: str) -> None:
+    """A feed that sends more than its bound is refused, with the bound."""
+    if found > bound:
+        raise BrokenFeed(f"{where}: more than {bound:,.0f} {of_what}", hint="Does it run in a circle, or never end?")
 
 
 def refuse_status(url: str, answer: httpx.Response) -> None:
@@ -154,7 +208,7 @@ def refuse_status(url: str, answer: httpx.Response) -> None:
         raise Temporary(f"status {status}", asked_wait_s(answer.headers.get("Retry-After")))
     if status in NOT_ALLOWED:
         raise Unreachable(f"{without_query(url)} answers {status}: the key is missing or not accepted")
-    if status >= FIRST_ERROR:
+    if status >= FIRST_NO_PAGE:
         raise BrokenFeed(f"{without_query(url)} answers {status}", expected="a page", hint="Has the address moved?")
 
 
@@ -167,15 +221,17 @@ def asked_wait_s(header: str | None) -> float | None:
     return float(header) if header is not None and header.isdecimal() else None
 
 
-def page_name(url: str, body: object) -> str:
+def parsed(text: str) -> Any:
+    """JSON; what is none, or is nested deeper than can be read, is a ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def page_name(question: Question) -> str:
     """The file name of a page: a hash of what was asked."""
-    return hashlib.sha256(f"{url}\n{json.dumps(body)}".encode()).hexdigest()[:32]
-
-
-def without_query(url: str) -> str:
-    """An address as an error shows it: what stands in a query may be secret, and is long."""
-    parts = urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc}{parts.path}"
+    return hashlib.sha256(f"{question.url}\n{json.dumps(question.body)}".encode()).hexdigest()[:32]
 
 
 def write_whole(path: Path, text: str) -> None:

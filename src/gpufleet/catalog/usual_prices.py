@@ -12,6 +12,8 @@ from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 
 OUTLIER_FACTOR = 3.0
+LEAST_SHOWN_RATIO, LEAST_WHOLE_RATIO = 0.001, 100.0
+GpuKey = tuple[str, PriceKind]
 
 
 def outliers_over_regions(catalog: Catalog) -> Iterator[Finding]:
@@ -74,7 +76,7 @@ def unusual_across_clouds(catalog: Catalog) -> list[UnusualPrice]:
     Clouds do differ that much, so this is a warning and no fault.
     """
     found = []
-    for by_cloud in per_gpu_by_cloud(catalog).values():
+    for by_cloud in per_gpu_by_cloud(catalog, catalog.offers).values():
         medians = {cloud: statistics.median(price for _, price in rows) for cloud, rows in by_cloud.items()}
         for cloud, rows in by_cloud.items():
             others = [median for other, median in medians.items() if other != cloud]
@@ -83,10 +85,18 @@ def unusual_across_clouds(catalog: Catalog) -> list[UnusualPrice]:
     return found
 
 
-def per_gpu_by_cloud(catalog: Catalog) -> dict[tuple[str, PriceKind], dict[str, list[tuple[Offer, float]]]]:
+def usual_per_gpu(catalog: Catalog, offers: Iterable[Offer]) -> dict[GpuKey, float]:
+    """What clouds ask for one GPU: the median of their medians, by accelerator and price kind. [USD/hour]"""
+    return {
+        key: statistics.median(statistics.median(price for _, price in rows) for rows in by_cloud.values())
+        for key, by_cloud in per_gpu_by_cloud(catalog, offers).items()
+    }
+
+
+def per_gpu_by_cloud(catalog: Catalog, offers: Iterable[Offer]) -> dict[GpuKey, dict[str, list[tuple[Offer, float]]]]:
     """Prices per GPU of each accelerator and price kind, by cloud; own machines and slices are no market price."""
-    groups: dict[tuple[str, PriceKind], dict[str, list[tuple[Offer, float]]]] = defaultdict(lambda: defaultdict(list))
-    for offer in catalog.offers:
+    groups: dict[GpuKey, dict[str, list[tuple[Offer, float]]]] = defaultdict(lambda: defaultdict(list))
+    for offer in offers:
         instance = catalog.instance_of(offer)
         if offer.price_kind is not PriceKind.OWNED and instance.gpu_count >= 1:
             price = offer.price_per_instance_usd_per_hour / instance.gpu_count
@@ -103,6 +113,17 @@ def warnings_across_clouds(catalog: Catalog, of_rows: Container[str] | None = No
             continue
         groups[f"{offer.cloud} {offer.instance} {offer.price_kind.value}"].append(unusual.times_usual)
     return [f"{what}: {times_in_words(times)} what other clouds ask per GPU" for what, times in groups.items()]
+
+
+def times_words(ratio: float) -> str:
+    """A factor, without a power of ten.
+
+    >>> times_words(0.125), times_words(4.3e-05), times_words(1000)
+    ('0.12x', 'under 0.001x', '1,000x')
+    """
+    if ratio >= LEAST_WHOLE_RATIO:
+        return f"{ratio:,.0f}x"
+    return f"{ratio:.2g}x" if ratio >= LEAST_SHOWN_RATIO else f"under {LEAST_SHOWN_RATIO:g}x"
 
 
 def times_in_words(times: list[float]) -> str:

@@ -78,6 +78,10 @@ SortOption = Annotated[
 ]
 
 
+AcceptOption = Annotated[
+    Optional[list[str]],  # noqa: UP045
+    typer.Option("--accept", metavar="NAMES", help="Take unusual prices of these types (aws:p5.48xlarge), or of all."),
+]
 AcceptLossesOption = Annotated[
     bool, typer.Option("--accept-losses", help="Believe a feed in which most types vanished, or prices moved by 3x.")
 ]
@@ -262,6 +266,7 @@ def models(
 @app.command("update")
 def update(
     cloud: CloudOption = None,
+    accept: AcceptOption = None,
     accept_losses: AcceptLossesOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
@@ -269,6 +274,6 @@ def update(
     """Fetch today's prices from public feeds into a snapshot; exit code 5 when one that was asked brought none."""
     from gpufleet.cli.catalog_refresh import update_answer
 
-    result, page = update_answer(cloud, accept_losses)
+    result, page = update_answer(cloud, accept_losses, accept)
     emit(result, page, output, out_file)
     return 0 if result.is_complete else DataMissing.exit_code

@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import datetime, timezone
+from threading import Lock
 from typing import TYPE_CHECKING
 
-from gpufleet.catalog.load import load_shipped_and_refreshed
+from gpufleet.catalog.load import Catalog, load_shipped_and_refreshed
+from gpufleet.catalog.price_doubts import Accepted
 from gpufleet.catalog.providers.every import FEEDS, feeds_of
 from gpufleet.catalog.providers.feed import Feed
-from gpufleet.catalog.snapshots import refuse_unwritable, snapshot_root
+from gpufleet.catalog.query import resolve_instance
+from gpufleet.catalog.snapshots import snapshot_root
 from gpufleet.catalog.transport import Say
 from gpufleet.catalog.update import Refresh, update_catalog
+from gpufleet.catalog.update_lock import only_update
+from gpufleet.cli.interrupts import interrupts_raised
 from gpufleet.cli.options import words
+from gpufleet.cli.output_stream import remark
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_update import update_page
 from gpufleet.report.page import Page
+from gpufleet.report.text import printable
 from gpufleet.results.catalog_update import CatalogUpdate, FeedUpdate
 from gpufleet.units import MINUTE
 
@@ -25,23 +33,27 @@ if TYPE_CHECKING:
     import httpx
 
 CONNECT_S, READ_S = 20.0, MINUTE
+EVERY_TYPE = "all"
+SPEAKING = Lock()
 Done = Callable[[FeedUpdate], None]
 
 
-def update_answer(clouds: list[str] | None, accept_losses: bool) -> tuple[CatalogUpdate, Page]:
+def update_answer(
+    clouds: list[str] | None, accept_losses: bool, accept: list[str] | None
+) -> tuple[CatalogUpdate, Page]:
     """Every feed of the clouds, all at once."""
-    feeds = feeds_of(clouds_with_feeds(clouds))
-    refuse_unwritable(snapshot_root())
-    catalog = load_shipped_and_refreshed()
-    with connection() as client, progress(feeds) as (on_feed, on_done):
+    feeds, root = feeds_of(clouds_with_feeds(clouds)), snapshot_root()
+    accepted = accepted_types(accept, load_shipped_and_refreshed())
+    with interrupts_raised(), connection() as client, only_update(root), progress(feeds) as (on_feed, on_done):
         refresh = Refresh(
-            catalog=catalog,
+            catalog=load_shipped_and_refreshed(),
             client=client,
-            root=snapshot_root(),
+            root=root,
             now=datetime.now(timezone.utc),
             on_feed=on_feed,
             on_done=on_done,
             accept_losses=accept_losses,
+            accepted=accepted,
         )
         result = update_catalog(feeds, refresh)
     return result, update_page(result)
@@ -57,6 +69,13 @@ def clouds_with_feeds(names: list[str] | None) -> set[str] | None:
     return wanted
 
 
+def accepted_types(names: list[str] | None, catalog: Catalog) -> Accepted:
+    """Machine types by name, of which prices are believed as they come; 'all' stands for every type."""
+    named = words(names or [])
+    found = [resolve_instance(catalog, name) for name in named if name != EVERY_TYPE]
+    return Accepted(frozenset((i.cloud, i.name) for i in found), is_all=EVERY_TYPE in named)
+
+
 @contextmanager
 def connection() -> Iterator[httpx.Client]:
     """An HTTP client; without the extra it is said how to get one."""
@@ -66,9 +85,9 @@ def connection() -> Iterator[httpx.Client]:
         raise UsageError(
             "refreshing prices needs httpx", hint="Install it: pip install 'gpu-fleet-optimizer[refresh]'."
         ) from None
+    logging.getLogger("httpx").setLevel(logging.WARNING)  # below it whole addresses are logged, keys in a query too
     timeout = httpx.Timeout(READ_S, connect=CONNECT_S)
-    agent = {"User-Agent": "gpufleet"}
-    with httpx.Client(timeout=timeout, headers=agent, follow_redirects=True) as client:
+    with httpx.Client(timeout=timeout, headers={"User-Agent": "gpufleet"}) as client:
         yield client
 
 
@@ -88,13 +107,14 @@ def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Done]]:
 
 
 def tell(line: str) -> None:
-    """A line of the conversation, at once."""
-    if sys.stderr is not None:
-        print(line, file=sys.stderr, flush=True)
+    """A line of the conversation, at once; of several feeds one speaks at a time."""
+    with SPEAKING:
+        remark(printable(line))
 
 
 def told(update: FeedUpdate) -> str:
     """How a feed went, on a line."""
     if update.reason:
         return f"{update.feed}: {update.status}, {update.reason}"
-    return f"{update.feed}: {update.status}, {update.num_prices:,} prices"
+    waiting = f", {len(update.waiting)} wait for --accept" if update.waiting else ""
+    return f"{update.feed}: {update.status}, {update.num_prices:,} prices{waiting}"

@@ -96,6 +96,13 @@ def cloud_names() -> list[str]:
     return list(load_catalog().clouds)
 
 
+def machine_names() -> list[str]:
+    """Machine types of every cloud, as 'cloud:name'."""
+    from gpufleet.catalog.load import load_catalog
+
+    return ["all", *sorted(f"{cloud}:{name}" for cloud, name in load_catalog().instances)]
+
+
 def region_names() -> list[str]:
     """Areas and countries with a region of any cloud, and regions of all clouds."""
     from gpufleet.catalog.areas import located_area_words
@@ -131,4 +138,5 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "--engine": engine_names,
     "--pricing": price_kinds,
     "--kind": price_kinds,
+    "--accept": machine_names,
 }

@@ -10,6 +10,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from gpufleet.cli.interrupts import interrupts_held
 from gpufleet.cli.options import OutputFormat
 from gpufleet.cli.output_stream import remark, say
 from gpufleet.domain.currency import CURRENCY_KEY
@@ -146,7 +147,8 @@ def write_whole(path: Path, text: str) -> None:
         if target.exists() and not target.is_file():
             target.write_text(text, encoding="utf-8", newline="")
         else:
-            replace_file(target, text)
+            with interrupts_held():
+                replace_file(target, text)
     except OSError as error:
         raise UsageError(
             f"cannot write {path}: {error.strerror}", hint="Name a file in a folder you may write to."

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, fields, replace
-from datetime import date
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.api.requests import RequestKind, ServeRequest
@@ -16,8 +15,6 @@ from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.inputs.trace import Trace, read_trace
-from gpufleet.inputs.trace_rate import rate_of
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
 from gpufleet.units import (
@@ -33,6 +30,7 @@ if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plan_question import Asked
+    from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
     from gpufleet.results.comparison import Comparison
     from gpufleet.results.encoder_service import EncoderServePlan
@@ -272,9 +270,11 @@ def service_wishes(asked: WorkloadFile) -> dict[str, Any]:
 
 def fleet_of_today(asked: WorkloadFile) -> str | None:
     """What runs today, its prices in dollars."""
+    if asked.today is None:
+        return None
     from gpufleet.inputs.fleet_today import fleet_in_dollars
 
-    return None if asked.today is None else fleet_in_dollars(asked.today, currency_of(asked.currency))
+    return fleet_in_dollars(asked.today, currency_of(asked.currency))
 
 
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:
@@ -322,7 +322,11 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
 
 def seen_in(trace: str | None) -> Trace | None:
     """The requests of a trace, where one is named."""
-    return None if trace is None else read_trace(trace)
+    if trace is None:
+        return None
+    from gpufleet.inputs.trace import read_trace
+
+    return read_trace(trace)
 
 
 def request_tokens(
@@ -353,10 +357,19 @@ def class_rate(entry: ClassEntry, total: float | None, seen: Trace | None, who: 
         return total * share
     if entry.name and total is not None:
         raise UsageError(f"{who}a rate beside 'classes' without a share", expected="'share: 80%' in each class")
-    shown = rate_of(seen) if entry.rate is None and seen is not None else None
+    shown = rate_shown(seen) if entry.rate is None else None
     if shown is not None:
         return shown
     return parse_rate(needed(entry.rate, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
+
+
+def rate_shown(seen: Trace | None) -> float | None:
+    """The rate of a trace, where one is named and has times."""
+    if seen is None:
+        return None
+    from gpufleet.inputs.trace_rate import rate_of
+
+    return rate_of(seen)
 
 
 def answer_counts(text: str) -> TokenCounts | float:
@@ -372,9 +385,10 @@ def plain(counts: TokenCounts) -> TokenCounts | float:
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:
     """The plan on the machines and prices that configs of the migration analyzer describe."""
     from gpufleet.api.plans import plan_serve
+    from gpufleet.catalog.current_date import current_date
     from gpufleet.compat.seed_config import seed_catalog
 
-    machines = seed_catalog(folder, date.today())
+    machines = seed_catalog(folder, current_date())
     plan = plan_serve(request, machines.catalog)
     return plan.model_copy(update={"notes": [*machines.notes, *plan.notes]})
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from datetime import date
 from typing import TYPE_CHECKING
 
+from gpufleet.catalog.current_date import current_date
 from gpufleet.cli.emit import page_width
 from gpufleet.cli.options import OutputFormat
 from gpufleet.report.page import Page
@@ -36,7 +36,7 @@ def serve_page(
 
     if chosen is OutputFormat.CSV:
         return fleet_rows_page(plan)
-    return fleet_page(plan, explain=explain, all_rejections=all_rejections, today=date.today())
+    return fleet_page(plan, explain=explain, all_rejections=all_rejections, today=current_date())
 
 
 def decoder_page(
@@ -49,7 +49,7 @@ def decoder_page(
         return plan_rows_page(plan)
     width = width_of(chosen)
     return plan_page(
-        plan, explain=explain, all_rejections=all_rejections, all_flips=all_flips, today=date.today(), width=width
+        plan, explain=explain, all_rejections=all_rejections, all_flips=all_flips, today=current_date(), width=width
     )
 
 
@@ -60,7 +60,7 @@ def encoder_page(plan: EncoderServePlan, chosen: OutputFormat, *, explain: bool,
     if chosen is OutputFormat.CSV:
         return encoder_serve_rows_page(plan)
     width = width_of(chosen)
-    return encoder_serve_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+    return encoder_serve_page(plan, explain=explain, all_rejections=all_rejections, today=current_date(), width=width)
 
 
 def job_page(plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
@@ -73,10 +73,12 @@ def job_page(plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explai
     if isinstance(plan, EncoderBatchPlan):
         if is_csv:
             return encoder_batch_rows_page(plan)
-        return encoder_batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+        return encoder_batch_page(
+            plan, explain=explain, all_rejections=all_rejections, today=current_date(), width=width
+        )
     if is_csv:
         return batch_rows_page(plan)
-    return batch_page(plan, explain=explain, all_rejections=all_rejections, today=date.today(), width=width)
+    return batch_page(plan, explain=explain, all_rejections=all_rejections, today=current_date(), width=width)
 
 
 def width_of(chosen: OutputFormat) -> int:

@@ -70,6 +70,7 @@ class Offer:
     a price of an undated copy: `as_of` then is the earliest day that it can be of. `currency`: in which the price was
     agreed on, before it was turned into dollars. `until`: the last day of a price that ends. `own_power`: of one's own
     machines alone. `is_own`: agreed on by the user, so no list moves it. `is_supposed`: nobody's price, a what-if.
+    `doubt`: why the price, or what is said of the machine, may be wrong; an answer that rests on it says so.
     """
 
     cloud: str
@@ -90,6 +91,7 @@ class Offer:
     is_own: bool = False
     is_supposed: bool = False
     gpu_quotas: tuple[GpuQuota, ...] = ()
+    doubt: str = ""
 
     @property
     def most_instances(self) -> int | None:
@@ -113,6 +115,10 @@ class Offer:
             price_per_instance_usd_per_hour=self.price_per_instance_usd_per_hour * ratio,
             upfront_usd=self.upfront_usd * ratio,
         )
+
+    def in_doubt(self, why: str) -> Offer:
+        """The same with one doubt more."""
+        return replace(self, doubt="; ".join(filter(None, (self.doubt, why))))
 
     def can_supply(self, num_instances: int) -> bool:
         """Whether so many machines can be had."""

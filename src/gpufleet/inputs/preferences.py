@@ -20,7 +20,7 @@ from gpufleet.errors import UnknownName, UsageError, nearest_names
 from gpufleet.inputs.text_file import read_text_file
 
 PREFIX = "GPUFLEET_"
-OTHER_VARIABLES = ("GPUFLEET_CONFIG", "GPUFLEET_DEBUG", "GPUFLEET_PRICES")
+OTHER_VARIABLES = ("GPUFLEET_CACHE", "GPUFLEET_CONFIG", "GPUFLEET_DATE", "GPUFLEET_DEBUG", "GPUFLEET_PRICES")
 ENDPOINT_PREFIX = "GPUFLEET_ENDPOINT_"
 PROJECT_FILE, USER_FILE = "gpufleet.toml", "config.toml"
 WHAT = "the configuration"

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture, Block, DenseMlp, MixtureOfExperts
-from gpufleet.domain.arrays import Floats, Ints
+from gpufleet.domain.arrays import AnyArray, Floats, Ints
 from gpufleet.domain.mixers import NoFeedForward
 from gpufleet.memory.band import Band
 from gpufleet.memory.overhead import EngineMemory
@@ -109,8 +109,20 @@ def profiled_tokens(engine: EngineMemory, context_tokens: Floats) -> Floats:
     vLLM before 0.8 chunks nothing but contexts above 32,768 tokens (vllm/config.py: max(max_model_len, 2048)).
     """
     chunk = np.asarray(engine.prefill_budget_tokens, dtype=np.float64)
-    unchunked = np.asarray(engine.whole_context) * (np.asarray(context_tokens) <= engine.chunk_above_tokens)
-    return cast(Floats, np.where(unchunked > 0, np.maximum(context_tokens, LEAST_UNCHUNKED_TOKENS), chunk)[()])
+    whole = is_unchunked(engine, context_tokens)
+    return cast(Floats, np.where(whole, np.maximum(context_tokens, LEAST_UNCHUNKED_TOKENS), chunk)[()])
+
+
+def is_unchunked(engine: EngineMemory, context_tokens: Floats) -> AnyArray:
+    """Whether the largest step is one sequence of the whole context."""
+    return np.asarray(engine.whole_context * (np.asarray(context_tokens) <= engine.chunk_above_tokens)) > 0
+
+
+def sampled_rows(engine: EngineMemory, sequences: Floats, prompt: Floats, context_tokens: Floats) -> Floats:
+    """Positions with logits in the largest step: a sequence's last one, every prompt position, or none."""
+    rows = np.where(engine.logits_of_prompt, prompt, sequences)
+    skipped = (np.asarray(engine.unsampled_chunks) > 0) & ~is_unchunked(engine, context_tokens)
+    return cast(Floats, np.where(skipped, 0.0, rows)[()])
 
 
 def activation_bytes_per_device(
@@ -134,7 +146,7 @@ def activation_bytes_per_device(
     sequences = unstated if batch is None else np.minimum(batch, engine.max_batch)
     prompt = np.maximum(prompt_tokens, 1.0) * sequences
     tokens = np.where(engine.whole_prompt, prompt, profiled_tokens(engine, context_tokens))
-    rows = np.where(engine.logits_of_prompt, prompt, sequences)
+    rows = sampled_rows(engine, sequences, prompt, context_tokens)
     moe_tp = tp * attention_dp // ep
     forward = forward_bytes(engine, arch, tokens, tp, moe_tp)
     sampler = sampler_bytes(engine, arch, rows, tokens)

@@ -10,14 +10,19 @@ from typing import cast
 import numpy as np
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
-from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.architecture import Architecture, LatentAttention
 from gpufleet.domain.arrays import AnyArray, Floats, Ints
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
-from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
+from gpufleet.memory.kv import (
+    kv_bytes_per_sequence_per_device,
+    state_bytes_per_sequence_per_device,
+    with_latents_as_heads,
+    with_whole_windows,
+)
 from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overhead_bytes
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
@@ -208,9 +213,7 @@ def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: De
     Layer by layer, or in whole pages where the engine lets layers of several kinds share a pool.   [bytes]
     """
     d = demand
-    plain = kv_bytes_per_sequence_per_device(
-        arch, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
-    )
+    plain = cached_bytes_per_sequence(arch, engine, d)
     if not shares_pages(arch):
         return plain
     caches = plain - state_bytes_per_sequence_per_device(arch, d.tp, d.pp)
@@ -219,6 +222,27 @@ def pool_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: De
     pages = pages_of(arch, d.kv_bytes_per_element, d.tp, d.pp, engine.kv_block_tokens)
     paged = paged_bytes_per_sequence(pages, d.context_tokens, engine.states_per_sequence)
     return cast(Floats, np.where(np.asarray(engine.shared_pages) > 0, paged, apart)[()])
+
+
+def cached_bytes_per_sequence(arch: Architecture, engine: EngineMemory, demand: Demand) -> Floats:
+    """Caches and states of one sequence layer by layer, on the fullest device, as the engine's version keeps them.
+
+    Older engines keep the whole context in layers with windows, and heads where others keep a latent.   [bytes]
+    """
+    d = demand
+
+    def kept(cached: Architecture) -> Floats:
+        return kv_bytes_per_sequence_per_device(
+            cached, d.kv_bytes_per_element, d.context_tokens, d.tp, d.pp, engine.kv_block_tokens
+        )
+
+    found, latent = kept(arch), np.asarray(engine.latent_head_elements)
+    if latent.any():
+        found = np.where(latent > 0, kept(with_latents_as_heads(arch, int(latent.max()))), found)[()]
+    whole = np.asarray(engine.whole_windows) > 0
+    if whole.any() and shares_pages(arch):
+        found = np.where(whole, kept(with_whole_windows(arch)), found)[()]
+    return found
 
 
 def beside_states(cache_bytes: Floats, state_bytes: Floats, engine: EngineMemory) -> Floats:
@@ -360,5 +384,8 @@ def _sequence_formula(arch: Architecture, engine: EngineProfile) -> tuple[str, s
         return "block x sum over kinds of layers of groups x blocks that the context needs", PAGES_SOURCE
     if shares_pages(arch) and "state_pool_ratio" in engine.constants and state_bytes_per_sequence(arch):
         return "max(caches (1 + r), states x state (1 + r) / r)", engine.constants["state_pool_ratio"].source
+    heads = engine.constants.get("latent_head_elements")
+    if heads is not None and any(isinstance(block.mixer, LatentAttention) for block in arch.blocks):
+        return f"layers x 2 ceil(heads/tp) x {heads.value:g} elements x bytes x context in blocks", heads.source
     formula = "layers x 2 ceil(kv_heads/tp) d x bytes x min(context, window) in blocks; MLA: one latent"
     return formula, "PagedAttention, arXiv:2309.06180"

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from dataclasses import replace
 from typing import cast
 
 import numpy as np
@@ -14,7 +17,7 @@ from gpufleet.architecture.kv_cache import (
 )
 from gpufleet.architecture.recurrent import CONVOLUTION_BYTES_PER_ELEMENT, Recurrent
 from gpufleet.architecture.sparse_attention import index_of
-from gpufleet.domain.architecture import Architecture, Attention, Mixer
+from gpufleet.domain.architecture import Architecture, Attention, LatentAttention, Mixer
 from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
 from gpufleet.memory.weights import shard, stage_share
@@ -125,3 +128,32 @@ def state_bytes_per_sequence_per_device(
         else:
             per_layer.append(0.0)
     return stage_share(arch, per_layer, pp)
+
+
+def with_whole_windows(arch: Architecture) -> Architecture:
+    """The model as an engine caches it that keeps the whole context in layers with a window too.
+
+    >>> from gpufleet.domain.architecture import Block, DenseMlp
+    >>> layers = (Block(9, Attention(40, 8, 128, window_tokens=8192), DenseMlp(8192, True)),)
+    >>> scout = Architecture("llama-4-scout", "llama4_text", 5120, 202048, layers, False, 10485760)
+    >>> with_whole_windows(scout).blocks[0].mixer.window_tokens
+    inf
+    """
+    return _with_mixers(arch, lambda m: replace(m, window_tokens=math.inf) if isinstance(m, Attention) else m)
+
+
+def with_latents_as_heads(arch: Architecture, head_elements: int) -> Architecture:
+    """The model as an engine caches it that knows no latent cache: keys and values of every head, padded.
+
+    vLLM before 0.7.1 pads both to 256 elements (vllm/model_executor/models/deepseek_v2.py).
+    """
+
+    def as_heads(mixer: Mixer) -> Mixer:
+        latent = isinstance(mixer, LatentAttention)
+        return Attention(mixer.num_heads, mixer.num_heads, head_elements) if latent else mixer
+
+    return _with_mixers(arch, as_heads)
+
+
+def _with_mixers(arch: Architecture, cached: Callable[[Mixer], Mixer]) -> Architecture:
+    return replace(arch, blocks=tuple(replace(block, mixer=cached(block.mixer)) for block in arch.blocks))

@@ -27,10 +27,13 @@ class EngineMemory:
     come out of the fraction (vLLM, TensorRT-LLM) and 0 where they use the rest of the card (SGLang). `whole_prompt`
     is 1 where a batch of prompts is prefilled at once and not in chunks, `logits_of_prompt` where the logits of
     every prompt position are kept (both: engines with static batches). `whole_context` is 1 where the profiled step
-    is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `peaks_add` where the forward
-    pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
+    is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `unsampled_chunks` where a
+    profile in chunks samples nothing, `peaks_add` where the forward pass and the sampler both count (vLLM before 0.6.4
+    read free memory, which cached blocks lower).
 
-    `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `state_pool_ratio` the size of a pool
+    `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
+    window keeps the whole context beside layers that see it, `latent_head_elements` what every head caches of keys and
+    of values where a latent cache is not known (vLLM before 0.7.1). `state_pool_ratio` is the size of a pool
     of states in that of the caches where each has its own, `states_per_sequence` the states that a sequence keeps,
     `least_state_bytes` the narrowest element of a state that the engine keeps.
     `graphs_in_fraction` is 1 where captured graphs come out of the fraction (vLLM from 0.21), `seen_overhead` the share
@@ -49,9 +52,12 @@ class EngineMemory:
     whole_prompt: Floats
     whole_context: Floats
     chunk_above_tokens: Floats
+    unsampled_chunks: Floats
     peaks_add: Floats
     mxfp4_alignment: Floats
     shared_pages: Floats
+    whole_windows: Floats
+    latent_head_elements: Floats
     state_pool_ratio: Floats
     states_per_sequence: Floats
     least_state_bytes: Floats
@@ -97,9 +103,12 @@ class EngineMemory:
             whole_prompt=engine.constant("whole_prompt"),
             whole_context=_optional(engine, "whole_context"),
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
+            unsampled_chunks=_optional(engine, "unsampled_chunks"),
             peaks_add=_optional(engine, "peaks_add"),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
             shared_pages=_optional(engine, "shared_pages"),
+            whole_windows=_optional(engine, "whole_windows"),
+            latent_head_elements=_optional(engine, "latent_head_elements"),
             state_pool_ratio=_optional(engine, "state_pool_ratio"),
             states_per_sequence=_optional(engine, "states_per_sequence", 1.0),
             least_state_bytes=_optional(engine, "least_state_bytes"),
@@ -126,8 +135,10 @@ class EngineMemory:
         accelerator_index: IntArray,
     ) -> EngineMemory:
         """The rules of many candidates, each naming its engine and accelerator by position."""
-        cells = [cls.of(engine, accelerator) for engine in engines for accelerator in accelerators]
-        row = engine_index * len(accelerators) + accelerator_index
+        asked = engine_index * len(accelerators) + accelerator_index
+        used, row = np.unique(np.append(asked, 0), return_inverse=True)
+        cells = [cls.of(engines[cell // len(accelerators)], accelerators[cell % len(accelerators)]) for cell in used]
+        row = row[: len(asked)]
         columns: dict[str, Any] = {
             f.name: _gathered([getattr(cell, f.name) for cell in cells], row) for f in fields(cls)
         }

@@ -22,11 +22,11 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
-from gpufleet.optimize.placement import is_host
+from gpufleet.optimize.placement import is_host, once_per_host
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.serve import BEYOND_QUOTA, NO_PRICE, ServeQuestion, keep_runnable
-from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
@@ -237,9 +237,9 @@ def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolut
     every = replicas(service.arch, service.choices, rejections)
     space, kept = keep_runnable(service, every, calibration, rejections)
     candidates, largest = every.take(kept), space.largest_batch[kept]
-    curves = load_curves(service.arch, candidates, calibration, service.demand.workload, largest)
-    rates = generation_rates(curves, service.demand.mix.held_squared_variation)
     model = StepModel.build(service.arch, candidates, calibration)
+    curves = load_curves_of(model, service.demand.workload, largest)
+    rates = generation_rates(curves, service.demand.mix.held_squared_variation)
     slow = slow_ratio(question.job.confidence, high_ratio_of(model, rates, service.demand.lengths))
     hosts = hosts_of(service.choices.instances, candidates, rates, slow)
     ranked = within_usd(place_jobs(question.market, hosts, rates, rejections), question.job, rejections)
@@ -291,8 +291,9 @@ def machine_choices(most: int) -> FloatArray:
 def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates, slow: FloatArray) -> Hosts:
     """Which candidates that get anything done each machine type can host."""
     works = rates.best_per_s > 0
-    machines = {(i.cloud, i.name): i for i in instances}
-    rows = {key: np.flatnonzero(is_host(i, candidates) & works) for key, i in machines.items()}
+    hosted = once_per_host(tuple(instances), lambda i: np.flatnonzero(is_host(i, candidates) & works))
+    machines = {(i.cloud, i.name): i for i, _ in hosted}
+    rows = {(i.cloud, i.name): found for i, found in hosted}
     return Hosts(machines, rows, np.asarray(candidates.num_devices), slow)
 
 

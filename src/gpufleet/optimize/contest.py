@@ -5,14 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
+from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.placement import is_host, machines_for
+from gpufleet.optimize.placement import is_host, machines_for, once_per_host
 from gpufleet.optimize.purchase import BY_THE_HOUR, ROUNDING, effective_price, on_demand_beside
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
 
@@ -38,13 +40,14 @@ class Hosts:
     per_machine: FloatArray
 
     @classmethod
-    def of(cls, question: ServeQuestion, solution: ServeSolution) -> Hosts:
+    def of(cls, question: ServeQuestion, candidates: Candidates) -> Hosts:
         """All machine types with a price that hold any candidate."""
         sold = {(o.cloud, o.instance) for o in question.offers}
-        hosted = [(i, np.flatnonzero(is_host(i, solution.candidates))) for i in question.choices.instances]
-        kept = [(i, rows) for i, rows in hosted if (i.cloud, i.name) in sold and len(rows)]
+        machines = [i for i in question.choices.instances if (i.cloud, i.name) in sold]
+        hosted = once_per_host(machines, lambda i: np.flatnonzero(is_host(i, candidates)))
+        kept = [(i, rows) for i, rows in hosted if len(rows)]
         sizes = np.array([len(rows) for _, rows in kept], dtype=np.int64)
-        devices = solution.candidates.num_devices
+        devices = candidates.num_devices
         return cls(
             tuple(i for i, _ in kept),
             np.cumsum(sizes) - sizes,
@@ -52,7 +55,7 @@ class Hosts:
             np.concatenate([np.floor(i.gpu_count / devices[rows]) for i, rows in kept]) if kept else np.zeros(0),
         )
 
-    @property
+    @cached_property
     def of_pair(self) -> IntArray:
         """The machine type of every pair."""
         sizes = np.diff(np.append(self.first_pair, len(self.row)))
@@ -116,8 +119,13 @@ class Contest:
 
     @classmethod
     def of(cls, question: ServeQuestion, solution: ServeSolution) -> Contest:
-        """The contest of all offers whose machines hold any candidate."""
-        hosts = Hosts.of(question, solution)
+        """The contest of all offers whose machines hold any candidate of a solution."""
+        return cls.among(question, solution.candidates)
+
+    @classmethod
+    def among(cls, question: ServeQuestion, candidates: Candidates) -> Contest:
+        """The contest of all offers whose machines hold any of these candidates."""
+        hosts = Hosts.of(question, candidates)
         place = {(i.cloud, i.name): at for at, i in enumerate(hosts.instances)}
         steady = steady_of(question)
         offers = [o for o in unbeaten(question.offers, steady) if (o.cloud, o.instance) in place]
@@ -163,20 +171,26 @@ class Contest:
 
     def num_steady(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
         """How many of so many machines may not be spot."""
-        is_mixed = np.array([o is not None for o in self.steady], dtype=np.bool_)[entrant][:, None]
-        return np.where(is_mixed, machines - np.floor(machines * self.purse.most_spot_ratio + ROUNDING), 0.0)
+        return np.where(
+            self.is_mixed[entrant][:, None], machines - np.floor(machines * self.purse.most_spot_ratio + ROUNDING), 0.0
+        )
+
+    @cached_property
+    def is_mixed(self) -> BoolArray:
+        """Entrants that buy some machines on demand beside spot."""
+        return np.array([o is not None for o in self.steady], dtype=np.bool_)
 
     def without_bounds(self) -> Contest:
         """The same where any number of machines can be had."""
         free = tuple(replace(offer, max_instances=None, gpu_quotas=()) for offer in self.offers)
         return replace(self, offers=free)
 
-    @property
+    @cached_property
     def supply(self) -> FloatArray:
         """How many machines of each entrant can be had."""
         return np.array([supply_of(o) for o in self.offers], dtype=np.float64)
 
-    @property
+    @cached_property
     def is_by_the_hour(self) -> BoolArray:
         """Entrants whose machines are given back in quiet hours."""
         return np.array([o.price_kind in BY_THE_HOUR for o in self.offers], dtype=np.bool_)

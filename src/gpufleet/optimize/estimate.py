@@ -151,32 +151,30 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
     if q.load.scenario == "static_batch":
         model.foresee([decode_load(amount, q.lengths), prompts_load(amount, q.lengths)])
         return Settled(static_batch(model, amount, q.lengths))
-    grid = largest * BATCH_SHARES
-    model.foresee(
-        [*busy_loads(largest, q.lengths), *busy_loads(fewer_than(largest), q.lengths)]
-        + [prompts_load(np.ones(1), q.lengths)]
-        + ([] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths))
-    )
     if np.isfinite(amount) and q.load.scenario == "full_queue":
+        model.foresee([*busy_loads(np.minimum(largest, amount), q.lengths), prompts_load(np.ones(1), q.lengths)])
         return Settled(full_queue(model, largest, q.lengths, amount), 1.0)
+    grid = largest * BATCH_SHARES
+    more = [decode_load(largest, q.lengths)] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths)
+    model.foresee([*busy_loads(whole_batches(largest), q.lengths), prompts_load(np.ones(1), q.lengths), *more])
     full = best_queue(model, largest, q.lengths)
     if q.load.scenario == "full_queue":
         return Settled(full, 1.0)
     return open_loop(model, amount, q.lengths, full, grid)
 
 
-def fewer_than(largest: FloatArray) -> FloatArray:
-    """Smaller batches of whole sequences, as a column."""
-    return np.maximum(np.floor(largest * QUEUE_SHARES), 1.0)
+def whole_batches(largest: FloatArray) -> FloatArray:
+    """Smaller batches of whole sequences and the largest, as a rising column."""
+    return np.concatenate([np.maximum(np.floor(largest * QUEUE_SHARES), 1.0), largest[None]])
 
 
 def best_queue(model: StepModel, largest: FloatArray, lengths: Lengths) -> Serving:
     """A queue that never empties, at the batch that serves most requests; a smaller one only where it serves more."""
-    full, fewer = (full_queue(model, batch, lengths) for batch in (largest, fewer_than(largest)))
-    best = int(np.argmax(fewer.requests_per_s[:, 0]))
-    if fewer.requests_per_s[best, 0] <= WORTH_A_SMALLER_BATCH_RATIO * full.requests_per_s[0]:
-        return full
-    return full_queue(model, fewer.batch[best], lengths)
+    every = full_queue(model, whole_batches(largest), lengths)
+    rates = every.requests_per_s[:, 0]
+    best = int(np.argmax(rates[:-1]))
+    row = best if rates[best] > WORTH_A_SMALLER_BATCH_RATIO * rates[-1] else -1
+    return Serving(every.batch[row], every.tpot_s[row], every.ttft_s, every.requests_per_s[row])
 
 
 def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
@@ -229,9 +227,10 @@ def arrivals(model: StepModel, batch: FloatArray, crowded: FloatArray, rate: Flo
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / groups)
     service_s = prompt_service_s(model, at, batch, lengths)
     carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / service_s)
-    first_s = {q: ttft_percentile_s(idle_s, service_s, carried, groups, q) for q in (None, *QUANTILES)}
-    mean = Serving(batch, tpot_s(model, at, batch, lengths), first_s[None], rate)
+    mean_first_s = ttft_percentile_s(idle_s, service_s, carried, groups, None)
+    first_s = ttft_percentile_s(idle_s, service_s, carried, groups, np.array(QUANTILES)[:, None])
+    mean = Serving(batch, tpot_s(model, at, batch, lengths), mean_first_s, rate)
     later_s = np.maximum(tpot_s(model, phases(model, crowded, lengths), crowded, lengths), mean.tpot_s)
     rising = np.maximum.accumulate(later_s, axis=0)
-    of_quantile = {q: Serving(crowded[i], rising[i], first_s[q], rate) for i, q in enumerate(QUANTILES)}
+    of_quantile = {q: Serving(crowded[i], rising[i], first_s[i], rate) for i, q in enumerate(QUANTILES)}
     return Settled(mean, percentiles=of_quantile)

@@ -2,7 +2,7 @@
 
 Prices and rates have exact answers, since costs are linear in a price and the machines of a type are a step function of
 the rate: with spare machines, zones, quiet hours, quotas, a budget or a spot share too. Limits and lengths are searched
-outward in steps, and the first interval in which the winner changes is halved; for lengths all is planned again.
+outward in steps, and the first interval in which the winner changes is halved; for lengths among those that may win.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -19,8 +20,9 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.contest import NOBODY, Contest, Counts, Key, Thresholds, key_of, winners
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import Capacity, capacity
+from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, priced_only
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import Capacity, at_limit
 
 FARTHEST_RATIO = 10.0
 JUST_BEYOND = 1e-9
@@ -217,11 +219,9 @@ def rate_flip(standing: Standing, full: Thresholds) -> Flip:
 
 def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> Iterator[Flip]:
     """The nearest tighter and looser value of one limit at which another wins, or nothing serves."""
-    curves, candidates, caution = solution.curves, solution.candidates, solution.found.caution
 
     def wins(limit_s: float) -> Winner | None:
-        demand = with_limit(standing.question.demand, limit, limit_s)
-        return standing.winner(capacity(curves, candidates, demand, caution).requests_per_s, demand)
+        return standing.winner(at_limit(solution.found, limit, limit_s).requests_per_s, standing.question.demand)
 
     for farthest in (limit.limit_s / FARTHEST_RATIO, limit.limit_s * FARTHEST_RATIO):
         yield searched_flip(standing, limit.label, limit.limit_s, farthest, LIMIT_STEP_RATIO, wins)
@@ -229,19 +229,38 @@ def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> It
 
 def length_flips(standing: Standing, calibration: Calibration) -> Iterator[Flip]:
     """The nearest shorter and longer prompts and answers (all alike, by their mean) at which another wins."""
-    workload, question = standing.question.demand.workload, priced_only(standing.question)
-
-    def wins(input_tokens: float, output_tokens: float) -> Winner | None:
-        ranked = solve_serve(with_lengths(question, input_tokens, output_tokens), calibration).ranked
-        return Winner(ranked[0].offer, ranked[0].placement.instance_count, ranked[0].usd_per_hour) if ranked else None
-
-    lengths = {
-        INPUT: (workload.input_tokens, lambda n: wins(n, workload.output_tokens)),
-        OUTPUT: (workload.output_tokens, lambda n: wins(workload.input_tokens, n)),
+    demand = standing.question.demand
+    inputs, outputs = demand.workload.input_tokens, demand.workload.output_tokens
+    lightest = at_lengths(demand, inputs / FARTHEST_RATIO, outputs / FARTHEST_RATIO)
+    field = Field.of(priced_only(standing.question), lightest, calibration)
+    now_of_all = field.heat(demand)
+    races = {
+        INPUT: (inputs, Race(field, calibration, lambda n: at_lengths(demand, n, outputs), {inputs: now_of_all})),
+        OUTPUT: (outputs, Race(field, calibration, lambda n: at_lengths(demand, inputs, n), {outputs: now_of_all})),
     }
-    for quantity, (now, wins_at) in lengths.items():
+    for quantity, (now, race) in races.items():
         for farthest in (max(now / FARTHEST_RATIO, 1.0), now * FARTHEST_RATIO):
-            yield searched_flip(standing, quantity, now, farthest, LENGTH_STEP_RATIO, wins_at)
+            yield length_flip(standing, quantity, now, farthest, race)
+
+
+def length_flip(standing: Standing, quantity: str, now: float, farthest: float, race: Race) -> Flip:
+    """The flip of a length, asked of those that may win; of all of them where both sides of it do not hold of all."""
+
+    def wins_of(heat: Heat) -> Winner | None:
+        return standing.winner_of(heat.contest, heat.counts, heat.demand)
+
+    def wins(tokens: float) -> Winner | None:
+        return wins_of(race.of_leaders(tokens))
+
+    def wins_of_all(tokens: float) -> Winner | None:
+        return wins_of(race.of_all(tokens))
+
+    flip = searched_flip(standing, quantity, now, farthest, LENGTH_STEP_RATIO, wins)
+    is_true = flip.value is None or (
+        wins_of_all(flip.value) == flip.winner
+        and not standing.is_other(wins_of_all(one_percent_nearer(flip.value, now)))
+    )
+    return flip if is_true else searched_flip(standing, quantity, now, farthest, LENGTH_STEP_RATIO, wins_of_all)
 
 
 def searched_flip(
@@ -253,6 +272,7 @@ def searched_flip(
     wins: Callable[[float], Winner | None],
 ) -> Flip:
     """The flip of a quantity whose winner is known only where it is asked."""
+    wins = cache(wins)
 
     def is_other(value: float) -> bool:
         return standing.is_other(wins(value))
@@ -322,29 +342,3 @@ def at_rate(demand: Demand, requests_per_s: float) -> Demand:
     workload, ratio = demand.workload, requests_per_s / demand.workload.rate_requests_per_s
     classes = tuple(replace(c, rate_requests_per_s=c.rate_requests_per_s * ratio) for c in workload.classes)
     return replace(demand, workload=replace(workload, rate_requests_per_s=requests_per_s, classes=classes))
-
-
-def with_limit(demand: Demand, limit: Limit, limit_s: float) -> Demand:
-    """The same demand with another value of one limit."""
-    slo = demand.workload.slo
-    limits = tuple(replace(x, limit_s=limit_s) if x.label == limit.label else x for x in slo.limits)
-    return replace(demand, workload=replace(demand.workload, slo=replace(slo, limits=limits)))
-
-
-def with_lengths(question: ServeQuestion, input_tokens: float, output_tokens: float) -> ServeQuestion:
-    """The same question where every prompt and every answer is longer or shorter, to these means."""
-    workload = question.demand.workload
-    longer = input_tokens / workload.input_tokens, output_tokens / workload.output_tokens
-    classes = tuple(
-        replace(c, input_tokens=c.input_tokens.scaled(longer[0]), output_tokens=c.output_tokens.scaled(longer[1]))
-        for c in workload.classes
-    )
-    moved = replace(workload, input_tokens=input_tokens, output_tokens=output_tokens, classes=classes)
-    return replace(question, demand=replace(question.demand, workload=moved))
-
-
-def priced_only(question: ServeQuestion) -> ServeQuestion:
-    """The same question without machines that have no price: they never win."""
-    priced = {(o.cloud, o.instance) for o in question.offers}
-    kept = tuple(i for i in question.choices.instances if (i.cloud, i.name) in priced)
-    return replace(question, choices=replace(question.choices, instances=kept))

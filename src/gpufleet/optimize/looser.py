@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from gpufleet.domain.slo import Limit
-from gpufleet.optimize.flips import with_limit
 from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, within_budget
-from gpufleet.optimize.size import capacity
+from gpufleet.optimize.size import at_limit
 
 LEAST_SAVING_RATIO = 0.2
 LITTLE_LOOSER, MUCH_LOOSER = 4 / 3, 2.0
@@ -47,10 +46,7 @@ def cheaper_at(
 ) -> LooserLimit | None:
     """The same question with one limit loosened: curves stay, capacities, machines and ranking are found anew."""
     looser_s = round_figure(limit.limit_s * ratio)
-    demand = with_limit(question.demand, limit, looser_s)
-    asked = replace(question, demand=demand)
-    found = capacity(solution.curves, solution.candidates, demand, solution.found.caution)
-    placements = place_all(asked, solution.candidates, found)
+    placements = place_all(question, solution.candidates, at_limit(solution.found, limit, looser_s))
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     paid = within_budget(priced, question.purse.most_usd_per_hour, Rejections())
     if not paid:

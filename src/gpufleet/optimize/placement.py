@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 
@@ -11,6 +13,8 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.size import Capacity
+
+Found = TypeVar("Found")
 
 
 @dataclass(frozen=True)
@@ -34,18 +38,28 @@ class Placement:
         return round(self.instance.gpu_count * self.instance_count) - self.replicas * self.gpus_per_replica
 
 
+def once_per_host(instances: Iterable[Instance], find: Callable[[Instance], Found]) -> list[tuple[Instance, Found]]:
+    """What is found for every machine type, asked once of those with as many of the same GPUs on the same link."""
+    of_host = {host_of(instance): instance for instance in instances}
+    found = {host: find(instance) for host, instance in of_host.items()}
+    return [(instance, found[host_of(instance)]) for instance in instances]
+
+
+def host_of(instance: Instance) -> tuple[str, float, bool, float]:
+    """What decides which replicas a machine type holds: its GPUs, how many of them, and the link between them."""
+    fabric = instance.fabric
+    return instance.accelerator, instance.gpu_count, fabric.is_switched, fabric.bytes_per_s or 0.0
+
+
 def is_host(instance: Instance, candidates: Candidates) -> BoolArray:
     """Candidates whose replica fits into one machine of this type and was rated on its link."""
+    accelerator, gpu_count, is_switched, link_bytes_per_s = host_of(instance)
     accelerators = [a.name for a in candidates.palette.accelerators]
-    if instance.accelerator not in accelerators:
+    if accelerator not in accelerators:
         return np.zeros(len(candidates), dtype=np.bool_)
-    same_gpu = candidates.accelerator == accelerators.index(instance.accelerator)
-    same_link = (candidates.link_is_pcie == (not instance.fabric.is_switched)) & (
-        candidates.link_bytes_per_s == (instance.fabric.bytes_per_s or 0.0)
-    )
-    return np.asarray(
-        same_gpu & (same_link | (candidates.num_devices == 1)) & (candidates.num_devices <= instance.gpu_count)
-    )
+    same_gpu = candidates.accelerator == accelerators.index(accelerator)
+    same_link = (candidates.link_is_pcie != is_switched) & (candidates.link_bytes_per_s == link_bytes_per_s)
+    return np.asarray(same_gpu & (same_link | (candidates.num_devices == 1)) & (candidates.num_devices <= gpu_count))
 
 
 def place(instance: Instance, candidates: Candidates, found: Capacity, demand: Demand) -> Placement | None:

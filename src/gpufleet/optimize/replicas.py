@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -131,6 +132,8 @@ def hosts(palette: Palette, instances: Iterable[Instance], sizes: Sequence[int])
 def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Iterator[_Replica]:
     palette, sizes = choices.palette, choices.gpus_per_replica
     layouts = {(n, by): conceivable_layouts(arch, n, by_layer=by) for n in sizes for by in (False, True)}
+    refused = cache(lambda layout, index: refusal(arch, layout, palette.weight_formats[index]))
+    formats = cache(partial(_formats, choices))
     for host, size in hosts(palette, choices.instances, choices.gpus_per_replica):
         gpu = palette.accelerators[host.accelerator]
         if size > 1 and not host.link_bytes_per_s:
@@ -142,27 +145,40 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
             if lacking is not None:
                 rejections.add(lacking, f"{size}x {gpu.name}", count=len(layouts[size, engine.splits_by_layer]))
                 continue
-            for format_index, kv_index in _formats(choices, engine_index, gpu, rejections):
+            for format_index, kv_index in formats(engine_index, host.accelerator).counted(rejections):
                 for layout in layouts[size, engine.splits_by_layer]:
-                    reason = refusal(arch, layout, palette.weight_formats[format_index])
+                    reason = refused(layout, format_index)
                     if reason is None:
                         yield _Replica(host, format_index, kv_index, engine_index, layout)
                     else:
                         rejections.add(reason, f"{size}x {gpu.name} {layout.label}")
 
 
-def _formats(choices: Choices, engine_index: int, gpu: Accelerator, rejections: Rejections) -> list[tuple[int, int]]:
-    """Pairs of weight and KV format that this engine runs on this accelerator."""
-    palette, runs = choices.palette, []
-    engine = palette.engines[engine_index]
+@dataclass
+class _Formats:
+    """Pairs of weight and KV format that an engine runs on an accelerator; what it refuses, and in which words."""
+
+    run: list[tuple[int, int]] = field(default_factory=list)
+    refused: list[tuple[str, str]] = field(default_factory=list)
+
+    def counted(self, rejections: Rejections) -> list[tuple[int, int]]:
+        """Those that run; the others are counted."""
+        for reason, what in self.refused:
+            rejections.add(reason, what)
+        return self.run
+
+
+def _formats(choices: Choices, engine_index: int, accelerator_index: int) -> _Formats:
+    palette, found = choices.palette, _Formats()
+    engine, gpu = palette.engines[engine_index], palette.accelerators[accelerator_index]
     for i, (weights, j) in enumerate(zip(palette.weight_formats, choices.kv_of_format[engine_index], strict=True)):
         kv = palette.kv_precisions[j]
         reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False) or kv_refusal(engine, gpu, kv)
         if reason:
-            rejections.add(_without_name(reason, gpu), f"{gpu.name} in {weights.name}")
+            found.refused.append((_without_name(reason, gpu), f"{gpu.name} in {weights.name}"))
         else:
-            runs.append((i, j))
-    return runs
+            found.run.append((i, j))
+    return found
 
 
 def _without_name(reason: str, gpu: Accelerator) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 
@@ -17,11 +17,20 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.placement import Placement, is_host, place
+from gpufleet.optimize.placement import Placement, is_host, once_per_host, place
 from gpufleet.optimize.purchase import ROUNDING, PricedPlacement, best_of_each_type, rank
-from gpufleet.optimize.replicas import NO_CURVE, Choices, Rejections, Room, describe, keep_fitting, replicas, room
+from gpufleet.optimize.replicas import (
+    NO_CURVE,
+    Choices,
+    MemoryModel,
+    Rejections,
+    Room,
+    describe,
+    keep_fitting,
+    replicas,
+)
 from gpufleet.optimize.size import LOAD, ROOM, Capacity, capacity
-from gpufleet.performance.load_curves import load_curves
+from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
 from gpufleet.pricing.effective_price import usd_per_month
@@ -106,9 +115,8 @@ def rate_replicas(
     every = replicas(question.arch, question.choices, rejections)
     space, kept = keep_runnable(question, every, calibration, rejections)
     candidates = every.take(kept)
-    largest = space.largest_batch[kept]
-    curves = load_curves(question.arch, candidates, calibration, question.demand.workload, largest)
     model = StepModel.build(question.arch, candidates, calibration)
+    curves = load_curves_of(model, question.demand.workload, space.largest_batch[kept])
     caution = Caution.at(question.demand.confidence, model, curves.batch, question.demand.lengths)
     found = capacity(curves, candidates, question.demand, caution)
     count_infeasible(partial(describe, candidates), partial(is_had, candidates), found, question.demand, rejections)
@@ -121,34 +129,37 @@ def keep_runnable(
     question: ServeQuestion, every: Candidates, calibration: Calibration, rejections: Rejections
 ) -> tuple[Room, BoolArray]:
     """The memory of every candidate, and which hold their requests and have kernels."""
-    mix = question.demand.mix
-    space = mixed_room(question.arch, every, mix)
+    mix, memory = question.demand.mix, MemoryModel.build(question.arch, every)
+    space = mixed_room(memory, mix)
     kept = keep_fitting(every, space, rejections)
-    kept &= keep_holding_longest(question.arch, every, mix, kept, rejections)
+    kept &= keep_holding_longest(memory, mix, kept, rejections)
     kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
     return space, kept
 
 
-def mixed_room(arch: Architecture, candidates: Candidates, mix: RequestMix) -> Room:
+def mixed_room(memory: MemoryModel, mix: RequestMix) -> Room:
     """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
-    space = room(arch, candidates, mix.lengths, mix.held_tokens)
+    space = memory.room(mix.lengths, mix.held_tokens)
     if not mix.shared_tokens:
         return space
-    once = candidates.attention_dp * mix.shared_tokens / mix.held_tokens
+    once = memory.candidates.attention_dp * mix.shared_tokens / mix.held_tokens
     return replace(space, largest_batch=np.maximum(space.largest_batch - once, 0.0))
 
 
-def keep_holding_longest(
-    arch: Architecture, candidates: Candidates, mix: RequestMix, fits: BoolArray, rejections: Rejections
-) -> BoolArray:
+def holds_longest(memory: MemoryModel, mix: RequestMix) -> BoolArray:
     """Candidates that hold the longest request too; where requests differ, the mean alone does not say so."""
     if mix.longest_tokens <= mix.held_tokens:
-        return np.ones_like(fits)
-    holds = room(arch, candidates, mix.lengths, mix.longest_tokens).largest_batch >= 1
+        return all_had(memory.candidates)
+    return np.asarray(memory.room(mix.lengths, mix.longest_tokens).largest_batch >= 1)
+
+
+def keep_holding_longest(memory: MemoryModel, mix: RequestMix, fits: BoolArray, rejections: Rejections) -> BoolArray:
+    """The same; of those that fit, the others are counted."""
+    holds = holds_longest(memory, mix)
     for row in np.flatnonzero(fits & ~holds):
-        what = f"{describe(candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
+        what = f"{describe(memory.candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
         rejections.add("no KV room for the longest request", what)
-    return np.asarray(holds)
+    return holds
 
 
 def within_budget(
@@ -173,14 +184,15 @@ def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) ->
 def is_sold(question: ServeQuestion, candidates: Candidates) -> BoolArray:
     """Candidates that some machine with a price can host."""
     priced = {(o.cloud, o.instance) for o in question.offers}
-    sold = [is_host(i, candidates) for i in question.choices.instances if (i.cloud, i.name) in priced]
+    machines = [i for i in question.choices.instances if (i.cloud, i.name) in priced]
+    sold = [rows for _, rows in once_per_host(machines, lambda i: is_host(i, candidates))]
     return np.asarray(np.any(sold, axis=0)) if sold else np.zeros(len(candidates), dtype=np.bool_)
 
 
 def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) -> list[Placement]:
     """The best placement on each instance type."""
-    placements = (place(i, candidates, found, question.demand) for i in question.choices.instances)
-    return [p for p in placements if p is not None]
+    placed = once_per_host(question.choices.instances, lambda i: place(i, candidates, found, question.demand))
+    return [replace(p, instance=instance) for instance, p in placed if p is not None]
 
 
 def count_infeasible(
@@ -188,25 +200,26 @@ def count_infeasible(
 ) -> None:
     """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
     missed = np.flatnonzero(~found.is_feasible)
-    has_price = sold() if len(missed) else found.is_feasible
+    if not len(missed):
+        return
+    has_price, limits = sold(), {limit.label: limit.limit_s for limit in demand.workload.slo.limits}
+    over = {label: np.min(found.planned_s(label), axis=1) / limit_s for label, limit_s in limits.items()}
     for row in missed:
-        reason, what, over = missed_objective(name(int(row)), found, demand, int(row))
-        rejections.add(reason, what if has_price[row] else f"{what}, no price", over)
+        of_row = {label: float(ratios[row]) for label, ratios in over.items()}
+        reason, what, times = missed_objective(name(int(row)), found, int(row), limits, of_row)
+        rejections.add(reason, what if has_price[row] else f"{what}, no price", times)
 
 
-def missed_objective(name: str, found: Capacity, demand: Demand, row: int) -> tuple[str, str, float]:
-    """(reason, nearest miss in words, how many times over the limit) of one candidate."""
-    over = {
-        limit.label: float(np.min(found.planned_s(limit.label)[row]) / limit.limit_s)
-        for limit in demand.workload.slo.limits
-    }
+def missed_objective(
+    name: str, found: Capacity, row: int, limits: Mapping[str, float], over: Mapping[str, float]
+) -> tuple[str, str, float]:
+    """(reason, nearest miss in words, how many times over the limit) of a candidate, `over` each limit at best."""
     worst = max(over, key=lambda label: over[label], default=LOAD)
     if over.get(worst, 0.0) <= 1:
         is_full = ROOM in found.breaks and found.breaks[ROOM][row].all()
         return REASONS[ROOM if is_full else LOAD], name, 0.0
-    limit = next(x for x in demand.workload.slo.limits if x.label == worst)
-    what = f"{name}: {at_least_ms(over[worst] * limit.limit_s)} at best"
-    return f"{worst} above {in_ms(limit.limit_s)} at any load", what, over[worst]
+    what = f"{name}: {at_least_ms(over[worst] * limits[worst])} at best"
+    return f"{worst} above {in_ms(limits[worst])} at any load", what, over[worst]
 
 
 def in_ms(seconds: float) -> str:

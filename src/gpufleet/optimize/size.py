@@ -130,6 +130,12 @@ def capacity_within(
     return Capacity(curves, objectives, breaks, best, beyond, found, sustained, caution, strains)
 
 
+def at_limit(found: Capacity, limit: Limit, limit_s: float) -> Capacity:
+    """The same replicas with another value of one limit: only what it allows is found anew."""
+    strains = {**found.strains, limit.label: found.planned_s(limit.label) / limit_s}
+    return capacity_within(found.curves, found.objectives_s, strains, found.sustained_requests_per_s, found.caution)
+
+
 def highest_rate(strains: Sequence[FloatArray], served: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """The last admissible column, how far beyond it all strains stay at or below 1, and the rate there."""
     rates = np.where(np.any([~(strain <= 1) for strain in strains], axis=0), 0.0, served)
@@ -168,7 +174,7 @@ def share_of_next_column(strains: Sequence[FloatArray], best: IntArray) -> Float
     for strain in strains:
         here, there = strain[rows, best], strain[rows, following]
         crosses = (here <= 1) & (there > 1) & np.isfinite(there)
-        edge = (1 - here) / np.where(crosses, there - here, 1.0)
+        edge = (1 - here) / (np.where(crosses, there, 1.0) - np.where(crosses, here, 0.0))
         share = np.minimum(share, np.where(crosses, JUST_INSIDE * edge, np.where(there > 1, 0.0, 1.0)))
     return share
 

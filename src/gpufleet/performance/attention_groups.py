@@ -92,8 +92,13 @@ class DecodeAttention(KernelGroup):
             at.decode_context_tokens,
             h.window_tokens,
         )
-        seconds = np.maximum(seconds, self.read_per_head_s(at))
+        if self._reads_per_head:
+            seconds = np.maximum(seconds, self.read_per_head_s(at))
         return np.where(self.is_executed(at), seconds, 0.0)
+
+    @cached_property
+    def _reads_per_head(self) -> bool:
+        return bool(np.any(np.isfinite(self.cache_bytes_per_s)))
 
     def read_per_head_s(self, at: StepTokens) -> FloatArray:
         """Keys and values that every query head reads out of the second-level cache; 0 where they share them   [s]."""

@@ -36,7 +36,13 @@ def interpolate(curves: Curves | CollectiveCurves, coordinates: Sequence[FloatAr
         coordinates = [coordinates[i] for i in grids.reads]
     values, climbs = grids.in_a_row, grids.climbs
     corner, fractions = _corner(grids.axes, grids.strides, curves.first_cell, coordinates)
-    return _blend(lambda cell, share: values[cell] + share * climbs[cell], corner, grids.strides, fractions)
+
+    def between(cell: IntArray, share: FloatArray) -> FloatArray:
+        climbed = share * climbs[cell]
+        climbed += values[cell]
+        return climbed
+
+    return _blend(between, corner, grids.strides, fractions)
 
 
 def narrowed(curves: AnyCurves, coordinates: Sequence[FloatArray], names: Collection[str]) -> AnyCurves:
@@ -166,10 +172,12 @@ def _corner(
 
 def _place(axis: Axis, coordinate: FloatArray) -> tuple[IntArray, FloatArray]:
     """The cell of a coordinate, and how far it lies towards the next knot (0..1)."""
-    above = coordinate - axis.low if axis.low else coordinate
-    position = np.minimum(np.maximum(above * (1.0 / axis.step), 0.0), axis.count - 1.0)
-    cell = np.minimum(position.astype(np.int64), axis.count - 2)
-    return cell, position - cell
+    position = np.asarray((coordinate - axis.low if axis.low else coordinate) * (1.0 / axis.step))
+    position = np.minimum(np.maximum(position, 0.0, out=position), axis.count - 1.0, out=position)
+    cell = position.astype(np.int64)
+    np.minimum(cell, axis.count - 2, out=cell)
+    position -= cell
+    return cell, position
 
 
 def _blend(
@@ -183,7 +191,10 @@ def _blend(
         return between(corner, fractions[0])
     near = _blend(between, corner, strides[1:], fractions[1:])
     far = _blend(between, corner + strides[0], strides[1:], fractions[1:])
-    return near + fractions[0] * (far - near)
+    far -= near
+    far *= fractions[0]
+    near += far
+    return near
 
 
 def curve_s(curves: Curves, roofline_s: FloatArray, coordinates: Sequence[FloatArray]) -> FloatArray:

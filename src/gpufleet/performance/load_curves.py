@@ -37,10 +37,14 @@ def load_curves(
     arch: Architecture, candidates: Candidates, calibration: Calibration, workload: Workload, largest_batch: FloatArray
 ) -> LoadCurves:
     """Every candidate at every batch of the grid: `len(candidates)` x `len(batch_grid())` configurations."""
-    grid, mix = batch_grid(), mix_of(workload)
+    return load_curves_of(StepModel.build(arch, candidates, calibration), workload, largest_batch)
+
+
+def load_curves_of(model: StepModel, workload: Workload, largest_batch: FloatArray) -> LoadCurves:
+    """The same of candidates whose kernels are gathered already."""
+    grid, mix, candidates = batch_grid(), mix_of(workload), model.candidates
     lengths = mix.lengths
     batch = np.repeat(grid[:, None], len(candidates), axis=1)
-    model = StepModel.build(arch, candidates, calibration)
     at = phases(model, batch, lengths)
     if mix.prompts is not None:
         at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))

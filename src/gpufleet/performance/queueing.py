@@ -41,7 +41,7 @@ def loop_wait_s(others: Floats, cycle_s: Floats, service_s: Floats) -> FloatArra
 
 
 def wait_percentile_s(
-    quantile: float, load_ratio: Floats, mean_service_s: Floats, squared_variation: Floats = 0.0
+    quantile: Floats, load_ratio: Floats, mean_service_s: Floats, squared_variation: Floats = 0.0
 ) -> FloatArray:
     """Waiting time that the share `quantile` of arrivals stays below.
 

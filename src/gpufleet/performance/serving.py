@@ -216,8 +216,15 @@ def tpot_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, in
     While a request decodes its output, each of its B - 1 neighbours is replaced once, and each replacement's prompt
     lengthens one of its steps. Clients in step (s) meet half of these prompts before their first token instead.
     """
+    service_s = prompt_service_s(model, at, batch, lengths)
+    return _tpot_s(model, at, batch, lengths, service_s, in_step)
+
+
+def _tpot_s(
+    model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths, service_s: FloatArray, in_step: Floats
+) -> FloatArray:
     met = (1 - np.asarray(in_step) / 2) * neighbours(model, batch) / lengths.output_tokens
-    return np.asarray(at.decode_step_s + met * prompt_service_s(model, at, batch, lengths), dtype=np.float64)
+    return np.asarray(at.decode_step_s + met * service_s, dtype=np.float64)
 
 
 def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
@@ -228,7 +235,8 @@ def neighbours(model: StepModel, batch: FloatArray) -> FloatArray:
 def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Time that a request occupies a batch slot: its prompt's service, its decode steps and its neighbours' prompts."""
     service_s = prompt_service_s(model, at, batch, lengths)
-    return np.asarray(service_s + tpot_s(model, at, batch, lengths) * lengths.output_tokens, dtype=np.float64)
+    per_token_s = _tpot_s(model, at, batch, lengths, service_s, 0.0)
+    return np.asarray(service_s + per_token_s * lengths.output_tokens, dtype=np.float64)
 
 
 def carried_requests_per_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
@@ -313,7 +321,7 @@ def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: L
 
 
 def ttft_percentile_s(
-    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: float | None
+    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: Floats | None
 ) -> FloatArray:
     """TTFT under Poisson arrivals that a share `quantile` of requests stays below; None means the mean.
 

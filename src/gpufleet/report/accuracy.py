@@ -128,11 +128,12 @@ def summary(file: FileAccuracy) -> str:
 
 def verdicts(counts: VerdictCounts) -> str:
     """Memory verdicts that were wrong, in a sentence."""
-    if not counts.num_ran + counts.num_failed:
-        return ""
-    ran = f"{counts.num_false_does_not_fit} of {count(counts.num_ran)} runs that ran were said not to fit"
-    failed = f"{counts.num_false_fits} of {count(counts.num_failed)} that ran out of memory were said to fit"
-    return f" Memory: {ran}; {failed}." if counts.num_failed else f" Memory: {ran}."
+    said = []
+    if counts.num_ran:
+        said.append(f"{counts.num_false_does_not_fit} of {count(counts.num_ran)} runs that ran were said not to fit")
+    if counts.num_failed:
+        said.append(f"{counts.num_false_fits} of {count(counts.num_failed)} that ran out of memory were said to fit")
+    return f" Memory: {'; '.join(said)}." if said else ""
 
 
 def file_tables(file: FileAccuracy, width: int) -> list[Table]:

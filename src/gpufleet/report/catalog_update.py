@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
-from gpufleet.report.numbers import count, usd
-from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, FeedUpdate
+from gpufleet.report.numbers import count, plural, usd
+from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.results.catalog_update import CatalogUpdate, ChangedPrice, DoubtedPrice, FeedUpdate
 
-SHOWN_NAMES, SHOWN_ROWS = 6, 5
+SHOWN_NAMES, SHOWN_ROWS, SHOWN_DOUBTED = 6, 5, 12
 
 
 def update_page(update: CatalogUpdate) -> Page:
-    """Feeds first, then the changes, then reasons."""
+    """Feeds first, then what waits to be accepted, then the changes, then reasons."""
     brought = sum(feed.status == "updated" for feed in update.feeds)
-    tables = [Table(feed_columns(), [feed.model_dump() for feed in update.feeds])]
+    rows = [{**feed.model_dump(), "num_waiting": len(feed.waiting)} for feed in update.feeds]
+    tables = [Table(feed_columns(), rows), *doubted_tables([f for f in update.feeds if f.status == "updated"])]
     changes = [row for feed in update.feeds for row in change_rows(feed)]
     if changes:
         tables.append(Table(change_columns(), changes, title="What moved most"))
@@ -25,13 +26,49 @@ def update_page(update: CatalogUpdate) -> Page:
 def feed_columns() -> list[Column]:
     """Columns of a feed."""
     counts = ("num_prices", "prices"), ("num_dearer", "dearer"), ("num_cheaper", "cheaper")
-    moved = ("num_new", "new"), ("num_vanished", "vanished")
+    moved = ("num_new", "new"), ("num_vanished", "vanished"), ("num_waiting", "waiting")
     return [
         Column("feed", "feed"),
         Column("status", "status"),
         *(Column(key, header, count, "right") for key, header in (*counts, *moved)),
         Column("reason", "reason", where="data"),
         Column("snapshot", "snapshot", where="data"),
+    ]
+
+
+def doubted_tables(feeds: Sequence[FeedUpdate]) -> list[Table]:
+    """Prices that wait to be accepted, and those that were: a line for each type, as one name accepts it."""
+    waiting = by_type((feed.cloud, price) for feed in feeds for price in feed.waiting)
+    accepted = by_type((feed.cloud, price) for feed in feeds for price in feed.accepted)
+    tables = [lines_table("Not taken until it is accepted", [*doubted_lines(waiting), *accept_lines(waiting)])]
+    told = lines_table("Accepted; every plan that rests on it says so", doubted_lines(accepted))
+    return [*(tables if waiting else []), *([told] if accepted else [])]
+
+
+def by_type(prices: Iterable[tuple[str, DoubtedPrice]]) -> list[tuple[str, list[DoubtedPrice]]]:
+    """Prices of the regions of each machine type and price kind, under its name."""
+    groups: dict[str, list[DoubtedPrice]] = {}
+    for cloud, price in prices:
+        groups.setdefault(f"{cloud} {price.instance} {price.price_kind.replace('_', ' ')}", []).append(price)
+    return list(groups.items())
+
+
+def doubted_lines(groups: Sequence[tuple[str, list[DoubtedPrice]]]) -> list[str]:
+    """Of each type its first region, how many more there are, and why it is doubted."""
+    lines = []
+    for name, (first, *others) in groups[:SHOWN_DOUBTED]:
+        more = f" and {plural(len(others), 'more region')}" if others else ""
+        lines.append(f"{name}, {first.region}{more}: {first.reason}")
+    hidden = len(groups) - SHOWN_DOUBTED
+    return [*lines, *([f"And {plural(hidden, 'more type')}: -o json names all."] if hidden > 0 else [])]
+
+
+def accept_lines(groups: Sequence[tuple[str, list[DoubtedPrice]]]) -> list[str]:
+    """What is in force meanwhile, and how to accept."""
+    names = dict.fromkeys(first.name for _, (first, *_) in groups[:SHOWN_DOUBTED])
+    return [
+        "Until then the price of before stays in force, with its day; where there was none, there is none.",
+        f"Where it is right: gpufleet catalog update --accept {','.join(names)}",
     ]
 
 
@@ -75,8 +112,6 @@ def feed_notes(feed: FeedUpdate) -> Iterator[str]:
         yield f"Not believed: {row}."
     if len(feed.refused_rows) > SHOWN_ROWS:
         yield f"Not believed: {len(feed.refused_rows) - SHOWN_ROWS} more of {feed.feed}."
-    for warning in feed.unusual[:SHOWN_ROWS]:
-        yield f"Unusual, and taken: {warning}."
     if feed.num_without_price:
         yield f"{feed.feed}: {feed.num_without_price} entries without a price (zero or 'N/A') were left out."
     if feed.undescribed_types:

@@ -14,13 +14,14 @@ from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import why_table
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, place
+from gpufleet.report.rented import gpus, in_doubt, place
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_reasons import kind
 from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import Deployment, RentedService, ServePlan, ServicePlan
+from gpufleet.results.rented import OfferedMachines
 from gpufleet.units import HOURS_PER_MONTH
 
 
@@ -103,7 +104,13 @@ def headline(fleet: FleetPlan) -> str:
     apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
-    return f"{models} together: {total}{beside}."
+    return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}."
+
+
+def bought(fleet: FleetPlan) -> list[OfferedMachines]:
+    """What is rented for all models together: machines that they share, and those of each alone."""
+    alone = [plan for index, plan in enumerate(fleet.every_plan) if not tenancies(fleet, index)]
+    return [*fleet.shared, *(d for plan in alone for d in plan.deployments[:1])]
 
 
 def budget_words(usd_hourly: float | None) -> str:
@@ -220,7 +227,7 @@ def shared_row(fleet: FleetPlan, s: SharedDeployment) -> Row:
 def notes(fleet: FleetPlan, today: date | None) -> list[str]:
     """What is to be said of each model once, prices with dates, the hash."""
     said = dict.fromkeys(note for plan in fleet.every_plan for note in plan.notes)
-    own = [f"{note.rstrip('.')}." for note in (*fleet.notes, *said)]
+    own = [f"{note.rstrip('.')}." for note in dict.fromkeys((*fleet.notes, *said))]
     assumed = dict.fromkeys(
         line for plan in fleet.every_plan for line in (*preferred_line(plan.inputs), *assumed_line(plan))
     )

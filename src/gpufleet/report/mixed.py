@@ -20,6 +20,7 @@ from gpufleet.report.numbers import (
     usd_per_month,
 )
 from gpufleet.report.page import Column, Row, Table, lines_table
+from gpufleet.report.rented import in_doubt
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -32,7 +33,8 @@ def mixed_headline(mix: MixedDeployment) -> str:
     shares = " and ".join(percent(part.share_ratio) for part in mix.parts)
     tokens = f"{total(mix, usd, mix.usd_per_million_output_tokens)} per 1M output tokens"
     price = f"{mixed_price(mix)}, {total(mix, usd_per_month, mix.usd_per_month)}, {tokens}"
-    return f"{rented}, {shares} of the requests: {price}"
+    doubted = in_doubt(*(part.deployment for part in mix.parts))
+    return f"{rented}, {shares} of the requests{doubted}: {price}"
 
 
 def mixed_price(mix: MixedDeployment) -> str:

@@ -39,7 +39,15 @@ def changes_page(result: PlanChanges) -> Page:
     tables += [digests_table(result)] if result.digest_changes else []
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
     lines = [*asked_lines(result), headline(result), why(result), *verdicts(result)]
-    return Page(lines[0], tables, [hashes], paragraphs=lines[1:])
+    return Page(lines[0], tables, [*doubt_lines(result), hashes], paragraphs=lines[1:])
+
+
+def doubt_lines(result: PlanChanges) -> list[str]:
+    """That the price of today's answer is in doubt, where it is."""
+    now = result.now
+    if now is None or not now.price_doubt:
+        return []
+    return [f"Warning: {machines_of(now)} is in doubt: {now.price_doubt}."]
 
 
 def asked_lines(result: PlanChanges | FleetChanges) -> list[str]:

@@ -13,6 +13,7 @@ UNVARIED = 12
 PRICE_DAYS = (
     Column("price_as_of", "price of", where="data"),
     Column("price_first_seen", "first seen", where="data"),
+    Column("price_doubt", "in doubt", where="data"),
     Column("price_day", "price of", priority=11, where="text"),
 )
 

@@ -20,7 +20,12 @@ def machines(d: OfferedMachines) -> str:
 
 def rented_words(d: OfferedMachines, bought: str) -> str:
     """How many of which type, of which GPUs, where and how they are bought."""
-    return f"{machines(d)} ({gpus(d)}), {place(d)}, {bought}"
+    return f"{machines(d)} ({gpus(d)}), {place(d)}, {bought}{in_doubt(d)}"
+
+
+def in_doubt(*rented: OfferedMachines) -> str:
+    """That a price is in doubt; a warning below says why."""
+    return ", in doubt" if any(d.price_doubt for d in rented) else ""
 
 
 def gpus(d: OfferedMachines) -> str:

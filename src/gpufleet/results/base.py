@@ -13,7 +13,7 @@ SCHEMA_VERSION = "1"
 class Result(BaseModel):
     """Base of everything that users get; frozen, and refuses fields it does not know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
 
 
 class Judged(Result):

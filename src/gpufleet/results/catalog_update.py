@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from gpufleet.results.base import SCHEMA_VERSION, Result
 
 
@@ -15,8 +17,22 @@ class ChangedPrice(Result):
     after_usd_per_hour: float | None
 
 
+class DoubtedPrice(ChangedPrice):
+    """A price that came and is far from what was known, and why; `name` is what `--accept` takes.
+
+    Until it is accepted the price of before stays in force, of its day `before_as_of`.
+    """
+
+    before_as_of: date | None
+    reason: str
+    name: str
+
+
 class FeedUpdate(Result):
-    """One feed: `updated`, `refused` (it arrived and was not believed), `failed`, or `skipped` (no key)."""
+    """One feed: `updated`, `refused` (it arrived and was not believed), `failed`, or `skipped` (no key).
+
+    Of what it brought, prices that are `waiting` were not taken, those that were `accepted` were, doubted as they are.
+    """
 
     feed: str
     cloud: str
@@ -33,7 +49,8 @@ class FeedUpdate(Result):
     refused_rows: list[str] = []
     num_without_price: int = 0
     undescribed_types: list[str] = []
-    unusual: list[str] = []
+    waiting: list[DoubtedPrice] = []
+    accepted: list[DoubtedPrice] = []
 
 
 class CatalogUpdate(Result):

@@ -13,7 +13,7 @@ from gpufleet.results.base import Result
 
 
 class OfferedMachines(Result):
-    """So many machines of an offer, and how their price is."""
+    """So many machines of an offer, and how their price is; `price_doubt` says why it may be wrong, where it may."""
 
     cloud: str
     region: str
@@ -27,6 +27,7 @@ class OfferedMachines(Result):
     price_as_of: date
     price_first_seen: date | None = None
     price_until: date | None = None
+    price_doubt: str = ""
 
     @property
     def price_day(self) -> str:
@@ -57,8 +58,9 @@ class RentedMachines(OfferedMachines):
     grade: str
 
 
-def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
-    """What an offer says of so many machines."""
+def machines_of(offer: Offer, instance: Instance, count: int, steady: Offer | None = None) -> dict[str, Any]:
+    """What an offer says of so many machines, of which some may be bought from `steady`."""
+    doubts = dict.fromkeys(o.doubt for o in (offer, steady) if o is not None and o.doubt)
     return {
         "cloud": offer.cloud,
         "region": offer.region,
@@ -72,5 +74,6 @@ def machines_of(offer: Offer, instance: Instance, count: int) -> dict[str, Any]:
         "price_as_of": offer.as_of,
         "price_first_seen": offer.first_seen,
         "price_until": offer.until,
+        "price_doubt": "; ".join(doubts),
         "price_per_instance_usd_per_hour": effective_price(offer),
     }

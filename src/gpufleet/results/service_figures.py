@@ -54,7 +54,7 @@ def rented_service(
     p, offer, rate, has_quiet = priced.placement, priced.offer, demand.workload.rate_requests_per_s, bool(demand.quiet)
     capacity = p.replicas * float(found.requests_per_s[p.row])
     return {
-        **machines_of(offer, p.instance, p.instance_count),
+        **machines_of(offer, p.instance, p.instance_count, priced.steady),
         "interruption": offer.interruption,
         "price_per_gpu_usd_per_hour": effective_price(offer) / p.instance.gpu_count,
         "gpus_per_replica": p.gpus_per_replica,

@@ -70,6 +70,43 @@ def test_a_run_out_of_memory_is_a_verdict_and_no_error_figure(tmp_path: Path) ->
     assert scored.groups == []
 
 
+START = {
+    "engine": "vLLM 0.6.4",
+    "model_id": "llama-3.1-8b",
+    "gpu_id": "RTX-3090",
+    "gpu_memory_utilization": "0.9",
+    "batch": "",
+    "isl": "",
+    "osl": "",
+}
+
+
+@pytest.mark.parametrize(("context", "outcome", "fits"), [("29000", "OOM", False), ("45000", "runs", True)])
+def test_a_start_is_judged_by_the_longest_context(context: str, outcome: str, fits: bool) -> None:
+    """vllm issues/10517: 29,000 tokens were refused where 45,000, profiled in chunks, were not."""
+    cells = {**RUN, **START, "max_model_len": context, "total_gb": outcome}
+    scores = score_memory(MeasurementRow(2, cells), "f", ModelFinder())
+    assert (scores.ran, scores.fits) == (outcome == "runs", fits)
+    assert [figure.measured for figure in scores.figures] == [None]
+    assert score_memory(MeasurementRow(2, {**cells, "max_model_len": ""}), "f", ModelFinder()).left_out
+
+
+def test_what_a_refused_start_logged_is_compared_all_the_same(tmp_path: Path) -> None:
+    cells = {**RUN, **START, "max_model_len": "29000", "total_gb": "OOM", "kv_cache_tokens": "23648"}
+    file = tmp_path / "refused.csv"
+    file.write_text(f"{','.join(cells)}\n{','.join(cells.values())}\n")
+    (scored,) = score_files([file]).files
+    assert {group.quantity for group in scored.groups} == {"kv_tokens"}
+    assert (scored.verdicts.num_failed, scored.verdicts.num_false_fits) == (1, 0)
+
+
+def test_sequences_and_tokens_of_a_step_are_what_a_row_was_started_with() -> None:
+    start = {**START, "engine": "vLLM 0.8.4", "max_model_len": "8192", "kv_cache_gb": "1"}
+    pools = [figures_of(**start, max_num_seqs=n)["kv_pool"].predicted or 0 for n in ("1024", "256", "16")]
+    assert pools == sorted(pools)
+    assert pools[0] < pools[-1]
+
+
 def test_a_verdict_needs_no_measured_total() -> None:
     """A table of runs that says only 'OOM' in a status column."""
     cells = {**RUN, "model_id": "llama-3-70b", "gpu_id": "RTX-4090", "status": "OOM"}

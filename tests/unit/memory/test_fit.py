@@ -13,7 +13,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.memory.band import Band
-from gpufleet.memory.fit import Demand, kv_pool_bytes, memory_budget, memory_terms
+from gpufleet.memory.fit import Demand, cached_bytes_per_sequence, kv_pool_bytes, memory_budget, memory_terms
 from gpufleet.memory.overhead import EngineMemory, batch_limits, driver_variation_bytes
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
@@ -224,3 +224,41 @@ def test_the_term_of_the_pool_says_how_large_the_card_is() -> None:
     [pool] = [term for term in terms if term.name == "KV pool"]
     assert f"device {engine.device_bytes / GIB:.1f} GiB" in pool.inputs
     assert 78 < engine.device_bytes / GIB < 80
+
+
+def kept_bytes(model: str, gpu: str, version: str | None, context: float, tp: int) -> float:
+    """KV bytes of one sequence on one GPU, as a version of vLLM keeps them."""
+    profile = remembering(find_engine("vllm"), version)
+    engine = EngineMemory.of(profile, load_catalog().accelerators[gpu])
+    return float(cached_bytes_per_sequence(shipped_architecture(model), engine, Demand(2.0, context, tp=tp)))
+
+
+def test_heads_were_cached_before_vllm_knew_latents() -> None:
+    """27 layers x 2 x 8 heads x 256 elements x 2 B; 27 x 576 x 2 B from 0.7.1 on: vllm issues/6156, pull/12528."""
+    for version in ("0.5.2", "0.6.3", "0.7.0"):
+        assert kept_bytes("deepseek-v2-lite", "L40", version, 1600, 2) == 1600 * 221_184
+    assert kept_bytes("deepseek-v2-lite", "L40", "0.7.1", 1600, 2) == 1600 * 31_104
+    assert kept_bytes("llama-3.1-8b", "L40", "0.6.3", 1600, 2) == kept_bytes("llama-3.1-8b", "L40", None, 1600, 2)
+
+
+def test_windows_kept_the_whole_context_before_vllm_managed_several_kinds() -> None:
+    """vllm issues/16118: 24.00 GiB on each of eight GPUs for 1,048,576 tokens of Llama 4, whose windows are 8,192."""
+    then, now = (kept_bytes("llama-4-maverick-text", "H100-SXM", v, 1_048_576, 8) for v in ("0.8.3", None))
+    assert then / GIB == pytest.approx(24.00)
+    assert now < then / 3
+    assert kept_bytes("mistral-7b-v0.1", "L4", "0.6.3", 32768, 1) == kept_bytes("mistral-7b-v0.1", "L4", None, 32768, 1)
+
+
+def test_engines_of_both_ages_stand_in_one_budget() -> None:
+    arch, accelerator = shipped_architecture("deepseek-v2-lite"), load_catalog().accelerators["L40"]
+    profiles = [remembering(find_engine("vllm"), version) for version in ("0.6.3", None)]
+    both = EngineMemory.gather(profiles, [accelerator], np.array([0, 1]), np.array([0, 0]))
+    kept = cached_bytes_per_sequence(arch, both, Demand(2.0, 1600.0, tp=2))
+    assert np.asarray(kept).tolist() == [1600 * 221_184, 1600 * 31_104]
+
+
+def test_transformers_leaves_room_for_the_context_that_its_allocator_does_not_see() -> None:
+    """A T4 of 15.0 GiB gave PyTorch 13.71 (oobabooga/textgen issues/171), an RTX 3090 of 24.0 gave vLLM's 23.2."""
+    for gpu, given_gib in (("T4", 13.71), ("RTX-3090", 23.22)):
+        engine = engine_on("transformers", gpu)
+        assert engine.device_bytes / GIB == pytest.approx(given_gib, abs=0.4)

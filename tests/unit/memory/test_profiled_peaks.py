@@ -45,3 +45,16 @@ def test_reductions_of_a_whole_step_were_held_in_december_2023() -> None:
     assert float(held.low) / GIB == pytest.approx(25.5 - 19.5, rel=0.05)
     assert float(held_reduction_bytes(then, arch, 4096.0, 1).expected) == 0
     assert float(held_reduction_bytes(later, arch, 4096.0, 8).expected) == 0
+
+
+def test_chunks_of_the_end_of_2024_show_no_logits() -> None:
+    """vllm issues/10517, Llama-3.1-8B: a peak of 15.05 GiB beside weights of 14.99 for 35,000 tokens; 1.4 in 0.7.2."""
+    arch = shipped_architecture("llama-3.1-8b")
+
+    def peak_gib(version: str, context: float) -> float:
+        found = activation_bytes_per_device(engine_on("RTX-3090", version), arch, context_tokens=context)
+        return float(found.expected) / GIB
+
+    assert peak_gib("0.6.4", 35000) == pytest.approx(15.05 - 14.99, abs=0.01)
+    assert peak_gib("0.7.2", 35000) > 1
+    assert peak_gib("0.6.4", 32768) > 2

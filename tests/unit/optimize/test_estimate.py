@@ -12,9 +12,18 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates
-from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
+from gpufleet.optimize.estimate import (
+    EstimateQuestion,
+    EstimateSolution,
+    Load,
+    best_queue,
+    busy_loads,
+    solve_estimate,
+    whole_batches,
+)
 from gpufleet.optimize.replicas import MemoryModel, room
-from gpufleet.performance.serving import Client, cycle_s, phases
+from gpufleet.performance.foreseen import ForeseenSteps
+from gpufleet.performance.serving import Client, cycle_s, full_queue, phases, prompts_load
 from gpufleet.performance.step import StepModel
 
 ARCH = shipped_architecture("llama-3.1-8b")
@@ -43,6 +52,24 @@ def test_kernels_are_evaluated_once_for_all_loads_of_an_answer(
     monkeypatch.setattr(StepModel, "evaluated", lambda model, load: loads.append(load) or evaluate(model, load))
     solve(scenario, amount).decode_terms(LENGTHS)
     assert len(loads) == evaluations
+
+
+def test_a_queue_that_serves_more_in_smaller_batches_is_told_without_asking_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The batch that is best was among those asked for; its figures are those of a queue at this batch alone."""
+    lengths, loads, evaluate = checked_lengths(700, 150), [], StepModel.evaluated
+    model = ForeseenSteps.of(StepModel.build(ARCH, candidates(), calibration_of(load_catalog())))
+    largest = np.array([523.0])
+    monkeypatch.setattr(StepModel, "evaluated", lambda m, load: loads.append(load) or evaluate(m, load))
+    model.foresee([*busy_loads(whole_batches(largest), lengths), prompts_load(np.ones(1), lengths)])
+    best = best_queue(model, largest, lengths)
+    assert len(loads) == 1
+    assert best.batch[0] < largest[0]
+    alone = full_queue(model, best.batch, lengths)
+    for figure in ("tpot_s", "ttft_s", "requests_per_s"):
+        assert getattr(best, figure) == pytest.approx(getattr(alone, figure), rel=1e-12)
+    assert best.requests_per_s[0] > full_queue(model, largest, lengths).requests_per_s[0]
 
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 1.0, 5.0, 15.0])

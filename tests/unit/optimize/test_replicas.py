@@ -14,6 +14,8 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.precision import FP8, FP16
+from gpufleet.layout.feasible import refusal
+from gpufleet.optimize import replicas as search
 from gpufleet.optimize.links import pcie_bytes_per_s, usual_link
 from gpufleet.optimize.replicas import Choices, Rejections, describe, hosts, replicas, room, with_fp16_twins
 from gpufleet.performance.serving import Lengths
@@ -108,6 +110,21 @@ def test_machines_with_the_same_gpu_and_link_are_one_host() -> None:
     assert hosts(palette, [L40S_X4, twin], (1, 2, 4)) == hosts(palette, [L40S_X4], (1, 2, 4))
     narrow = replace(twin, fabric=Fabric("pcie", 8e9))
     assert len(hosts(palette, [L40S_X4, narrow], (1, 2, 4))) == 5
+
+
+def test_rules_are_asked_once_of_a_layout_and_a_format_and_count_for_every_host(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[object, ...]] = []
+    monkeypatch.setattr(search, "refusal", lambda *words: asked.append(words) or refusal(*words))
+    odd, rejections = shipped_architecture("gpt2"), Rejections()
+    narrow = replace(H100_X8, cloud="another", fabric=Fabric("pcie", 8e9))
+    replicas(odd, choices(odd, H100_X8, narrow, L40S_X4), rejections)
+    assert len(asked) == len({(layout, weights.name) for _, layout, weights in asked})
+    one = Rejections()
+    replicas(odd, choices(odd, H100_X8), one)
+    of_heads = "12 heads are not divisible by 8"
+    assert rejections.counts[of_heads] == 2 * one.counts[of_heads] > 0
 
 
 def test_a_rejection_keeps_the_nearest_miss_and_the_commonest_reason_comes_first() -> None:

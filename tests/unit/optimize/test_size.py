@@ -20,7 +20,7 @@ from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.placement import is_host, place
+from gpufleet.optimize.placement import is_host, once_per_host, place
 from gpufleet.optimize.purchase import best_of_each_type, rank
 from gpufleet.optimize.size import (
     ROOM,
@@ -172,6 +172,16 @@ def test_a_machine_hosts_only_its_own_gpu_link_and_size() -> None:
     assert is_host(machine(4, fabric=Fabric("pcie", 8e9)), candidates).tolist() == [True, False, False]
     assert is_host(machine(4, fabric=Fabric("nvlink", 16e9)), candidates).tolist() == [True, False, False]
     assert not is_host(replace(machine(4), accelerator="H100-SXM"), candidates).any()
+
+
+def test_machines_with_as_many_of_the_same_gpus_on_the_same_link_are_asked_once() -> None:
+    """Another cloud, name or note on the link changes nothing; another size, link or GPU does."""
+    twin = replace(machine(4), cloud="another", name="twin", fabric=replace(PCIE, evidence="a page"))
+    others = [machine(2), machine(4, fabric=Fabric("nvlink", 16e9)), replace(machine(4), accelerator="L4")]
+    asked: list[Instance] = []
+    found = once_per_host([machine(4), twin, *others], lambda i: asked.append(i) or len(asked))
+    assert [answer for _, answer in found] == [1, 1, 2, 3, 4]
+    assert [instance for instance, _ in found] == [machine(4), twin, *others]
 
 
 def test_nothing_is_placed_where_nothing_is_feasible() -> None:

@@ -94,6 +94,13 @@ def poisson_quantile(quantile: float, mean: float) -> int:
     return count
 
 
+def test_several_percentiles_at_once_are_those_of_each() -> None:
+    loads, quantiles = np.array([0.0, 0.04, 0.3, 0.7, 0.99, 1.2]), np.array([0.5, 0.9, 0.95, 0.99])
+    together = wait_percentile_s(quantiles[:, None], loads, 0.2)
+    assert together.shape == (4, 6)
+    assert np.array_equal(together, [[float(wait_percentile_s(q, load, 0.2)) for load in loads] for q in quantiles])
+
+
 def test_arrays_and_numbers_agree() -> None:
     load = np.array([0.2, 0.7, 1.2])
     together = wait_percentile_s(0.95, load, np.array([0.1, 0.2, 0.3]))

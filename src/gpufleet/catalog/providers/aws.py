@@ -6,8 +6,8 @@ import csv
 import re
 from collections.abc import Callable, Iterator, Mapping
 
+from gpufleet.catalog.exchange import BrokenFeed
 from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit, dollars, field, in_dollars
-from gpufleet.catalog.transport import BrokenFeed
 from gpufleet.domain.offer import PriceBasis, PriceKind
 
 REGION_INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
@@ -42,7 +42,7 @@ def read_list(visit: Visit) -> Iterator[ListedPrice]:
     for region, entry in sorted(field(index, "regions", dict, "aws region index").items()):
         if REGION.fullmatch(region):
             path = field(entry, "currentVersionUrl", str, f"aws region index, {region}")
-            url = visit.endpoint + path.removesuffix(".json") + ".csv"
+            url = visit.endpoint + "/" + path.removesuffix(".json").lstrip("/") + ".csv"
             lines = visit.download.lines(url, header_or_any_of(visit.instances))
             yield from prices_in(lines, region)
 
@@ -56,7 +56,7 @@ def header_or_any_of(names: Mapping[str, object]) -> Callable[[int, str], bool]:
 def prices_in(lines: list[str], region: str) -> Iterator[ListedPrice]:
     """Prices of plain Linux machines among the lines of a region."""
     where = f"aws price list of {region}"
-    rows = csv.reader(lines[HEADER_LINE:])
+    rows = rows_of(lines[HEADER_LINE:], where)
     header = next(rows, [])
     missing = [name for name in COLUMNS if name not in header]
     if missing:
@@ -68,6 +68,14 @@ def prices_in(lines: list[str], region: str) -> Iterator[ListedPrice]:
         row = dict(zip(header, cells, strict=True))
         if all(row[name] == value for name, value in PLAIN_MACHINE.items()):
             yield from price_of(row, region, f"{where}, kept line {number}")
+
+
+def rows_of(lines: list[str], where: str) -> Iterator[list[str]]:
+    """Cells of every line; a quote that does not end swallows the lines after it."""
+    try:
+        yield from csv.reader(lines)
+    except csv.Error as error:
+        raise BrokenFeed(f"{where}: {error}", expected="CSV") from None
 
 
 def price_of(row: dict[str, str], region: str, where: str) -> Iterator[ListedPrice]:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
+from gpufleet.catalog.exchange import BrokenFeed, origin
 from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit, field, in_dollars
-from gpufleet.catalog.transport import BrokenFeed
 from gpufleet.domain.offer import PriceKind
 from gpufleet.units import HOURS_PER_YEAR
 
@@ -15,7 +15,6 @@ API_VERSION = "2023-01-01-preview"
 OTHER_PRODUCTS = ("Windows", "CloudServices", "Dedicated")
 RESERVED = {"1 Year": (PriceKind.COMMIT_1Y, 1), "3 Years": (PriceKind.COMMIT_3Y, 3)}
 HOURLY, SAVINGS_TERM = "1 Hour", "1 Year"
-MOST_PAGES = 1000
 
 
 def read(visit: Visit) -> Iterator[ListedPrice]:
@@ -28,14 +27,11 @@ def read(visit: Visit) -> Iterator[ListedPrice]:
 def pages(visit: Visit) -> Iterator[object]:
     """Pages in the order of their links, which must stay on the server that was asked."""
     url: str | None = f"{visit.endpoint}?api-version={API_VERSION}&$filter={quote(QUERY)}"
-    for _ in range(MOST_PAGES):
-        if url is None:
-            return
+    while url is not None:
         refuse_other_server(visit.endpoint, url)
         page = visit.download.json(url)
         yield page
         url = next_page(page)
-    raise BrokenFeed(f"azure: more than {MOST_PAGES} pages", hint="The links may run in a circle.")
 
 
 def next_page(page: object) -> str | None:
@@ -47,9 +43,9 @@ def next_page(page: object) -> str | None:
 
 def refuse_other_server(endpoint: str, url: str) -> None:
     """A page that sends us elsewhere is not followed."""
-    asked, told = urlsplit(endpoint), urlsplit(url)
-    if (asked.scheme, asked.hostname) != (told.scheme, told.hostname):
-        raise BrokenFeed("azure: the next page lies on another server", found=told.netloc, expected=asked.netloc)
+    asked, told = origin(endpoint), origin(url)
+    if asked != told:
+        raise BrokenFeed("azure: the next page lies on another server", found=told, expected=asked)
 
 
 def prices_of(row: object, where: str) -> Iterator[ListedPrice]:
@@ -84,8 +80,8 @@ def reserved(region: str, instance: str, term: str, price_of_term_usd: float) ->
 
 def savings_of(row: object, region: str, instance: str, where: str) -> Iterator[ListedPrice]:
     """The one-year savings plan of a consumption row, where it has one."""
-    plans = row.get("savingsPlan", []) if isinstance(row, dict) else []
-    for plan in plans:
+    has_plans = isinstance(row, dict) and row.get("savingsPlan") is not None
+    for plan in field(row, "savingsPlan", list, where) if has_plans else ():
         if field(plan, "term", str, where) == SAVINGS_TERM:
             yield ListedPrice(region, instance, PriceKind.SAVINGS_PLAN, field(plan, "retailPrice", float, where))
 

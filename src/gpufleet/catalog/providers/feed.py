@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from gpufleet.catalog.transport import BrokenFeed, Download
+from gpufleet.catalog.exchange import BrokenFeed
+from gpufleet.catalog.transport import Download
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceBasis, PriceKind
 from gpufleet.errors import nearest_names, shorten
@@ -63,10 +64,24 @@ def field(row: object, name: str, kind: type[Kind], where: str) -> Kind:
         raise renamed(row, name, where)
     value: Any = row[name]
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
-        value = float(value)
+        value = as_float(value)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
         raise BrokenFeed(f"{where}: {name!r} has another type", found=value, expected=kind.__name__)
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise BrokenFeed(f"{where}: {name!r} is no text", found=value, expected="characters that UTF-8 has")
     return value
+
+
+def as_float(value: str | float) -> float:
+    """A number, infinite where it is beyond every float.
+
+    >>> as_float("2.29"), as_float(10**400)
+    (2.29, inf)
+    """
+    try:
+        return float(value)
+    except OverflowError:
+        return math.inf
 
 
 def renamed(row: Mapping[str, object], name: str, where: str) -> BrokenFeed:
@@ -86,7 +101,7 @@ def dollars(text: object, where: str) -> float:
     if isinstance(text, bool) or not isinstance(text, (str, int, float)):
         raise BrokenFeed(f"{where}: a price has another type", found=text, expected="a number or a text")
     try:
-        value = float(text)
+        value = as_float(text)
     except ValueError:
         value = 0.0
     return value if math.isfinite(value) else 0.0

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import quote
 
+from gpufleet.catalog.exchange import BrokenFeed
 from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit, field, in_dollars
-from gpufleet.catalog.transport import BrokenFeed
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
 from gpufleet.units import GIGA
@@ -20,7 +20,6 @@ COMPONENT = re.compile(
     r"(?:Spot Preemptible )?(?P<component>[A-Za-z0-9 ]+?)(?: attached to Spot Preemptible VMs)? running in .+"
 )
 SPOT_ONLY = ("a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g")
-MOST_PAGES = 1000
 
 
 class Components(NamedTuple):
@@ -76,15 +75,12 @@ def component_prices(visit: Visit) -> ComponentPrices:
 
 def pages(visit: Visit) -> Iterator[object]:
     """Pages by their tokens; the key goes in a header, which no log shows."""
-    token = ""
-    for _ in range(MOST_PAGES):
-        url = visit.endpoint + SKUS + (f"&pageToken={quote(token)}" if token else "")
+    url = visit.endpoint + SKUS
+    while url:
         page = visit.download.json(url, {"X-Goog-Api-Key": visit.keys[KEY]})
         yield page
         token = field(page, "nextPageToken", str, "gcp page")
-        if not token:
-            return
-    raise BrokenFeed(f"gcp: more than {MOST_PAGES} pages", hint="The tokens may run in a circle.")
+        url = f"{visit.endpoint}{SKUS}&pageToken={quote(token)}" if token else ""
 
 
 def prices_of(sku: object, where: str) -> ComponentPrices:
@@ -96,7 +92,7 @@ def prices_of(sku: object, where: str) -> ComponentPrices:
         return {}
     price = hourly_price(sku, where)
     regions = field(sku, "serviceRegions", list, where)
-    return {(region, kind, described["component"]): price for region in regions}
+    return {(str(region), kind, described["component"]): price for region in regions}
 
 
 def hourly_price(sku: object, where: str) -> float:
@@ -105,7 +101,7 @@ def hourly_price(sku: object, where: str) -> float:
     expression = field(newest, "pricingExpression", dict, where)
     price = field(last(field(expression, "tieredRates", list, where)[:1], where), "unitPrice", dict, where)
     in_dollars(field(price, "currencyCode", str, where), where)
-    return whole_units(price, where) + field(price, "nanos", int, where) / GIGA
+    return whole_units(price, where) + field(price, "nanos", float, where) / GIGA
 
 
 def whole_units(price: Mapping[str, object], where: str) -> float:

@@ -18,7 +18,7 @@ def read(visit: Visit) -> Iterator[ListedPrice]:
     rows = visit.download.json(url, {"Authorization": f"Bearer {access_token(visit)}"})
     for row in field({"types": rows}, "types", list, "verda"):
         name = field(row, "instance_type", str, "verda")
-        in_dollars(row.get("currency", "usd"), f"verda {name}")
+        in_dollars(field({"currency": "usd", **row}, "currency", str, f"verda {name}"), f"verda {name}")
         for kind, column in PRICE_FIELDS.items():
             price = dollars(field(row, column, object, f"verda {name}"), f"verda {name}")
             yield ListedPrice(EVERYWHERE, name, kind, price)

@@ -1,0 +1,140 @@
+"""Who wins where prompts and answers are longer or shorter: replicas, kernels and machines stay, their rates do not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from dataclasses import field as dataclass_field
+from functools import cached_property
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.calibration import Calibration
+from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.contest import Contest, Counts
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.replicas import MemoryModel, Rejections, replicas
+from gpufleet.optimize.serve import ServeQuestion, holds_longest, mixed_room
+from gpufleet.optimize.size import capacity
+from gpufleet.performance.load_curves import load_curves_of
+from gpufleet.performance.step import StepModel
+
+
+@dataclass(frozen=True, eq=False)
+class Field:
+    """The replicas of a question and what no length changes: weights in memory, kernels, who sells their machines."""
+
+    question: ServeQuestion
+    memory: MemoryModel
+    model: StepModel
+    contest: Contest
+
+    @classmethod
+    def of(cls, question: ServeQuestion, lightest: Demand, calibration: Calibration) -> Field:
+        """Every replica with kernels that holds the lightest requests in question."""
+        every = replicas(question.arch, question.choices, Rejections())
+        runs = StepModel.build(question.arch, every, calibration).is_supported
+        holds = held_sequences(MemoryModel.build(question.arch, every), lightest) >= 1
+        candidates = every.take(runs & holds)
+        return cls(
+            question,
+            MemoryModel.build(question.arch, candidates),
+            StepModel.build(question.arch, candidates, calibration),
+            Contest.among(question, candidates),
+        )
+
+    def requests_per_s(self, demand: Demand) -> FloatArray:
+        """What each replica sustains within the objectives; 0 where it does not fit."""
+        curves = load_curves_of(self.model, demand.workload, held_sequences(self.memory, demand))
+        caution = Caution.at(demand.confidence, self.model, curves.batch, demand.lengths)
+        return capacity(curves, self.model.candidates, demand, caution).requests_per_s
+
+    def heat(self, demand: Demand) -> Heat:
+        """Who runs under a demand, and how many machines each then needs."""
+        rate = demand.workload.rate_requests_per_s
+        return Heat(self.contest, self.contest.counts(self.requests_per_s(demand), demand, rate), demand)
+
+
+@dataclass(frozen=True, eq=False)
+class Heat:
+    """A contest under one demand: how many machines each entrant needs."""
+
+    contest: Contest
+    counts: Counts
+    demand: Demand
+
+    @cached_property
+    def usd_per_hour(self) -> FloatArray:
+        """What every entrant costs; infinite where it does not serve."""
+        every = np.arange(len(self.contest.offers))
+        return self.contest.usd_of(every, self.counts, self.demand)[:, 0]
+
+
+@dataclass(frozen=True, eq=False)
+class Race:
+    """A field as one length of the requests moves; `known` is what all of it did at a length."""
+
+    field: Field
+    calibration: Calibration
+    demand_at: Callable[[float], Demand]
+    known: dict[float, Heat]
+    narrower: dict[tuple[float, float], Field] = dataclass_field(default_factory=dict)
+
+    def of_all(self, tokens: float) -> Heat:
+        """All entrants at a length."""
+        if tokens not in self.known:
+            self.known[tokens] = self.field.heat(self.demand_at(tokens))
+        return self.known[tokens]
+
+    def of_leaders(self, tokens: float) -> Heat:
+        """Those that may win at a length; all of them where it is not between two that are known."""
+        shorter = max((n for n in self.known if n <= tokens), default=None)
+        longer = min((n for n in self.known if n >= tokens), default=None)
+        if shorter is None or longer is None or shorter == longer:
+            return self.of_all(tokens)
+        if (shorter, longer) not in self.narrower:
+            self.narrower[shorter, longer] = self.leaders(self.known[shorter], self.known[longer])
+        return self.narrower[shorter, longer].heat(self.demand_at(tokens))
+
+    def leaders(self, shorter: Heat, longer: Heat) -> Field:
+        """Machine types that may win between two lengths.
+
+        Longer requests cost no less: who costs more at the shorter length than the winner at the longer one loses all
+        the way. Where not all machines may be spot, more of them may be the first that do, and all take part.
+        """
+        contest, may_win = self.field.contest, shorter.usd_per_hour <= longer.usd_per_hour.min()
+        if may_win.all() or contest.is_mixed.any():
+            return self.field
+        types = {(o.cloud, o.instance) for o, leads in zip(contest.offers, may_win, strict=True) if leads}
+        return Field.of(only_of(self.field.question, types), shorter.demand, self.calibration)
+
+
+def held_sequences(memory: MemoryModel, demand: Demand) -> FloatArray:
+    """The most sequences of each candidate that decode together; 0 where not one does, or the longest does not fit."""
+    largest = mixed_room(memory, demand.mix).largest_batch
+    return np.where((largest >= 1) & holds_longest(memory, demand.mix), largest, 0.0)
+
+
+def only_of(question: ServeQuestion, types: set[tuple[str, str]]) -> ServeQuestion:
+    """The same question about these machine types alone."""
+    machines = tuple(i for i in question.choices.instances if (i.cloud, i.name) in types)
+    offers = tuple(o for o in question.offers if (o.cloud, o.instance) in types)
+    return replace(question, choices=replace(question.choices, instances=machines), offers=offers)
+
+
+def priced_only(question: ServeQuestion) -> ServeQuestion:
+    """The same question without machines that have no price: they never win."""
+    return only_of(question, {(o.cloud, o.instance) for o in question.offers})
+
+
+def at_lengths(demand: Demand, input_tokens: float, output_tokens: float) -> Demand:
+    """The same demand where every prompt and every answer is longer or shorter, to these means."""
+    workload = demand.workload
+    longer = input_tokens / workload.input_tokens, output_tokens / workload.output_tokens
+    classes = tuple(
+        replace(c, input_tokens=c.input_tokens.scaled(longer[0]), output_tokens=c.output_tokens.scaled(longer[1]))
+        for c in workload.classes
+    )
+    moved = replace(workload, input_tokens=input_tokens, output_tokens=output_tokens, classes=classes)
+    return replace(demand, workload=moved)

@@ -1,0 +1,121 @@
+"""Flips of a serving plan: what they are asked of, and that it is enough."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+import pytest
+from tests.properties.random_questions import question_at
+
+from gpufleet.api import ServeRequest
+from gpufleet.api.inquiries import solved
+from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.calibration import Calibration
+from gpufleet.optimize.contest import key_of
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.flips import FARTHEST_RATIO, Standing, length_flips
+from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, only_of, priced_only
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.size import at_limit, capacity
+
+CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s")
+QUESTIONS = range(12)
+
+
+@lru_cache(maxsize=1)
+def chat() -> tuple[ServeQuestion, ServeSolution, Calibration]:
+    tables = load_catalog()
+    return *solved(CHAT, tables), calibration_of(tables)
+
+
+def race_of(question: ServeQuestion, calibration: Calibration) -> Race:
+    """A race over the lengths of prompts and answers alike, in parts of what they are."""
+    demand = question.demand
+    inputs, outputs = demand.workload.input_tokens, demand.workload.output_tokens
+    lightest = at_lengths(demand, inputs / FARTHEST_RATIO, outputs / FARTHEST_RATIO)
+    field = Field.of(priced_only(question), lightest, calibration)
+    return Race(field, calibration, lambda ratio: at_lengths(demand, ratio * inputs, ratio * outputs), {})
+
+
+def winner(heat: Heat) -> tuple[tuple[str, str, str], float] | None:
+    usd, first = heat.usd_per_hour, int(np.argmin(heat.usd_per_hour))
+    return (key_of(heat.contest.offers[first]), float(usd[first])) if np.isfinite(usd[first]) else None
+
+
+@pytest.mark.parametrize("index", QUESTIONS)
+def test_a_field_at_a_length_is_the_search_at_that_length(index: int) -> None:
+    """What replicas have in common at all lengths is gathered once; the answer is that of planning from nothing."""
+    asked = question_at(index)
+    question, calibration = asked.question(), calibration_of(asked.tables)
+    race = race_of(question, calibration)
+    for ratio in (0.15, 0.8, 1.0, 1.7):
+        best = solve_serve(replace(question, demand=race.demand_at(ratio)), calibration).ranked[:1]
+        expected = [(key_of(row.offer), pytest.approx(row.usd_per_hour)) for row in best]
+        found = winner(race.of_all(ratio))
+        assert [found] == (expected or [None])
+
+
+@pytest.mark.parametrize("index", QUESTIONS)
+def test_who_cannot_win_between_two_lengths_does_not(index: int) -> None:
+    asked = question_at(index)
+    race = race_of(asked.question(), calibration_of(asked.tables))
+    for shorter, longer in ((0.4, 0.5), (1.0, 1.25), (1.5, 4.0)):
+        race.of_all(shorter), race.of_all(longer)
+        for ratio in np.geomspace(shorter, longer, 5)[1:-1]:
+            whole = race.field.heat(race.demand_at(float(ratio)))
+            assert winner(race.of_leaders(float(ratio))) == winner(whole)
+
+
+def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of every flip the steps out and both sides of what was found; those that may win answer what lies between."""
+    asked_rows: list[int] = []
+
+    def counted(field: Field, demand: Demand) -> FloatArray:
+        asked_rows.append(len(field.model.candidates))
+        return requests_per_s(field, demand)
+
+    requests_per_s = Field.requests_per_s
+    monkeypatch.setattr(Field, "requests_per_s", counted)
+    question, solution, calibration = chat()
+    flips = list(length_flips(Standing.of(question, solution), calibration))
+    assert sum(flip.value is not None for flip in flips) == 4
+    whole = max(asked_rows)
+    assert sum(rows == whole for rows in asked_rows) <= 20
+    assert np.median(asked_rows) < whole / 3
+
+
+def test_a_flip_that_only_those_who_may_win_agree_to_is_asked_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Were the one that takes over left out between two lengths, the flip would still be found."""
+    question, solution, calibration = chat()
+    standing = Standing.of(question, solution)
+    true = list(length_flips(standing, calibration))
+    taking_over = {(f.winner.offer.cloud, f.winner.offer.instance) for f in true if f.winner is not None}
+
+    def without_them(race: Race, shorter: Heat, longer: Heat) -> Field:
+        left = {(o.cloud, o.instance) for o in race.field.question.offers} - taking_over
+        return Field.of(only_of(race.field.question, left), shorter.demand, race.calibration)
+
+    monkeypatch.setattr(Race, "leaders", without_them)
+    assert list(length_flips(standing, calibration)) == true
+
+
+def with_limit(demand: Demand, label: str, limit_s: float) -> Demand:
+    slo = demand.workload.slo
+    limits = tuple(replace(x, limit_s=limit_s) if x.label == label else x for x in slo.limits)
+    return replace(demand, workload=replace(demand.workload, slo=replace(slo, limits=limits)))
+
+
+@pytest.mark.parametrize("index", QUESTIONS)
+def test_another_limit_allows_what_the_whole_search_finds(index: int) -> None:
+    asked = question_at(index)
+    question, solution = solved(asked.request, asked.tables)
+    for limit in question.demand.workload.slo.limits:
+        for ratio in (0.3, 0.97, 1.0, 2.5):
+            demand = with_limit(question.demand, limit.label, limit.limit_s * ratio)
+            whole = capacity(solution.curves, solution.candidates, demand, solution.found.caution)
+            found = at_limit(solution.found, limit, limit.limit_s * ratio)
+            assert np.array_equal(found.requests_per_s, whole.requests_per_s)
