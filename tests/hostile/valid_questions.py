@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timezone
 from pathlib import Path
 
@@ -276,10 +276,10 @@ def seed_config_questions() -> list[Question]:
 
 def snapshot_questions(folder: Path) -> list[Question]:
     """A snapshot of refreshed prices."""
-    source = Source("aws-price-list", "AWS", date(2026, 7, 21), "https://aws.amazon.com")
-    of = Coverage("aws-ec2-price-list", "aws", frozenset({PriceKind.ON_DEMAND}), source)
+    feed, day = "aws-ec2-price-list", date(2026, 7, 21)
+    of = Coverage(feed, "aws", frozenset({PriceKind.ON_DEMAND}), Source(feed, "AWS", day, "https://aws.amazon.com"))
     seen = (offer for offer in load_catalog().offers if offer.cloud == "aws" and offer.instance.startswith("g6."))
-    listed = [offer for offer in seen if offer.price_kind is PriceKind.ON_DEMAND]
+    listed = [replace(offer, source=feed, as_of=day) for offer in seen if offer.price_kind is PriceKind.ON_DEMAND]
     write_snapshot(folder / "prices", of, listed, datetime(2026, 7, 21, tzinfo=timezone.utc))
     paths = [path for path in sorted(folder.glob("prices/**/*")) if path.is_file()]
     files = {str(path.relative_to(folder)): path.read_text(encoding="utf-8") for path in paths}

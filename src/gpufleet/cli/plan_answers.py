@@ -15,8 +15,6 @@ from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.inputs.trace import Trace, read_trace
-from gpufleet.inputs.trace_rate import rate_of
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
 from gpufleet.units import (
@@ -32,6 +30,7 @@ if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plan_question import Asked
+    from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
     from gpufleet.results.comparison import Comparison
     from gpufleet.results.encoder_service import EncoderServePlan
@@ -323,7 +322,11 @@ def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKi
 
 def seen_in(trace: str | None) -> Trace | None:
     """The requests of a trace, where one is named."""
-    return None if trace is None else read_trace(trace)
+    if trace is None:
+        return None
+    from gpufleet.inputs.trace import read_trace
+
+    return read_trace(trace)
 
 
 def request_tokens(
@@ -354,10 +357,19 @@ def class_rate(entry: ClassEntry, total: float | None, seen: Trace | None, who: 
         return total * share
     if entry.name and total is not None:
         raise UsageError(f"{who}a rate beside 'classes' without a share", expected="'share: 80%' in each class")
-    shown = rate_of(seen) if entry.rate is None and seen is not None else None
+    shown = rate_shown(seen) if entry.rate is None else None
     if shown is not None:
         return shown
     return parse_rate(needed(entry.rate, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
+
+
+def rate_shown(seen: Trace | None) -> float | None:
+    """The rate of a trace, where one is named and has times."""
+    if seen is None:
+        return None
+    from gpufleet.inputs.trace_rate import rate_of
+
+    return rate_of(seen)
 
 
 def answer_counts(text: str) -> TokenCounts | float:

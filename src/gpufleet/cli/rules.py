@@ -7,11 +7,20 @@ from typing import TYPE_CHECKING, Annotated, Optional
 import typer
 
 from gpufleet.cli.options import OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.units import USD_PER_HOUR
 
 if TYPE_CHECKING:
     from gpufleet.compat.rules_today.answer import RuleAnswer
 
 app = verb_group("Rules of thumb by the seeds' arithmetic, each beside our model's own answer.")
+
+
+def plausible_price(usd_per_hour: float | None) -> float | None:
+    """A price that a machine could have, or nothing: it is free then."""
+    if usd_per_hour:
+        USD_PER_HOUR.refuse_outside(usd_per_hour, "--price", usd_per_hour)
+    return usd_per_hour
+
 
 ParametersOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -47,7 +56,7 @@ MovedOption = Annotated[
 ]
 PriceOption = Annotated[
     Optional[float],  # noqa: UP045
-    typer.Option("--price", metavar="USD", min=0, help="Price by the hour."),
+    typer.Option("--price", metavar="USD", min=0, callback=plausible_price, help="Price by the hour."),
 ]
 TrainOnOption = Annotated[str, typer.Option("--train-on", metavar="N", help="Tokens of the table of training times.")]
 TokensPerSecondOption = Annotated[

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.inputs.trace import Trace
-from gpufleet.inputs.trace_rate import rate_in_other_unit, rate_of
+from typing import TYPE_CHECKING
+
 from gpufleet.units import PERCENT
+
+if TYPE_CHECKING:
+    from gpufleet.inputs.trace import Trace
 
 BURSTY_RATIO = 1.5
 
@@ -21,6 +24,8 @@ def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
 
     A class of requests has its rate in the file; a rate on the command line is that of all classes together.
     """
+    from gpufleet.inputs.trace_rate import rate_of
+
     rate, busiest = rate_of(trace), trace.busiest_minute_ratio
     if rate is None:
         return []
@@ -35,6 +40,8 @@ def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
 
 def unit_doubt(trace: Trace, rate: float) -> str:
     """That the times of a trace may count a smaller unit."""
+    from gpufleet.inputs.trace_rate import rate_in_other_unit
+
     other = rate_in_other_unit(trace, rate)
     return "" if other is None else f"; were its times {other[0]}, it would be {other[1]:.3g}/s"
 
