@@ -9,13 +9,15 @@ QUESTIONS ?= 200
 MUTANTS ?= 200
 TRIES ?= 1000
 SEED ?= 1
+PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help plan test lint types contracts pytest test-clocks brute-force mutants fuzz docs site accuracy size bench clean
+.PHONY: help plan test lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs site accuracy size bench constraints clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
 	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
+	@echo "make test-lowest  run all tests on the lowest versions that pyproject.toml allows"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
 	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
@@ -23,6 +25,7 @@ help:
 	@echo "make site      build the documentation as a site in build/site"
 	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
 	@echo "make bench     time a plan and an estimate, count the configurations rated"
+	@echo "make constraints  write the newest versions of packages for $(PYTHONS)"
 	@echo "make size      installed size and number of packages"
 	@echo "make clean     remove .venv and caches"
 
@@ -48,6 +51,13 @@ pytest: $(VENV)/developer.stamp
 
 test-clocks: $(VENV)/developer.stamp
 	@$(BIN)/python tools/clocks.py $(CLOCK_TESTS)
+
+test-lowest: $(VENV)/developer.stamp
+	@mkdir -p build
+	@$(BIN)/python tools/floors.py > build/lowest.txt
+	@$(PYTHON) tools/environment.py create build/lowest
+	@build/lowest/bin/python tools/environment.py install-under build/lowest.txt build/lowest --editable '.[test]'
+	PYTHONHASHSEED=0 build/lowest/bin/python -m pytest --numprocesses auto --dist loadfile $(LOWEST_TESTS)
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)
@@ -78,19 +88,22 @@ size:
 	@build/size/bin/python tools/environment.py install build/size .
 	@build/size/bin/python tools/environment.py measure
 
+constraints:
+	@$(PYTHON) tools/constraints.py $(PYTHONS)
+
 $(VENV)/created.stamp:
 	@$(PYTHON) tools/environment.py create $(VENV)
 	@touch $@
 
-$(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml
+$(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
 	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh]'
 	@touch $@
 
-$(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml
+$(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
 	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev]'
 	@touch $@ $(VENV)/installed.stamp
 
-$(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml
+$(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
 	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[docs]'
 	@touch $@ $(VENV)/installed.stamp
 

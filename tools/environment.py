@@ -1,13 +1,15 @@
 """Set up and measure a virtual environment; standard library alone, so that a fresh clone can run it.
 
 python tools/environment.py create FOLDER
-python tools/environment.py install FOLDER [--editable] WHAT
+python tools/environment.py install FOLDER [--editable] WHAT          versions of constraints.txt where they install
+python tools/environment.py install-under CONSTRAINTS FOLDER WHAT     these versions and no others
 python tools/environment.py measure
 """
 
 from __future__ import annotations
 
 import importlib.metadata
+import re
 import shutil
 import subprocess
 import sys
@@ -17,6 +19,12 @@ from pathlib import Path
 OLDEST_PYTHON = (3, 10)
 NOT_OURS = {"pip", "setuptools", "wheel"}
 WHEELS_ONLY = "--only-binary=:all:"
+CONSTRAINTS = "constraints.txt"
+NO_ANSWER = re.compile(
+    "connection broken|failed to establish|name resolution|unreachable|connection refused|dns error"
+    "|error sending request|timed out",
+    re.IGNORECASE,
+)
 
 
 def create(folder: str) -> None:
@@ -40,13 +48,55 @@ def refuse_missing_venv() -> None:
 
 
 def install(folder: str, *what: str) -> None:
-    """Install packages into the environment, as wheels only."""
+    """Install packages, as wheels only: in the versions that were tested together, where all of them are to be had."""
     print(f"Installing gpufleet into {folder} ...", file=sys.stderr, flush=True)
+    if complaints_of(folder, "--constraint", CONSTRAINTS, *what) is None:
+        return
+    print(
+        f"Not every version of {CONSTRAINTS} installs on this Python: the newest instead.", file=sys.stderr, flush=True
+    )
+    stop_at(complaints_of(folder, *what))
+
+
+def install_under(constraints: str, folder: str, *what: str) -> None:
+    """Install packages in these versions and no others."""
+    stop_at(complaints_of(folder, "--constraint", constraints, *what))
+
+
+def complaints_of(folder: str, *what: str) -> str | None:
+    """What the installer complained of when it failed; where no index answers that is said, and all is over."""
     python = str(Path(folder) / "bin" / "python")
     if shutil.which("uv"):
-        run("uv", "pip", "install", "--quiet", "--python", python, WHEELS_ONLY, *what)
+        command = ["uv", "pip", "install", "--quiet", "--python", python]
     else:
-        run(python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input", WHEELS_ONLY, *what)
+        command = [
+            python,
+            "-m",
+            "pip",
+            "install",
+            "--quiet",
+            "--disable-pip-version-check",
+            "--no-input",
+            "--retries",
+            "2",
+        ]
+    done = subprocess.run(
+        [*command, WHEELS_ONLY, *what], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False
+    )
+    if done.returncode == 0:
+        return None
+    if NO_ANSWER.search(done.stderr):
+        sys.exit(
+            f"No package index answers, so {folder} cannot be set up: connect to the network once, "
+            "or name a mirror in PIP_INDEX_URL (UV_INDEX_URL for uv)."
+        )
+    return done.stderr
+
+
+def stop_at(complaints: str | None) -> None:
+    """End with what the installer complained of."""
+    if complaints is not None:
+        sys.exit(complaints)
 
 
 def run(*command: str) -> None:
@@ -71,5 +121,5 @@ def size_bytes(distribution: importlib.metadata.Distribution) -> int:
 
 
 if __name__ == "__main__":
-    ACTIONS = {"create": create, "install": install, "measure": measure}
+    ACTIONS = {"create": create, "install": install, "install-under": install_under, "measure": measure}
     ACTIONS[sys.argv[1]](*sys.argv[2:])

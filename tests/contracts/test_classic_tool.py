@@ -181,8 +181,11 @@ def test_a_wheel_holds_the_names_and_the_configs(run: Run, tmp_path: Path) -> No
     done = run("-c", code)
     assert done.stderr == ""
     assert done.stdout.split() == [str(site / "gpufleet" / "compat" / "classic" / "shipped"), "9"]
-    shown = run("-c", f"import sys; sys.path.insert(0, {str(site)!r}); import config_viewer as v; v.main(['next'])")
+    viewer = "import runpy, sys; sys.argv[:] = ['viewer', 'next']; runpy.run_module({!r}, run_name='__main__')"
+    module = "gpufleet.compat.classic.viewer"
+    shown = run("-c", f"import sys; sys.path.insert(0, {str(site)!r}); {viewer.format(module)}")
     assert "python3 -m gpu_migration_analyzer --set basic_demos" in shown.stdout
+    assert f"python3 -m {module} --copy my_config" in shown.stdout
     assert sorted(p.name for p in (site / "gpufleet" / "compat" / "classic" / "shipped").iterdir()) == sorted(FILES)
 
 

@@ -78,8 +78,18 @@ def required_packages() -> Iterator[tuple[str, bool]]:
     """Packages that the distribution names, and whether this interpreter needs them."""
     for requirement in (requires(DISTRIBUTION) or []) if installed_version(DISTRIBUTION) else []:
         name, _, condition = requirement.partition(";")
-        only_older = "python_version <" in condition and sys.version_info >= (3, 11)
-        yield re.split(r"[\s<>=!~\[(]", name.strip(), maxsplit=1)[0], "extra ==" not in condition and not only_older
+        is_needed = "extra ==" not in condition and is_of_this_python(condition)
+        yield re.split(r"[\s<>=!~\[(]", name.strip(), maxsplit=1)[0], is_needed
+
+
+def is_of_this_python(condition: str) -> bool:
+    """Whether a requirement's condition on the version of Python holds; one that says nothing of it does.
+
+    >>> is_of_this_python("python_version < '3.10'"), is_of_this_python("python_version >= '3.10'")
+    (False, True)
+    """
+    bound = re.search(r"python_version (<|>=) [\"'](\d+)\.(\d+)", condition)
+    return bound is None or (sys.version_info[:2] < (int(bound[2]), int(bound[3]))) is (bound[1] == "<")
 
 
 def installed_version(name: str) -> str | None:

@@ -31,6 +31,7 @@ class Fragment:
 
 
 INSTALLED_FOLDER = Path(__file__).parent / "shipped"
+INSTALLED_AS = {"config_viewer": "gpufleet.compat.classic.viewer"}
 
 
 def shipped_folder() -> Path:
@@ -41,7 +42,9 @@ def shipped_folder() -> Path:
 
 def command(script: str) -> str:
     """How a script of the tool is started: from its folder in a clone, as a module where it is installed."""
-    return f"python3 -m {script}" if os.path.isdir(INSTALLED_FOLDER) else f"python3 {script}.py"
+    if os.path.isdir(INSTALLED_FOLDER):
+        return f"python3 -m {INSTALLED_AS.get(script, script)}"
+    return f"python3 {script}.py"
 
 
 def fragments_of(folder: Path) -> list[Fragment]:

@@ -254,3 +254,6 @@ SECTIONS: dict[str, Callable[[Config], list[str]]] = {
 }
 NUMBERS = {str(i): name for i, name in enumerate(SECTIONS, 1)}
 QUESTION = f"Show which? {', '.join(f'{i} {name}' for i, name in NUMBERS.items())}; q quits."
+
+if __name__ == "__main__":
+    sys.exit(main())
