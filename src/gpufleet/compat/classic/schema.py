@@ -49,7 +49,7 @@ def flag(value: Value, field: str) -> bool:
 
 
 def number(above: float, most: float) -> Callable[[Value, str], float]:
-    """A number above `above`, not above `most` and not so near to nothing that no page shows it; whole ones stay whole."""
+    """A number above `above`, at most `most`, and nothing or more than a billionth; whole ones stay whole."""
 
     def read(value: Value, field: str) -> float:
         found = value.content
