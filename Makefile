@@ -6,16 +6,18 @@ VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
 QUESTIONS ?= 200
+MUTANTS ?= 200
 TRIES ?= 1000
 SEED ?= 1
 
-.PHONY: help plan test lint types contracts pytest test-clocks brute-force fuzz docs site accuracy size bench clean
+.PHONY: help plan test lint types contracts pytest test-clocks brute-force mutants fuzz docs site accuracy size bench clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
 	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
+	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
 	@echo "make site      build the documentation as a site in build/site"
@@ -49,6 +51,9 @@ test-clocks: $(VENV)/developer.stamp
 
 brute-force: $(VENV)/developer.stamp
 	$(BIN)/python -m pytest tests/properties/test_answers_by_brute_force.py --questions $(QUESTIONS)
+
+mutants: $(VENV)/developer.stamp
+	@$(BIN)/python -m tools.mutants --count $(MUTANTS)
 
 fuzz: $(VENV)/developer.stamp
 	@$(BIN)/python -m tests.hostile.fuzz --tries $(TRIES) --seed $(SEED)

@@ -110,5 +110,8 @@ def abridged(text: str) -> str:
 
 def shorten(value: object, limit: int = 80) -> str:
     """A value as an error shows it: quoted, printable, on one line, never longer than `limit`."""
-    text = repr(value)
+    try:
+        text = repr(value)
+    except (RecursionError, ValueError):
+        text = f"a {type(value).__name__} that is too long to show"
     return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -46,6 +46,12 @@ CONVERSIONS = {
 UNMISTAKABLE = {2.0**30, 2.0**40, 3600, 86400, 730, 8760}
 EXCUSES = ("# reference dimension", "# not a conversion")
 LONGEST_FUNCTION_LINES = 50
+FILE_READERS = {
+    "files.py",  # what users name
+    "report/output_stream.py",
+    *("catalog/calibration.py", "catalog/models.py", "api/installation.py"),  # what is shipped
+    *(f"catalog/{name}.py" for name in ("kept", "snapshots", "transport", "update")),  # what gpufleet itself wrote
+}
 WITH_CIRCLES = {"cli", "compat/classic"}
 
 
@@ -161,6 +167,16 @@ def test_only_one_place_asks_what_day_it_is() -> None:
     asks = re.compile(r"\b(?:date|datetime)\.(?:today|utcnow)\(|\bdatetime\.now\(\)")
     asking = {name_of(path) for path in MODULES if asks.search(path.read_text(encoding="utf-8"))}
     assert asking == {"catalog/current_date.py"}
+
+
+@pytest.mark.parametrize("path", [p for p in MODULES if name_of(p) not in FILE_READERS], ids=name_of)
+def test_files_of_users_are_looked_up_listed_and_read_in_one_place(path: Path) -> None:
+    """Elsewhere a name that is too long, a NUL or a locked folder would be a traceback."""
+    calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+    raising = (
+        r"open|tomllib\.loads?|(?!os\.path\.).*\.(is_file|is_dir|exists|expanduser|iterdir|r?glob|read_text|read_bytes)"
+    )
+    assert {call for call in calls if re.fullmatch(raising, call)} == set()
 
 
 @pytest.mark.parametrize("folder", sorted({name_of(path.parent) for path in MODULES} - WITH_CIRCLES))

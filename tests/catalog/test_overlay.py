@@ -134,7 +134,7 @@ def test_a_broken_table_is_one_clear_message(tmp_path: Path, name: str, content:
 
 def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
     (tmp_path / "sources.toml").write_bytes(b"\xff\xfe\x00")
-    with pytest.raises(UsageError, match=r"cannot read .*sources\.toml"):
+    with pytest.raises(UsageError, match=r"not text in UTF-8: .*sources\.toml"):
         load_catalog(tmp_path, TODAY)
 
 

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.own_prices import is_exactly_one_gpu, most_saved, unlikely_price
 from gpufleet.catalog.own_terms import CONTRACT_COLUMNS, FOREIGN_COLUMNS, RATE_COLUMNS
 from gpufleet.catalog.schema import AVAILABILITY_COLUMNS, OFFER_COLUMNS, REGION_COLUMNS
-from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError
 
 TODAY = date(2026, 11, 21)
@@ -66,6 +67,24 @@ def test_it_is_none_in_another_currency_either(tmp_path: Path) -> None:
     own = write(tmp_path, "foreign_offers/eur.csv", FOREIGN_COLUMNS, cells)
     with pytest.raises(UsageError, match=r"eur\.csv line 2: .*is it the price of one GPU"):
         load_catalog(own, TODAY)
+
+
+@pytest.mark.parametrize("cents", [51, 99, 250, 688, 1229])
+def test_the_price_of_one_gpu_is_known_by_its_cents_and_a_negotiated_one_is_none(cents: int) -> None:
+    """Above half a dollar a price that was rounded to the cent lies within 1 % of what it was."""
+    for unrounded in (cents - 0.499, cents, cents + 0.499):
+        assert is_exactly_one_gpu(cents / 100, 8 * unrounded / 100, 8)
+    assert not is_exactly_one_gpu(0.985 * cents / 100, 8 * cents / 100, 8)
+    assert not is_exactly_one_gpu(1.015 * cents / 100, 8 * cents / 100, 8)
+
+
+@pytest.mark.parametrize("gpus", [2, 3, 4, 8, 16])
+def test_a_commitment_that_costs_what_one_gpu_costs_is_a_slip_where_one_is_under_a_third(gpus: int) -> None:
+    """Two thirds off is what a commitment may save; the share of one of two or three GPUs is no less than that."""
+    list_usd = 7.0 * gpus
+    bound = Offer("aws", "here", "a-machine", PriceKind.COMMIT_3Y, 6.5, PriceBasis.LIST, "aws-price-list", TODAY)
+    slips = list(unlikely_price(bound, list_usd, gpus, most_saved(PriceKind.COMMIT_3Y, gpus)))
+    assert bool(slips) is (gpus > 3)
 
 
 @pytest.mark.parametrize(

@@ -324,6 +324,16 @@ def test_a_server_that_never_recovers_is_given_up_and_named(updater: Updater) ->
     assert updater.waits_s == [1.0, 2.0, 4.0, 8.0]
 
 
+@pytest.mark.parametrize("status", [400, 404, 451])
+def test_a_page_that_is_refused_is_named_at_once(updater: Updater, status: int) -> None:
+    with served(azure_as_shipped()) as server:
+        server.faults = [failing("/azure", Answer("no such thing", status))]
+        found = updater.run(server, "azure")["azure-retail-prices"]
+    assert found.status == "failed"
+    assert f"/azure answers {status}" in found.reason
+    assert updater.waits_s == []
+
+
 def test_half_a_page_is_asked_for_again(updater: Updater) -> None:
     def half(path: str, sound: Answer) -> Answer | None:
         return Answer(sound.body, sent=0.5) if len(server.asked) == 1 else None
@@ -521,6 +531,44 @@ def test_prices_that_all_moved_eightfold_look_like_another_unit_and_are_not_beli
         found = updater.run(server, "azure")["azure-retail-prices"]
     assert "another currency or unit?" in found.reason
     assert updater.stored() == {}
+
+
+def test_a_feed_in_which_more_than_a_tenth_of_the_prices_break_a_rule_is_not_believed(updater: Updater) -> None:
+    """One region in ten of every type is slipped: the medians stand, and only the number of slips decides."""
+    offers = shipped("azure")
+    regions = {o.instance: [other.region for other in offers if other.instance == o.instance] for o in offers}
+    spread = [o for o in offers if o.region in regions[o.instance][: len(regions[o.instance]) // 5]]
+    for slips, status in ((len(offers) // 10, "updated"), (len(offers) // 10 + 1, "refused")):
+        slipped = set(map(id, spread[:slips]))
+        assert len(slipped) == slips
+        items = [azure_item(o) for o in offers]
+        for offer, item in zip(offers, items, strict=True):
+            item["retailPrice"] /= 10 if id(offer) in slipped else 1
+        with served(azure_pages(items)) as server:
+            found = updater.run(server, "azure")["azure-retail-prices"]
+        assert (found.status, len(found.refused_rows)) == (status, slips)
+    assert found.reason == f"{slips} of {len(offers)} prices break a rule"
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_two_prices_of_one_place_the_dearer_counts(updater: Updater, order: int) -> None:
+    first, *others = shipped("azure")
+    twice = [azure_item(first, retailPrice=first.price_per_instance_usd_per_hour * ratio) for ratio in (1.0, 1.25)]
+    with served(azure_pages([*twice[::order], *map(azure_item, others)])) as server:
+        found = updater.run(server, "azure")["azure-retail-prices"]
+    assert (found.status, found.num_dearer, found.num_cheaper) == ("updated", 1, 0)
+    taken = price_of("azure", first.region, first.instance).price_per_instance_usd_per_hour
+    assert taken == pytest.approx(1.25 * first.price_per_instance_usd_per_hour)
+
+
+@pytest.mark.parametrize(("mib", "status"), [(60, "updated"), (68, "failed")])
+def test_a_page_that_does_not_end_is_given_up_at_64_mib(updater: Updater, mib: int, status: str) -> None:
+    """The longest pages of the feeds have some tens of MiB: those are read."""
+    [(path, page)] = lambda_page({"gpu_8x_h100_sxm5": 2392}).items()
+    with served({path: page + " " * (mib * 2**20 - len(page))}) as server:
+        found = updater.run(server, "lambda", accept_losses=True)["lambda-cloud-api"]
+    assert found.status == status
+    assert ("a page of more than" in found.reason) is (status == "failed")
 
 
 @pytest.mark.parametrize("body", ["{}", "[]", '{"Items": [], "NextPageLink": null}', "null", '"x"'])

@@ -264,6 +264,14 @@ def test_a_quote_that_is_never_closed_exits_2_with_its_line(run_gpufleet: Run, o
     assert "own.csv is not CSV, line 3" in done.stderr
 
 
+def test_a_name_in_a_measurement_is_no_formula_of_the_rows(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path
+) -> None:
+    run_gpufleet("accuracy", own("model,params_exact,source", "=1+1,5,@x\x1b"), "--rows", str(tmp_path / "rows.csv"))
+    [row] = rows_of(tmp_path / "rows.csv")
+    assert (row["model_id"], row["source"]) == ("'=1+1", "'@x\\u001b")
+
+
 @pytest.mark.parametrize(
     ("rows", "out_file", "said"),
     [
@@ -271,7 +279,7 @@ def test_a_quote_that_is_never_closed_exits_2_with_its_line(run_gpufleet: Run, o
         ("rows.csv", "./rows.csv", "cannot write ./rows.csv: another answer goes there"),
         ("own.csv", "page.md", "cannot write own.csv: another answer goes there, or it is read"),
         ("rows.csv", ".", "cannot write .: it is a folder"),
-        ("rows.csv", f"{'x' * 5000}.md", "cannot write: this is no file name"),
+        ("rows.csv", f"{'x' * 5000}.md", "cannot write: File name too long"),
     ],
 )
 def test_nothing_is_written_where_one_of_two_answers_cannot_be(

@@ -269,8 +269,8 @@ def test_an_answer_in_json_is_read_back_by_the_class_of_its_name(ask: Ask, name:
         ((*PLAN, "--grid", "-4"), "--grid"),
         (("compare", "L40S", "H100"), "MODEL is missing"),
         (("compare", "a.json", "H100"), "a plan is compared with another plan"),
-        (("compare", "a.json", "b.json"), "no file 'a.json'"),
-        (("explain", "nothing.json"), "no file 'nothing.json'"),
+        (("compare", "a.json", "b.json"), "no such file or folder; found 'a.json'"),
+        (("explain", "nothing.json"), "no such file or folder; found 'nothing.json'"),
     ],
     ids=lambda value: " ".join(value[-2:]) if isinstance(value, tuple) else None,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import resource
 import signal
 import struct
 import subprocess
@@ -173,6 +174,43 @@ def test_a_full_disk_is_said(toy_command: list[str], tmp_path: Path) -> None:
     assert done.stderr == "gpufleet: error: cannot write to standard output: No space left on device.\n"
 
 
+CLASSIC = Path(__file__).resolve().parents[2] / "gpu-migration-analyzer"
+LARGEST_FILE_BYTES = 4096
+
+
+@pytest.mark.parametrize("unbuffered", ["", "1"])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-m", "gpufleet", "catalog", "prices", "-o", "json"),
+        ("-m", "gpufleet", "plan", "serve", "--help"),
+        (str(CLASSIC / "gpu_migration_analyzer.py"), "--json", "--no-true-today"),
+        (str(CLASSIC / "config_viewer.py"), "--plain"),
+    ],
+)
+def test_an_answer_that_is_cut_short_never_ends_well(words: tuple[str, ...], unbuffered: str, tmp_path: Path) -> None:
+    """A file may grow to its limit and no further, as on a disk that fills: the last write takes a part."""
+    with (tmp_path / "answer").open("w") as answer:
+        done = subprocess.run(
+            [sys.executable, *words],
+            stdout=answer,
+            stderr=subprocess.PIPE,
+            env={**os.environ, "PYTHONUNBUFFERED": unbuffered},
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (LARGEST_FILE_BYTES, LARGEST_FILE_BYTES)),
+            text=True,
+            check=False,
+        )
+    assert (tmp_path / "answer").stat().st_size == LARGEST_FILE_BYTES
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: cannot write to standard output: File too large.\n")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("script", ["gpu_migration_analyzer.py", "config_viewer.py"])
+def test_the_classic_tool_without_standard_output_is_no_crash(script: str) -> None:
+    assert shell(f"{sys.executable} {CLASSIC / script} >&-; echo rc=$? >&2") == "rc=0\n"
+
+
 def test_no_standard_output_at_all_is_no_crash(toy_command: list[str], tmp_path: Path) -> None:
     done = subprocess.run(
         ["/bin/sh", "-c", '"$@" >&-', "sh", *toy_command, "toy", "rows"],
@@ -256,6 +294,10 @@ def read_all(terminal: int) -> str:
 
 def test_a_message_cannot_colour_the_terminal(toy: Run) -> None:
     assert "\x1b" not in toy("toy", "rows", "--out-file", "\x1b[31m/x").stderr
+
+
+def test_a_remark_cannot_colour_the_terminal_either(toy: Run) -> None:
+    assert toy("toy", "rows", "--out-file", "\x1b[31m\u202e.csv").stderr == "wrote ?[31m?.csv\n"
 
 
 def test_piped_output_has_no_escape_codes(toy: Run) -> None:

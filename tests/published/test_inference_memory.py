@@ -116,10 +116,8 @@ UNEXPLAINED_LINES: dict[str, set[int]] = {  # pools that the model misses by mor
 
 SAID_TO_FIT: dict[str, set[int]] = {  # runs that ran out of memory, and are said to fit
     "inference_memory.csv": set(),
-    "inference_memory_issues.csv": {14},  # graphs of TP8 on L4 take more than 10 % of the card, 1 GiB is expected
+    "inference_memory_issues.csv": set(),
     "out_of_memory.csv": {
-        34,  # 24 GB cards: graphs of TP4 take 1.88 GiB, 1 is expected, and the sampler's warm-up the rest
-        40,  # SGLang with attention DP needs 21 GiB beside its static fraction, 6 are expected
         42,  # DeepSeek-V4-Pro loads a quarter more in SGLang on Hopper than its checkpoint counts
         43,  # 8-bit LLaMA-13B on a T4 ends 20 MiB short: said to be tight
     },

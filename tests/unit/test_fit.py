@@ -45,8 +45,10 @@ def test_every_change_offered_really_fits() -> None:
     assert priced == sorted(priced)
 
 
-def test_a_shorter_context_is_offered_where_the_context_is_what_is_too_much() -> None:
-    changes = {change.what for change in fit("llama-3.1-8b", "L4:1", "128k").changes}
+@pytest.mark.parametrize("asked", ["128k", "64k", "60000"])
+def test_a_shorter_context_is_offered_where_the_context_is_what_is_too_much(asked: str) -> None:
+    """The longest power of two that fits, however little more was asked for."""
+    changes = {change.what for change in fit("llama-3.1-8b", "L4:1", asked).changes}
     assert "a context of 32,768 tokens" in changes
 
 
@@ -135,6 +137,13 @@ def test_what_only_todays_engine_holds_is_said_and_an_older_one_can_be_asked_for
     assert "vLLM before 0.17 does not hold it: it kept more for itself." in today.notes
     assert not fit("gpt-oss-120b", "H100:1", "128k", engine_version="0.11.0").fits
     assert not any("before" in note for note in fit("llama-3.1-8b", "H100:1", "8k").notes)
+
+
+def test_a_memory_fraction_that_was_lowered_for_graphs_is_said() -> None:
+    """vllm issues/27782: vLLM 0.11 fails there at its default of 0.9, which today's version, counting graphs, keeps."""
+    old, new = (fit("qwen3-30b-a3b", "RTX-4090:4", "8k", engine_version=version) for version in ("0.11.0", None))
+    assert any("lowered from 0.90 to 0.89" in note and "2.4 GiB beside the KV pool" in note for note in old.notes)
+    assert not any("lowered" in note for note in new.notes)
 
 
 def test_the_405b_that_was_refused_does_not_fit() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 
@@ -46,7 +47,7 @@ def decoder_counts(row: MeasurementRow, models: ModelFinder) -> Mapping[Quantity
 def encoder_counts(row: MeasurementRow, models: ModelFinder) -> Mapping[Quantity, int] | None:
     """The same of a model that is not a decoder, all of whose parameters are active; None where it is one."""
     name, own_config = row.text("model_id", "model"), row.text("config_json")
-    if own_config and not any(file.is_file() for file in models.own_configs(row.text("model"))):
+    if own_config and not any(os.path.isfile(file) for file in models.own_configs(row.text("model"))):
         config = declared_config(own_config, row.text("how"))
         if encoder_family_of(config) is None:
             return None
@@ -67,7 +68,7 @@ def architecture_of(row: MeasurementRow, models: ModelFinder) -> Architecture:
     """A config of the user's, else the row's own config, else the model of that name."""
     name = row.text("model")
     own_config = row.text("config_json")
-    if not own_config or any(file.is_file() for file in models.own_configs(name)):
+    if not own_config or any(os.path.isfile(file) for file in models.own_configs(name)):
         return models.of(row)
     try:
         return parse_architecture(declared_config(own_config, row.text("how")), name)

@@ -45,7 +45,7 @@ from gpufleet.performance.serving import Client
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.serving_estimate import serving_estimate
-from gpufleet.units import in_full
+from gpufleet.units import GIB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
@@ -192,9 +192,23 @@ def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: 
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
     return Infeasible(
         f"{question.arch.name} in {weights} does not fit {number}x {gpu} ({layout.label})",
-        found=f"short by {solution.short_by_gib:.1f} GiB per GPU",
+        **what_is_missing(solution),
         hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",
     )
+
+
+def what_is_missing(solution: EstimateSolution) -> dict[str, str]:
+    """By how much each GPU is short, or what a stated memory fraction leaves for what comes after the KV pool."""
+    budgets = solution.budgets
+    if not np.all(budgets.lacks_room_beside):
+        return {"found": f"short by {solution.short_by_gib:.1f} GiB per GPU"}
+    after = budgets.after_pool_bytes.expected
+    figures = (budgets.memory_fraction, (after + budgets.left_beside_bytes.expected) / GIB, after / GIB)
+    fraction, left, needed = (float(np.max(np.asarray(figure))) for figure in figures)
+    return {
+        "found": f"memory fraction {fraction:.3g} leaves {left:.2f} GiB beside the pool",
+        "expected": f"{needed:.2f} GiB, which graphs, context and unprofiled activations take after it",
+    }
 
 
 @lru_cache(maxsize=256)

@@ -27,7 +27,7 @@ from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult, fit_result
-from gpufleet.units import parse_tokens
+from gpufleet.units import GIB, parse_tokens
 
 ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")
 WORTHWHILE_RATIO = 0.9  # a format that saves less than a tenth of the checkpoint is no alternative
@@ -144,10 +144,18 @@ def engine_notes(report: FitReport) -> list[str]:
     if report.refusal:
         others = [e.title for e in load_engines().values() if not weight_refusal(e, q.accelerator, q.weights)]
         return [f"Engines that run {q.weights.name} on {q.accelerator.name}: {', '.join(others) or 'none'}."]
-    if chosen is None or not chosen.fits or float(chosen.budget.memory_fraction) <= default + ROUNDING:
+    if chosen is None or not chosen.fits:
         return []
     fraction = float(chosen.budget.memory_fraction)
-    return [f"Fits with the memory fraction of {q.engine.title} raised from {default:.2f} to {fraction:.3f}."]
+    if fraction > default + ROUNDING:
+        return [f"Fits with the memory fraction of {q.engine.title} raised from {default:.2f} to {fraction:.3f}."]
+    if fraction > default - ROUNDING or "static_bytes_per_device" in q.engine.constants:
+        return []
+    after = float(chosen.budget.after_pool_bytes.expected) / GIB
+    return [
+        f"Fits with the memory fraction of {q.engine.title} lowered from {default:.2f} to {fraction:.3f}: graphs and "
+        f"context take {after:.1f} GiB beside the KV pool."
+    ]
 
 
 def older_version_notes(report: FitReport) -> list[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
@@ -21,6 +23,7 @@ from gpufleet.results.why_not import best_of, price_to_win, refusals
 from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"
+LEAST_USD_PER_MILLION = 1e-6
 
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
@@ -102,7 +105,8 @@ def parse_token_price(text: str) -> TokenPrice:
         prices = [float(part) for part in parts]
     except ValueError:
         prices = []
-    if len(prices) not in (1, 2) or not any(prices):
+    are_prices = len(prices) in (1, 2) and all(math.isfinite(p) and p >= 0 for p in prices)
+    if not are_prices or sum(prices) < LEAST_USD_PER_MILLION:
         expected = "USD per 1M tokens in and out, such as '0.6/1.2'"
         raise UsageError("cannot read a token price", found=text, expected=expected)
     for price in filter(None, prices):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import platform
 import re
 import shutil
@@ -20,6 +21,7 @@ from gpufleet.catalog.snapshots import DOWNLOAD_FOLDER, snapshot_folders, snapsh
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import GpufleetError
+from gpufleet.files import entries_of
 from gpufleet.inputs.preferences import PROJECT_FILE, preference_files, preferences, unknown_variables
 from gpufleet.results.setup import FINE, MISSING, REMARK, Check, Diagnosis
 
@@ -113,7 +115,7 @@ def snapshot_check() -> Check:
     root = snapshot_root()
     taken = [f"{folder.parent.name} {folder.name[:DAY_LENGTH]}" for folder in snapshot_folders(root)]
     found = f"{', '.join(taken) or 'none'} in {root}"
-    unfinished = sorted(folder.parent.name for folder in root.glob(f"*/{DOWNLOAD_FOLDER}")) if root.is_dir() else []
+    unfinished = sorted(feed.name for feed in entries_of(root) if os.path.isdir(feed / DOWNLOAD_FOLDER))
     if not unfinished:
         return Check(name="snapshots", status=FINE, found=found)
     hint = f"Not finished: {', '.join(unfinished)}. 'gpufleet catalog update' goes on where it ended."
@@ -151,8 +153,8 @@ def calibration_check() -> Check:
 def calibration_version() -> str:
     """A digest of every calibration table: the same version predicts the same."""
     digest = hashlib.sha256()
-    for path in sorted(CALIBRATION_FOLDER.iterdir()):
-        if path.is_file():
+    for path in entries_of(CALIBRATION_FOLDER):
+        if os.path.isfile(path):
             digest.update(path.read_bytes())
     return digest.hexdigest()[:VERSION_LENGTH]
 
@@ -161,7 +163,7 @@ def settings_check(environment: Mapping[str, str], project: Path) -> Check:
     """Files and variables that set preferences, and the overlay of tables."""
     try:
         found = preferences(environment, project)
-        files = [str(path) for path in preference_files(environment, project) if path.is_file()]
+        files = [str(path) for path in preference_files(environment, project) if os.path.isfile(path)]
     except GpufleetError as error:
         return Check(name="settings", status=MISSING, found="cannot be read", hint=str(error))
     overlay = f"tables of your own in {found['catalog'].text}" if "catalog" in found else "no tables of your own"

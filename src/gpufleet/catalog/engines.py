@@ -15,6 +15,7 @@ from gpufleet.catalog.profiles import profiles_in, sourced
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, Implemented, MemoryEra
 from gpufleet.errors import UnknownName
+from gpufleet.files import files_below
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
@@ -31,7 +32,7 @@ def load_engines() -> Mapping[str, EngineProfile]:
 def _engines_in(overlay: str | None) -> Mapping[str, EngineProfile]:
     if overlay is not None:
         return profiles_in("engines", overlay, "engine", engine_from)
-    files = sorted((SHIPPED / "engines").glob("*.toml"))
+    files = files_below(SHIPPED / "engines", ".toml")
     return kept("engines", files, None, lambda: profiles_in("engines", None, "engine", engine_from))
 
 

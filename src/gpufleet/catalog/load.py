@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import os
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -80,13 +79,9 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError, nearest_names
+from gpufleet.files import entries_of, files_below, named_path, read_text_file, toml_table
 from gpufleet.provenance import Source
-from gpufleet.units import MIB
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
+from gpufleet.units import MB
 
 if TYPE_CHECKING:
     from gpufleet.catalog.overlay import OverlayRows
@@ -96,7 +91,7 @@ SHIPPED = Path(__file__).parent.parent / "data"
 OVERLAY_VARIABLE = "GPUFLEET_CATALOG"
 SOURCES, ALIASES, OWNED, REGIONS = "sources.toml", "gpu_aliases.toml", "owned.toml", "regions.csv"
 FOLDERS = ("accelerators", "instances", "offers", "availability", "foreign_offers")
-MAX_FILE_BYTES = 50 * MIB
+MAX_FILE_BYTES = 50 * MB
 
 LIST_PRICE, NO_PRICE = "the listed price counts", "left out"
 
@@ -177,7 +172,10 @@ def _load_tables(snapshots: tuple[Path, ...], as_of: date | None, now: date) -> 
 
 def table_files() -> list[Path]:
     """Every file that the shipped catalog is read from."""
-    return sorted([*SHIPPED.glob("*.*"), *(file for folder in FOLDERS for file in (SHIPPED / folder).rglob("*.*"))])
+    inside = [
+        file for folder in FOLDERS for suffix in (".csv", ".toml") for file in files_below(SHIPPED / folder, suffix)
+    ]
+    return [*(entry for entry in entries_of(SHIPPED) if os.path.isfile(entry)), *inside]
 
 
 def read_catalog(
@@ -336,8 +334,8 @@ def on_own_terms(
 
 def overlay_directory(overlay: str | os.PathLike[str]) -> Path:
     """The user's directory, which must exist when it is named."""
-    path = Path(overlay).expanduser()
-    if not path.is_dir():
+    path = named_path(overlay)
+    if not os.path.isdir(path):
         raise UsageError(
             "the folder of your own tables is not there", found=str(overlay), expected="an existing folder"
         )
@@ -386,7 +384,8 @@ def agreed_days(directory: Path) -> list[tuple[Place, str, date]]:
     """From which day contracts and exchange rates hold."""
     contracts = table_in(directory, "contracts.csv", CONTRACT_COLUMNS, contract_from)
     path = directory / "exchange_rates.csv"
-    rates = ((place, rate_from(place, row)) for place, row in rows_of(path, RATE_COLUMNS)) if path.exists() else ()
+    rows = rows_of(path, RATE_COLUMNS) if os.path.lexists(path) else ()
+    rates = ((place, rate_from(place, row)) for place, row in rows)
     return [
         *((contract.place, "the contract", contract.as_of) for contract in contracts),
         *((place, f"the rate of {rate.currency}", rate.as_of) for place, rate in rates),
@@ -404,7 +403,7 @@ def merged(directories: list[Path], read: Callable[[Path], dict[Any, Item]]) -> 
 def own_machine_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
     """Tables of owned.toml, each with its place and name."""
     path = directory / OWNED
-    tables = tables_of(path) if path.exists() else ()
+    tables = tables_of(path) if os.path.lexists(path) else ()
     return ((Place(str(path), f"[{name}]"), name, table) for name, table in tables)
 
 
@@ -440,12 +439,12 @@ def table_in(
 ) -> Iterator[Item]:
     """Rows of a single table, none where there is no such file."""
     path = directory / name
-    return (read(place, row) for place, row in rows_of(path, columns)) if path.exists() else iter(())
+    return (read(place, row) for place, row in rows_of(path, columns)) if os.path.lexists(path) else iter(())
 
 
 def accelerator_tables(directory: Path) -> Iterator[tuple[Place, str, Mapping[str, Any]]]:
     """Tables of accelerators/*.toml, each with its place and name."""
-    for path in sorted((directory / "accelerators").glob("*.toml")):
+    for path in toml_files(directory / "accelerators"):
         for name, table in tables_of(path):
             yield Place(str(path), f"[{name}]"), name, table
 
@@ -499,7 +498,7 @@ def availability_in(directory: Path) -> dict[tuple[str, str, str], Availability]
 def sources_in(directory: Path) -> dict[str, Source]:
     """Tables of sources.toml by id."""
     path = directory / SOURCES
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
     return {name: source_from(Place(str(path), f"[{name}]"), name, table) for name, table in tables_of(path)}
 
@@ -507,7 +506,7 @@ def sources_in(directory: Path) -> dict[str, Source]:
 def gpu_aliases_in(directory: Path) -> dict[str, str]:
     """gpu_aliases.toml: what people write -> the id."""
     path = directory / ALIASES
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
     return {alias: text(Place(str(path), alias), "alias", name) for alias, name in toml_of(path).items()}
 
@@ -515,7 +514,7 @@ def gpu_aliases_in(directory: Path) -> dict[str, str]:
 def restricted_regions_in(directory: Path) -> dict[tuple[str, str], str]:
     """restricted_regions.csv: regions that not everybody can buy in, and who can."""
     path = directory / "restricted_regions.csv"
-    if not path.exists():
+    if not os.path.lexists(path):
         return {}
     return {(row["cloud"], row["region"]): row["access"] for _, row in rows_of(path, RESTRICTED_COLUMNS)}
 
@@ -528,7 +527,7 @@ def located_regions_in(directory: Path) -> dict[tuple[str, str], Region]:
 def region_rows(directory: Path) -> Iterator[tuple[Place, Region]]:
     """Rows of regions.csv; a user's may leave out the source."""
     path = directory / REGIONS
-    rows = rows_of(path, REGION_COLUMNS) if path.exists() else ()
+    rows = rows_of(path, REGION_COLUMNS) if os.path.lexists(path) else ()
     return ((place, region_from(place, row, None if directory == SHIPPED else OWN_SOURCE)) for place, row in rows)
 
 
@@ -538,16 +537,16 @@ def countries() -> Mapping[str, Country]:
     return {row.code: row for row in table_in(SHIPPED, "countries.csv", COUNTRY_COLUMNS, country_from)}
 
 
-def csv_files(directory: Path) -> list[Path]:
-    """CSV files at any depth, in a stable order."""
-    return sorted(directory.rglob("*.csv"))
+def toml_files(folder: Path) -> list[Path]:
+    """TOML files of a folder, in a stable order."""
+    return [entry for entry in entries_of(folder) if entry.suffix == ".toml"]
 
 
 def placed_rows(
     folder: Path, columns: tuple[str, ...], read: Callable[[Place, Mapping[str, str]], Item]
 ) -> Iterator[tuple[Place, Item]]:
     """What every row of the CSV files of a folder says, each with its place."""
-    return ((place, read(place, row)) for path in csv_files(folder) for place, row in rows_of(path, columns))
+    return ((place, read(place, row)) for path in files_below(folder, ".csv") for place, row in rows_of(path, columns))
 
 
 def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
@@ -590,21 +589,12 @@ def tables_of(path: Path) -> Iterator[tuple[str, Mapping[str, Any]]]:
 
 def toml_of(path: Path) -> dict[str, Any]:
     """A TOML file."""
-    try:
-        tables: dict[str, Any] = tomllib.loads(content_of(path))
-    except tomllib.TOMLDecodeError as error:
-        raise UsageError(f"{path} is not TOML: {error}") from error
-    return tables
+    return toml_table(content_of(path), path)
 
 
 def content_of(path: Path) -> str:
     """A text file of sane size."""
-    try:
-        if path.stat().st_size > MAX_FILE_BYTES:
-            raise UsageError(f"{path} is too large for a catalog table", expected=f"up to {MAX_FILE_BYTES:.0f} bytes")
-        return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"cannot read {path}: {error}") from error
+    return read_text_file(path, "a catalog table", MAX_FILE_BYTES)
 
 
 __all__ = ["Catalog", "load_catalog"]

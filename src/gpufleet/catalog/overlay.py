@@ -5,6 +5,7 @@ Only the user's own rows are held to the rules. A contract may be unusual: it is
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
@@ -19,6 +20,7 @@ from gpufleet.catalog.usual_prices import outliers_over_regions
 from gpufleet.domain.currency import DOLLAR
 from gpufleet.domain.offer import Offer
 from gpufleet.errors import UsageError, nearest_names
+from gpufleet.files import entries_of
 
 TABLE_SUFFIX = {
     "accelerators": ".toml",
@@ -49,7 +51,7 @@ class OverlayRows(NamedTuple):
 def refuse_unknown_entries(directory: Path) -> None:
     """A misspelt folder or file must not silently mean 'no rows'; hidden entries and notes (*.md) are not read."""
     for entry in visible(directory):
-        known = TABLE_SUFFIX if entry.is_dir() else TABLE_FILES
+        known = TABLE_SUFFIX if os.path.isdir(entry) else TABLE_FILES
         if entry.name not in known:
             raise unknown_entry(entry)
     for folder, suffix in TABLE_SUFFIX.items():
@@ -58,8 +60,7 @@ def refuse_unknown_entries(directory: Path) -> None:
 
 def visible(directory: Path) -> Iterator[Path]:
     """Entries of a folder that are neither hidden nor notes, in a stable order."""
-    entries = sorted(directory.iterdir()) if directory.is_dir() else []
-    return (entry for entry in entries if not entry.name.startswith(".") and entry.suffix != ".md")
+    return (entry for entry in entries_of(directory) if not entry.name.startswith(".") and entry.suffix != ".md")
 
 
 def unknown_entry(entry: Path) -> UsageError:
@@ -78,7 +79,7 @@ def unknown_entry(entry: Path) -> UsageError:
 def refuse_other_suffixes(folder: Path, suffix: str) -> None:
     """Tables of a folder are all of one format; in folders of CSV files there may be folders."""
     for entry in visible(folder):
-        if entry.is_dir() and suffix == ".csv":
+        if os.path.isdir(entry) and suffix == ".csv":
             refuse_other_suffixes(entry, suffix)
         elif entry.suffix != suffix:
             raise UsageError(f"{entry}: no table is read from it", found=entry.name, expected=f"a {suffix} file")

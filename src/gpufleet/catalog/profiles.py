@@ -6,8 +6,9 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpufleet.catalog.load import SHIPPED, toml_of
+from gpufleet.catalog.load import SHIPPED, toml_files, toml_of
 from gpufleet.errors import UsageError
+from gpufleet.files import named_path
 from gpufleet.provenance import Sourced
 
 Profile = TypeVar("Profile")
@@ -17,8 +18,8 @@ def profiles_in(
     folder: str, overlay: str | None, kind: str, profile_from: Callable[[str, Mapping[str, Any]], Profile]
 ) -> dict[str, Profile]:
     """Profiles of `kind` by name: the shipped ones, and those of the overlay's folder of the same name over them."""
-    folders = [SHIPPED / folder, *([Path(overlay) / folder] if overlay else [])]
-    files = [file for each in folders for file in sorted(each.glob("*.toml"))]
+    folders = [SHIPPED / folder, *([named_path(overlay) / folder] if overlay else [])]
+    files = [file for each in folders for file in toml_files(each)]
     return {file.name.removesuffix(".toml"): _read(file, kind, profile_from) for file in files}
 
 

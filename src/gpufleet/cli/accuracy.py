@@ -47,7 +47,6 @@ def accuracy(
     from gpufleet.accuracy.panels import accuracy_panels
     from gpufleet.accuracy.score import score_files
     from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
-    from gpufleet.cli.output_stream import remark
     from gpufleet.report.accuracy import (
         accuracy_groups_page,
         accuracy_in_full_page,
@@ -56,6 +55,7 @@ def accuracy(
         rows_as_csv,
     )
     from gpufleet.report.measured_plot import plot_as_svg
+    from gpufleet.report.output_stream import remark
 
     chosen = output or format_of(out_file)
     refuse_targets([rows, picture, None if out_file == "-" else out_file], files)

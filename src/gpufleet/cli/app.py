@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from gpufleet.cli import INTERRUPTED
 from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
-from gpufleet.cli.output_stream import remark, say, tolerate_narrow_encodings
 from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import UnknownName
+from gpufleet.report.output_stream import remark, say, tolerate_narrow_encodings, write_everything
 
 if TYPE_CHECKING:
     import typer
@@ -31,6 +31,7 @@ VERSION_FLAGS = ("-V", "--version", "version")
 
 def run(arguments: list[str]) -> int:
     """Answer one command line in a context of its own; every outcome is an exit code, never a traceback."""
+    write_everything()
     tolerate_narrow_encodings()
     try:
         return copy_context().run(dispatch, arguments)
@@ -151,7 +152,5 @@ def explain_failure(error: Exception, arguments: list[str]) -> int:
 
 
 def complain(message: str) -> None:
-    """Say on stderr what went wrong, on one line that cannot move the cursor."""
-    from gpufleet.report.text import printable
-
-    remark(f"gpufleet: error: {printable(' '.join(message.split()))}")
+    """Say on stderr what went wrong, on one line."""
+    remark(f"gpufleet: error: {' '.join(message.split())}")

@@ -21,11 +21,10 @@ from gpufleet.catalog.update import Refresh, update_catalog
 from gpufleet.catalog.update_lock import only_update
 from gpufleet.cli.interrupts import interrupts_raised
 from gpufleet.cli.options import words
-from gpufleet.cli.output_stream import remark
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.report.catalog_update import update_page
+from gpufleet.report.output_stream import remark
 from gpufleet.report.page import Page
-from gpufleet.report.text import printable
 from gpufleet.results.catalog_update import CatalogUpdate, FeedUpdate
 from gpufleet.units import MINUTE
 
@@ -109,7 +108,7 @@ def progress(feeds: list[Feed]) -> Iterator[tuple[Say, Done]]:
 def tell(line: str) -> None:
     """A line of the conversation, at once; of several feeds one speaks at a time."""
     with SPEAKING:
-        remark(printable(line))
+        remark(line)
 
 
 def told(update: FeedUpdate) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -10,8 +12,11 @@ import typer
 
 from gpufleet.cli.options import PLAIN, is_group
 from gpufleet.cli.verbs import VERBS, Verb
+from gpufleet.errors import UsageError
 
 MOST_OFFERED = 200
+VARIABLE = "_GPUFLEET_COMPLETE"
+ACTIONS, SHELLS = ("complete", "source"), ("bash", "zsh", "fish", "powershell", "pwsh")
 
 
 class Offered(NamedTuple):
@@ -24,10 +29,26 @@ class Offered(NamedTuple):
 
 def complete(arguments: Sequence[str] = ()) -> int:
     """Answer the shell, or install completion, by Typer's own means."""
+    refuse_strange_question(os.environ)
     command: Any = typer.main.get_command(all_verbs())
     offer_names(command)
-    command(list(arguments), prog_name="gpufleet", standalone_mode=False, complete_var="_GPUFLEET_COMPLETE")
+    command(list(arguments), prog_name="gpufleet", standalone_mode=False, complete_var=VARIABLE)
     return 0
+
+
+def refuse_strange_question(environment: Mapping[str, str]) -> None:
+    """Refuse what no shell asks: Typer answers it with a traceback or with the exit code of our bugs."""
+    asked = environment.get(VARIABLE)
+    if asked is None:
+        return
+    action, _, shell = asked.partition("_")
+    if action not in ACTIONS or shell not in SHELLS:
+        expected = f"{' or '.join(ACTIONS)}, then _ and one of {', '.join(SHELLS)}"
+        raise UsageError(f"{VARIABLE} cannot be read", found=asked, expected=expected)
+    number = environment.get("COMP_CWORD", "")
+    if asked == "complete_bash" and not ("COMP_WORDS" in environment and re.fullmatch("[0-9]{1,6}", number)):
+        expected = "the words in COMP_WORDS, and in COMP_CWORD the number of the one that is typed"
+        raise UsageError("what bash completes cannot be read", found=number, expected=expected)
 
 
 def all_verbs() -> typer.Typer:
@@ -64,7 +85,9 @@ def completer(names: Callable[[], Iterable[str]]) -> Callable[[object, str], lis
 
     def offered(_: object, incomplete: str) -> list[Offered]:
         before, comma, typed = incomplete.rpartition(",")
-        return [Offered(f"{before}{comma}{name}") for name in names() if begins(name, typed)][:MOST_OFFERED]
+        return [Offered(f"{before}{comma}{name}") for name in names() if begins(name, typed) and name.isprintable()][
+            :MOST_OFFERED
+        ]
 
     return offered
 

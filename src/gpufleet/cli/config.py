@@ -35,5 +35,5 @@ def settings_now() -> Settings:
         for key, about in KEYS.items()
         for p in [found.get(key) or Preference(about.default, "default")]
     ]
-    files = [SettingsFile(path=str(p), is_there=p.is_file()) for p in preference_files(os.environ, Path())]
+    files = [SettingsFile(path=str(p), is_there=os.path.isfile(p)) for p in preference_files(os.environ, Path())]
     return Settings(settings=rows, files=files, notes=unknown_variables(os.environ))

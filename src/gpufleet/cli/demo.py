@@ -8,7 +8,7 @@ from io import StringIO
 from typing import NamedTuple
 
 from gpufleet.cli.options import verb
-from gpufleet.cli.output_stream import say
+from gpufleet.report.output_stream import say
 
 app = verb()
 

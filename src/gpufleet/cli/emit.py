@@ -8,21 +8,24 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from gpufleet.cli.interrupts import interrupts_held
 from gpufleet.cli.options import OutputFormat
-from gpufleet.cli.output_stream import remark, say
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
+from gpufleet.files import refused
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
 from gpufleet.report.money import page_in_shown_currency
+from gpufleet.report.output_stream import remark, say
 from gpufleet.report.page import Page
 from gpufleet.report.shown_currency import shown_currency
 from gpufleet.report.text import page_as_text
 
 PIPE_WIDTH = 80
 NARROWEST, WIDEST = 40, 200
+UNWRITTEN, ELSEWHERE = "cannot write", "Name a file in a folder you may write to."
 TABLE_SUFFIXES = ("", ".txt")
 SUFFIXES = {
     ".csv": OutputFormat.CSV,
@@ -56,28 +59,34 @@ def named_otherwise(output: OutputFormat | None, out_file: str) -> str:
 
 def refuse_targets(targets: Sequence[str | None], inputs: Sequence[str]) -> None:
     """Refuse files that cannot be written, one file for two answers, and an answer over a file that is read."""
-    taken = [os.path.realpath(name) for name in inputs]
+    taken = [real_path(name) for name in inputs]
     for name in filter(None, targets):
-        target = Path(os.path.realpath(name))
-        if str(target) in taken:
+        target = real_path(name)
+        if target in taken:
             raise UsageError(f"cannot write {name}: another answer goes there, or it is read", expected="another file")
-        try:
-            refuse_unwritable(name, target)
-        except (OSError, ValueError) as error:
-            raise UsageError("cannot write: this is no file name", found=name) from error
-        if target.is_file() or not target.exists():
-            taken.append(str(target))
+        refuse_unwritable(name, Path(target))
+        if os.path.isfile(target) or not os.path.exists(target):
+            taken.append(target)
+
+
+def real_path(name: str) -> str:
+    """Where a name leads, through all links, whether or not anything is there yet."""
+    with refused(UNWRITTEN, name, ELSEWHERE):
+        real = os.path.realpath(name)
+        with suppress(FileNotFoundError):
+            os.lstat(real)
+    return real
 
 
 def refuse_unwritable(name: str, target: Path) -> None:
     """A folder is no file, and its folder must take one."""
-    hint = "Name a file in a folder you may write to."
-    if target.is_dir():
-        raise UsageError(f"cannot write {name}: it is a folder", hint=hint)
-    if not target.parent.is_dir():
-        raise UsageError(f"cannot write {name}: no such folder", found=str(target.parent), hint=hint)
-    if not os.access(target.parent if not target.exists() or target.is_file() else target, os.W_OK):
-        raise UsageError(f"cannot write {name}: permission denied", hint=hint)
+    if os.path.isdir(target):
+        raise UsageError(f"cannot write {name}: it is a folder", hint=ELSEWHERE)
+    if not os.path.isdir(target.parent):
+        raise UsageError(f"cannot write {name}: no such folder", found=str(target.parent), hint=ELSEWHERE)
+    is_replaced = os.path.isfile(target) or not os.path.exists(target)
+    if not os.access(target.parent if is_replaced else target, os.W_OK):
+        raise UsageError(f"cannot write {name}: permission denied", hint=ELSEWHERE)
 
 
 def rendered(result: object, page: Page, output: OutputFormat) -> str:
@@ -142,17 +151,13 @@ def page_width() -> int:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all; a link is followed, a device is written to."""
-    target = Path(os.path.realpath(path))
-    try:
-        if target.exists() and not target.is_file():
+    with refused(UNWRITTEN, path, ELSEWHERE):
+        target = Path(os.path.realpath(path))
+        if os.path.exists(target) and not os.path.isfile(target):
             target.write_text(text, encoding="utf-8", newline="")
         else:
             with interrupts_held():
                 replace_file(target, text)
-    except OSError as error:
-        raise UsageError(
-            f"cannot write {path}: {error.strerror}", hint="Name a file in a folder you may write to."
-        ) from (error)
 
 
 def replace_file(target: Path, text: str) -> None:
@@ -161,7 +166,7 @@ def replace_file(target: Path, text: str) -> None:
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
             stream.write(text)
-        os.chmod(name, target.stat().st_mode if target.exists() else 0o666 & ~current_umask())
+        os.chmod(name, target.stat().st_mode if os.path.exists(target) else 0o666 & ~current_umask())
         os.replace(name, target)
     except BaseException:
         Path(name).unlink(missing_ok=True)

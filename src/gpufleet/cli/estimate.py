@@ -19,8 +19,8 @@ from gpufleet.cli.options import (
     answer_tokens,
     verb,
 )
-from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
     from gpufleet.report.page import Page

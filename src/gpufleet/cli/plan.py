@@ -12,8 +12,8 @@ from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption, PricesOption
 from gpufleet.cli.money import CurrencyOption
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
-from gpufleet.cli.output_stream import remark
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
     from gpufleet.cli.plan_answers import FurtherFlags

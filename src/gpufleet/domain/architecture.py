@@ -236,6 +236,11 @@ class Architecture:
         return sum(block.count for block in self.blocks)
 
     @property
+    def num_reductions(self) -> int:
+        """Sums over the ranks of tensor parallelism in one step: after attention and after the MLP, or of both once."""
+        return sum(block.count * (1 if block.summed_together else 2) for block in self.blocks)
+
+    @property
     def is_moe(self) -> bool:
         """Whether any layer routes tokens to experts."""
         return any(isinstance(block.feed_forward, MixtureOfExperts) for block in self.blocks)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.errors import UsageError
-from gpufleet.inputs.text_file import read_text_file
+from gpufleet.files import read_text_file
 from gpufleet.units import MB
 
 LARGEST_FILE_BYTES = 64 * MB

@@ -12,8 +12,8 @@ from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.files import named_path, read_text_file
 from gpufleet.inputs.json_text import parse_json
-from gpufleet.inputs.text_file import read_text_file
 from gpufleet.units import MB
 
 MAX_CONFIG_BYTES = 5 * MB
@@ -82,25 +82,22 @@ def read_model_config(path: Path) -> Architecture:
 def _named_config(path: Path) -> tuple[Mapping[str, object], str]:
     """The config of a file or folder with its quantisation, and the model's name."""
     file = _config_file(path)
-    if file.name == CONFIG_NAME and file.parent.is_dir() and not os.path.lexists(file):
+    if file.name == CONFIG_NAME and os.path.isdir(file.parent) and not os.path.lexists(file):
         raise UsageError(
             f"the folder {str(file.parent)!r} has no {CONFIG_NAME}", expected="a Hugging Face model folder"
         )
     config = _read_object(file, "a model config")
     name = file.resolve().parent.name if file.name == CONFIG_NAME else file.stem
     beside = file.with_name(QUANTIZATION_NAME)
-    if file.name == CONFIG_NAME and beside.is_file():
+    if file.name == CONFIG_NAME and os.path.lexists(beside):
         config = {**config, "quantization_config": _with_cache_format(config.get("quantization_config"), beside)}
     return config, name or str(path)
 
 
 def _config_file(path: Path) -> Path:
-    """The config of a folder, or the path itself; a path that cannot be looked up is refused when it is read."""
-    try:
-        expanded = path.expanduser()
-        return expanded / CONFIG_NAME if expanded.is_dir() else expanded
-    except (OSError, ValueError, RuntimeError):
-        return path
+    """The config of a folder, or the path itself."""
+    expanded = named_path(path)
+    return expanded / CONFIG_NAME if os.path.isdir(expanded) else expanded
 
 
 def _is_path(model: str) -> bool:

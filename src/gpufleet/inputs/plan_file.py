@@ -8,8 +8,8 @@ from pydantic import ValidationError
 
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import UsageError
+from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
-from gpufleet.inputs.text_file import read_text_file
 from gpufleet.results.base import SCHEMA_VERSION
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan

@@ -10,14 +10,14 @@ Values stay words, so that a flag and a file are read by the same parser.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from gpufleet.errors import UnknownName, UsageError, nearest_names
-from gpufleet.inputs.text_file import read_text_file
+from gpufleet.files import named_path, read_text_file, toml_table
 
 PREFIX = "GPUFLEET_"
 OTHER_VARIABLES = ("GPUFLEET_CACHE", "GPUFLEET_CONFIG", "GPUFLEET_DATE", "GPUFLEET_DEBUG", "GPUFLEET_PRICES")
@@ -72,7 +72,7 @@ def preferences(environment: Mapping[str, str], project: Path, platform: str = s
     """Every preferred value; the environment goes before the project's file, and that before the user's."""
     found: dict[str, Preference] = {}
     for path in reversed(preference_files(environment, project, platform)):
-        if path.is_file():
+        if os.path.isfile(path):
             found.update(file_preferences(path))
     found.update(environment_preferences(environment))
     return found
@@ -90,8 +90,8 @@ def preference_files(environment: Mapping[str, str], project: Path, platform: st
 
 def existing_file(name: str) -> Path:
     """The user's file where it was named: it must be there."""
-    path = Path(name).expanduser()
-    if not path.is_file():
+    path = named_path(name)
+    if not os.path.isfile(path):
         raise UsageError("GPUFLEET_CONFIG names no file", found=name)
     return path
 
@@ -144,7 +144,7 @@ def parse_preferences(text: str, path: Path) -> dict[str, Preference]:
     'aws'
     """
     found: dict[str, Preference] = {}
-    for written, value in toml_table(text, path).items():
+    for written, value in toml_table(text, path, 'lines such as engine = "vllm"').items():
         key = SINGULAR.get(written, written)
         if key not in KEYS:
             raise UnknownName(f"key in {path}:", written, KEYS, hint=f"Keys: {', '.join(KEYS)}.")
@@ -152,19 +152,6 @@ def parse_preferences(text: str, path: Path) -> dict[str, Preference]:
             raise UsageError(f"{path}: {key!r} is set twice", found=written)
         found[key] = Preference(value_of(key, value, path), str(path))
     return found
-
-
-def toml_table(text: str, path: Path) -> dict[str, Any]:
-    """A TOML text as a table."""
-    if sys.version_info >= (3, 11):
-        import tomllib
-    else:
-        import tomli as tomllib
-    try:
-        table: dict[str, Any] = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
-        raise UsageError(f"{path} is not TOML: {error}", expected='lines such as engine = "vllm"') from error
-    return table
 
 
 def value_of(key: str, value: object, path: Path) -> str | tuple[str, ...]:
@@ -175,7 +162,7 @@ def value_of(key: str, value: object, path: Path) -> str | tuple[str, ...]:
         expected = "words in quotes, or a list of them" if KEYS[key].is_list else "words in quotes"
         raise UsageError(f"{path}: {key!r} cannot be read", found=value, expected=expected)
     if KEYS[key].is_folder:
-        return str(path.parent / Path(plain[0]).expanduser())
+        return str(path.parent / named_path(plain[0]))
     return tuple(word for text in plain for word in words_of(key, text)) if KEYS[key].is_list else plain[0]
 
 

@@ -24,8 +24,8 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
-from gpufleet.inputs.text_file import read_text_file
 from gpufleet.performance.token_lengths import of_sample
 from gpufleet.units import MB, MICROSECOND, MILLISECOND, MINUTE, NANOSECOND
 

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import UnknownName, UsageError
-from gpufleet.inputs.text_file import read_text_file
+from gpufleet.files import read_text_file
 
 if TYPE_CHECKING:
     from gpufleet.inputs.yaml_mapping import Value

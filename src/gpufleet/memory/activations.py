@@ -98,9 +98,8 @@ def held_reduction_bytes(engine: EngineMemory, arch: Architecture, tokens: Float
     held_reductions x reductions x tokens x h x 2 B   [bytes]
     Source: vLLM issues/2150 and pull/2151 (December 2023): 25.5 instead of 19.5 GiB for Llama-2-70B on 8 GPUs.
     """
-    reductions = sum(block.count * (1 if block.summed_together else 2) for block in arch.blocks)
     held_tokens = tokens * np.where(np.asarray(tp) > 1, 1.0, 0.0)
-    return engine.held_reductions.scaled(BYTES_PER_ACTIVATION * reductions * arch.hidden_size * held_tokens)
+    return engine.held_reductions.scaled(BYTES_PER_ACTIVATION * arch.num_reductions * arch.hidden_size * held_tokens)
 
 
 def profiled_tokens(engine: EngineMemory, context_tokens: Floats) -> Floats:

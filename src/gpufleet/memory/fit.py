@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -17,6 +17,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
+from gpufleet.memory.graphs import after_pool_bytes, graph_bytes_per_device
 from gpufleet.memory.kv import (
     kv_bytes_per_sequence_per_device,
     state_bytes_per_sequence_per_device,
@@ -66,7 +67,9 @@ class Demand:
 class MemoryBudget:
     """Bytes of the fullest device by part, and the KV pool; scalars, or one element per candidate.
 
-    `weights_bytes` are counted from the checkpoint, `loaded_bytes` what they take in the engine.
+    `weights_bytes` are counted from the checkpoint, `loaded_bytes` what they take in the engine, `after_pool_bytes`
+    what it takes once the pool is sized, and `left_beside_bytes` what a stated memory fraction then leaves of the card:
+    unlimited where the fraction is chosen so that it holds.
     """
 
     device_bytes: Floats
@@ -76,6 +79,8 @@ class MemoryBudget:
     activation_bytes: Band
     overhead_bytes: Band
     graph_bytes: Band
+    after_pool_bytes: Band
+    left_beside_bytes: Band
     kv_pool_bytes: Band
     kv_bytes_per_sequence: Floats
     needed_kv_bytes: Floats
@@ -89,13 +94,17 @@ class MemoryBudget:
 
     @cached_property
     def spare_bytes(self) -> Band:
-        """KV pool beyond what is asked for, capped by the card itself; negative where it does not fit."""
+        """KV pool beyond what is asked for, capped by the card and by what the engine takes beside the pool.
+
+        Negative where it does not fit.
+        """
         total = self.total_bytes
-        return Band(
+        of_card = Band(
             np.minimum(self.kv_pool_bytes.low - self.needed_kv_bytes, self.device_bytes - total.high),
             np.minimum(self.kv_pool_bytes.expected - self.needed_kv_bytes, self.device_bytes - total.expected),
             np.minimum(self.kv_pool_bytes.high - self.needed_kv_bytes, self.device_bytes - total.low),
         )
+        return of_card.smaller_of(self.left_beside_bytes)
 
     @cached_property
     def fits(self) -> AnyArray:
@@ -111,6 +120,12 @@ class MemoryBudget:
     def verdict(self) -> AnyArray:
         """'fits', 'tight' or 'does not fit'."""
         return np.where(self.fits, np.where(self.is_tight, TIGHT, FITS), DOES_NOT_FIT)
+
+    @property
+    def lacks_room_beside(self) -> AnyArray:
+        """Whether the pool is large enough, but a stated memory fraction leaves too little for what comes after it."""
+        holds = np.asarray(self.kv_pool_bytes.expected - self.needed_kv_bytes) >= 0
+        return holds & (np.asarray(self.left_beside_bytes.expected) < 0)
 
     @property
     def short_by_bytes(self) -> Floats:
@@ -142,6 +157,7 @@ class HeldBytes:
     weights_bytes: Floats
     loaded_bytes: Band
     overhead_bytes: Band
+    graph_bytes: Band
     step: StepBytes | None
 
 
@@ -164,16 +180,18 @@ def held_bytes(arch: Architecture, weights: AnyFormat, engine: EngineMemory, dem
     counted = weights_bytes_per_device(arch, weights, d.tp, d.pp, d.ep, d.attention_dp)
     loaded = loaded_weights_bytes(arch, weights, engine, d, counted)
     overhead = overhead_bytes(engine, d.num_devices)
-    step = None if engine.steps_depend_on_lengths else step_bytes(arch, engine, d, loaded, overhead)
-    return HeldBytes(counted, loaded, overhead, step)
+    graphs = graph_bytes_per_device(engine, arch, d.tp, d.pp, d.attention_dp)
+    held = HeldBytes(counted, loaded, overhead, graphs, None)
+    return held if engine.steps_depend_on_lengths else replace(held, step=step_bytes(arch, engine, d, held))
 
 
-def step_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, loaded: Band, overhead: Band) -> StepBytes:
+def step_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held: HeldBytes) -> StepBytes:
     """The largest step that a demand leads to: as much of it as the engine profiles counts, beside what lies there."""
     activations = activations_of(arch, engine, demand)
     profiled = activations.scaled(engine.profiled_share)
-    seen = overhead.scaled(engine.seen_overhead).plus(engine.graph_bytes.scaled(engine.graphs_in_fraction))
-    return StepBytes(activations, profiled.beside(seen).beside(loaded).beside(driver_variation_bytes(engine)))
+    seen = held.overhead_bytes.scaled(engine.seen_overhead).plus(held.graph_bytes.scaled(engine.graphs_in_fraction))
+    variation = driver_variation_bytes(engine)
+    return StepBytes(activations, profiled.beside(seen).beside(held.loaded_bytes).beside(variation))
 
 
 def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> Band:
@@ -187,19 +205,22 @@ def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> 
 
 def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, demand: Demand) -> MemoryBudget:
     """The budget of a replica of which what it holds is known: for a demand of the same layout and batch."""
-    d, loaded, overhead = demand, held.loaded_bytes, held.overhead_bytes
-    step = held.step or step_bytes(arch, engine, d, loaded, overhead)
+    d = demand
+    step = held.step or step_bytes(arch, engine, d, held)
     taken, per_sequence = step.taken, pool_bytes_per_sequence(arch, engine, d)
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
-    pool = kv_pool_bytes(engine, taken, needed, d.num_devices)
+    after = after_pool_bytes(engine, step.activations, held.graph_bytes)
+    pool = kv_pool_bytes(engine, taken, after, needed, d.num_devices)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
         memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
         weights_bytes=held.weights_bytes,
-        loaded_bytes=loaded,
+        loaded_bytes=held.loaded_bytes,
         activation_bytes=step.activations,
-        overhead_bytes=overhead,
-        graph_bytes=engine.graph_bytes,
+        overhead_bytes=held.overhead_bytes,
+        graph_bytes=held.graph_bytes,
+        after_pool_bytes=after,
+        left_beside_bytes=left_beside_bytes(engine, taken, after, pool),
         kv_pool_bytes=pool,
         kv_bytes_per_sequence=per_sequence,
         needed_kv_bytes=needed,
@@ -277,11 +298,12 @@ def loaded_weights_bytes(
     )
 
 
-def kv_pool_bytes(engine: EngineMemory, taken: Band, needed_bytes: Floats, num_devices: Ints = 1) -> Band:
+def kv_pool_bytes(engine: EngineMemory, taken: Band, after: Band, needed_bytes: Floats, num_devices: Ints = 1) -> Band:
     """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative.
 
     free_fraction (fraction x device - taken), with the default fraction; a higher one, up to the largest that holds
-    in practice, where KV would otherwise have less than is needed or than 5 % of the card.   [bytes]
+    in practice, where KV would otherwise have less than is needed or than 5 % of the card; where nobody states it, a
+    lower one that leaves room for what comes after the pool.   [bytes]
     """
 
     def pool(fraction: Floats) -> Floats:
@@ -289,13 +311,49 @@ def kv_pool_bytes(engine: EngineMemory, taken: Band, needed_bytes: Floats, num_d
 
     default = cast(Floats, engine.memory_fraction - engine.fraction_per_device * num_devices)
     wanted = np.maximum(needed_bytes, RAISED_POOL_RATIO * engine.device_bytes)
-    may_raise = np.asarray(engine.largest_memory_fraction) > engine.memory_fraction
-    largest = cast(Floats, np.where(may_raise, engine.largest_memory_fraction, default)[()])
+    largest = cast(Floats, np.where(gives_way(engine), engine.largest_memory_fraction, default)[()])
     raised = np.minimum(pool(largest), wanted)
-    expected = np.maximum(pool(default), raised)
+    expected = np.minimum(np.maximum(pool(default), raised), pool_that_leaves_room(engine, taken, after, pool(default)))
     free = engine.free_fraction
     low = expected - free * (taken.high - taken.expected)
     return Band(low, expected, expected + free * (taken.expected - taken.low))
+
+
+def gives_way(engine: EngineMemory) -> AnyArray:
+    """Whether nobody stated the memory fraction, so that it is raised or lowered as far as it must be."""
+    return np.asarray(engine.largest_memory_fraction) > engine.memory_fraction
+
+
+def is_sized_by_card(engine: EngineMemory) -> AnyArray:
+    """Whether the engine chose its memory fraction by what its card needs beside the pool (SGLang, not told one)."""
+    return np.asarray(engine.fraction_per_device) > 0
+
+
+def pool_that_leaves_room(engine: EngineMemory, taken: Band, after: Band, default_pool: Floats) -> Floats:
+    """The largest pool beside which the card holds what comes after it; unlimited where the fraction is stated.
+
+    device - taken - after   [bytes]; at least the default pool where the engine sizes that by card (SGLang).
+    """
+    room = engine.device_bytes - taken.expected - after.expected
+    found = np.where(is_sized_by_card(engine), np.maximum(room, default_pool), room)
+    return cast(Floats, np.where(gives_way(engine), found, np.inf)[()])
+
+
+def left_beside_bytes(engine: EngineMemory, taken: Band, after: Band, pool: Band) -> Band:
+    """What a stated memory fraction leaves of the card once the engine has taken what comes after the pool.
+
+    device - taken - pool - after   [bytes]; unlimited where the fraction gives way, was sized by card, or is a share of
+    what is free (TensorRT-LLM: runs went on with 0.5 GiB left), or where nothing comes after. The engine measures what
+    it takes before, so that only what comes after is uncertain.
+    """
+    is_chosen = gives_way(engine) | is_sized_by_card(engine)
+    is_free = is_chosen | (np.asarray(engine.states_free_fraction) > 0) | (np.asarray(after.high) <= 0)
+    beside = engine.device_bytes - taken.expected - pool.expected
+
+    def left(taken_after: Floats) -> Floats:
+        return cast(Floats, np.where(is_free, np.inf, beside - taken_after)[()])
+
+    return Band(left(after.high), left(after.expected), left(after.low))
 
 
 def memory_terms(
@@ -312,7 +370,7 @@ def memory_terms(
         *_loading_terms(engine, budget),
         _activation_term(arch, engine, budget),
         _overhead_term(engine, layout, budget),
-        _judged("graphs", budget.graph_bytes, "captured decode batches", engine.title, engine, engine.graph_bytes),
+        _graph_term(engine, budget),
         _pool_term(engine, budget),
         _sequence_term(arch, kv, engine, layout, budget),
     ]
@@ -352,6 +410,16 @@ def _overhead_term(engine: EngineProfile, layout: Layout, budget: MemoryBudget) 
     formula = "context and libraries + communication buffers where GPUs > 1"
     inputs = f"{layout.num_devices} GPUs"
     return _judged("overhead", budget.overhead_bytes, formula, inputs, engine, engine.reserve_bytes)
+
+
+def _graph_term(engine: EngineProfile, budget: MemoryBudget) -> Term:
+    figure = engine.constants.get("graph_layer_bytes")
+    if figure is None:
+        return _judged(
+            "graphs", budget.graph_bytes, "captured decode batches", engine.title, engine, engine.graph_bytes
+        )
+    formula = "graphs x (layers x graph_layer_bytes + reductions by NCCL x graph_reduction_bytes)"
+    return _judged("graphs", budget.graph_bytes, formula, engine.title, engine, figure)
 
 
 def _pool_term(engine: EngineProfile, budget: MemoryBudget) -> Term:

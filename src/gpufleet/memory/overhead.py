@@ -16,6 +16,32 @@ from gpufleet.domain.engine import CardLimits, EngineProfile
 from gpufleet.memory.band import Band
 
 MULTICAST_GENERATIONS = ("Hopper", "Blackwell", "Blackwell Ultra")
+ZERO_WHERE_ABSENT = (
+    "states_free_fraction",
+    "piece_graph_tokens",
+    "decode_graph_tokens",
+    "whole_context",
+    "unsampled_chunks",
+    "peaks_add",
+    "shared_pages",
+    "whole_windows",
+    "latent_head_elements",
+    "state_pool_ratio",
+    "least_state_bytes",
+    "graphs_in_fraction",
+)
+"""Rules that only some engines or versions have."""
+
+NOTHING_WHERE_ABSENT = (
+    "graph_layer_bytes",
+    "graph_reduction_bytes",
+    "startup_bytes",
+    "sampler_hidden_copies",
+    "moe_workspace_copies",
+    "vision_hidden_copies",
+    "held_reductions",
+)
+"""Judged amounts that only some engines or versions have."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +65,10 @@ class EngineMemory:
     `graphs_in_fraction` is 1 where captured graphs come out of the fraction (vLLM from 0.21), `seen_overhead` the share
     of the overhead that the profile sees (none before vLLM 0.2.5), `held_reductions` the share of a step's all-reduced
     tensors that are not freed before it is read (vLLM 0.2.5). `vision_hidden_copies` is 0 where no image is profiled.
+
+    `piece_graph_tokens` and `decode_graph_tokens` are the largest steps for which graphs are captured, in pieces and
+    whole, every `wide_graph_step` above 256; `graph_batch` the largest where the card decides (SGLang). `startup_bytes`
+    are taken before free memory is first read, and so lie beside the fraction. `linked_gpus` joins the card's own link.
     """
 
     device_bytes: Floats
@@ -66,8 +96,17 @@ class EngineMemory:
     max_batch: Floats
     prefill_budget_tokens: Floats
     kv_block_tokens: Floats
+    piece_graph_tokens: Floats
+    decode_graph_tokens: Floats
+    wide_graph_step: Floats
+    graph_batch: Floats
+    linked_gpus: Floats
     reserve_bytes: Band
     graph_bytes: Band
+    graph_layer_bytes: Band
+    graph_reduction_bytes: Band
+    dp_graph_bytes: Band
+    startup_bytes: Band
     driver_bytes: Band
     communication_bytes: Band
     logit_bytes: Band
@@ -86,44 +125,37 @@ class EngineMemory:
         device_bytes = accelerator.memory_bytes - driver.expected
         max_batch, prefill_budget_tokens = batch_limits(engine, accelerator)
         fraction, largest = memory_fractions(engine, accelerator)
+        rare: dict[str, Any] = {name: _optional(engine, name) for name in ZERO_WHERE_ABSENT}
+        rare |= {name: _optional_band(engine, name) for name in NOTHING_WHERE_ABSENT}
         return cls(
             device_bytes=device_bytes,
             memory_fraction=fraction,
             largest_memory_fraction=largest,
             fraction_per_device=_optional(engine, "static_bytes_per_device") / device_bytes,
-            states_free_fraction=_optional(engine, "states_free_fraction"),
             max_batch=max_batch,
             prefill_budget_tokens=_optional(engine, "profiled_chunk_tokens", prefill_budget_tokens),
             kv_block_tokens=engine.kv_block_tokens,
+            wide_graph_step=_optional(engine, "wide_graph_step", 8.0),
+            graph_batch=graph_batch(engine, accelerator),
+            linked_gpus=accelerator.linked_gpus if accelerator.nvlink_bytes_per_s else 1,
             reserve_bytes=Band.of(engine.reserve_bytes),
             graph_bytes=Band.of(engine.graph_bytes),
+            dp_graph_bytes=dp_graph_bytes(engine, accelerator),
             free_fraction=engine.constant("free_fraction"),
             profiled_share=engine.constant("profiled_share"),
             logits_of_prompt=engine.constant("logits_of_prompt"),
             whole_prompt=engine.constant("whole_prompt"),
-            whole_context=_optional(engine, "whole_context"),
             chunk_above_tokens=_optional(engine, "chunk_above_tokens", math.inf),
-            unsampled_chunks=_optional(engine, "unsampled_chunks"),
-            peaks_add=_optional(engine, "peaks_add"),
             mxfp4_alignment=_optional(engine, "mxfp4_alignment", 1.0),
-            shared_pages=_optional(engine, "shared_pages"),
-            whole_windows=_optional(engine, "whole_windows"),
-            latent_head_elements=_optional(engine, "latent_head_elements"),
-            state_pool_ratio=_optional(engine, "state_pool_ratio"),
             states_per_sequence=_optional(engine, "states_per_sequence", 1.0),
-            least_state_bytes=_optional(engine, "least_state_bytes"),
-            graphs_in_fraction=_optional(engine, "graphs_in_fraction"),
             seen_overhead=_optional(engine, "seen_overhead", 1.0),
             driver_bytes=driver,
             communication_bytes=communication_bytes(engine, accelerator),
             logit_bytes=Band.of(engine.constants["logit_bytes"]),
             hidden_copies=Band.of(engine.constants["hidden_copies"]),
             mlp_copies=Band.of(engine.constants["mlp_copies"]),
-            sampler_hidden_copies=_optional_band(engine, "sampler_hidden_copies"),
-            moe_workspace_copies=_optional_band(engine, "moe_workspace_copies"),
-            vision_hidden_copies=_optional_band(engine, "vision_hidden_copies"),
-            held_reductions=_optional_band(engine, "held_reductions"),
             loaded_ratio=_optional_band(engine, "loaded_ratio", 1.0),
+            **rare,
         )
 
     @classmethod
@@ -186,6 +218,23 @@ def batch_limits(engine: EngineProfile, accelerator: Accelerator) -> tuple[int, 
 def card_limits(engine: EngineProfile, accelerator: Accelerator) -> CardLimits | None:
     """What the engine chooses for cards of this size; None where it has one choice for all."""
     return next((c for c in engine.cards if accelerator.memory_bytes < c.below_bytes), None)
+
+
+def graph_batch(engine: EngineProfile, accelerator: Accelerator) -> int:
+    """The largest batch that graphs are captured for where the engine chooses it by card (SGLang); 0 elsewhere."""
+    card = card_limits(engine, accelerator)
+    return 0 if card is None else min(card.graph_batch, engine.max_batch)
+
+
+def dp_graph_bytes(engine: EngineProfile, accelerator: Accelerator) -> Band:
+    """What graphs with attention-DP keep for each sequence of their largest batch and each group, more for large ones.
+
+    [bytes]
+    """
+    base = _optional_band(engine, "dp_graph_bytes")
+    if graph_batch(engine, accelerator) <= _optional(engine, "wide_dp_graph_batch", math.inf):
+        return base
+    return base.plus(_optional_band(engine, "wide_dp_graph_bytes"))
 
 
 def memory_fractions(engine: EngineProfile, accelerator: Accelerator) -> tuple[float, float]:

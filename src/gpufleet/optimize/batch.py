@@ -97,12 +97,12 @@ class Job:
     requests: float
     deadline_s: float
     startup_s: float
-    headroom_ratio: float = 0.0
-    longest_ratio: float = 1.0
-    most_machines: int = MOST_MACHINES
-    most_usd: float = math.inf
-    period_s: float | None = None
-    confidence: float = EXPECTED
+    headroom_ratio: float
+    longest_ratio: float
+    most_machines: int
+    most_usd: float
+    period_s: float | None
+    confidence: float
 
     @property
     def held_s(self) -> float:
@@ -151,7 +151,7 @@ class JobPlacement:
     per_hour: Spread
     wait_s: Spread
     held_s: float
-    slow_ratio: float = 1.0
+    slow_ratio: float
 
     def used_s(self, startup_s: float, work_s: float, per_hour: float) -> float:
         """Time that each machine runs for the job."""

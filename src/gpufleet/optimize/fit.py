@@ -223,10 +223,7 @@ def _other_formats(q: FitQuestion, formats: Sequence[WeightFormat], offers: Mapp
 
 
 def _lighter_kv(q: FitQuestion, offers: Mapping[int, Offer]) -> list[Change]:
-    variant = replace(q, kv=FP8)
-    if q.kv.bytes_per_element <= FP8.bytes_per_element:
-        return []
-    placement = best_placement(variant)
+    placement = best_placement(replace(q, kv=FP8))
     if placement is None or not placement.fits:
         return []
     return [Change("fp8 KV cache", q.num_gpus, placement, offers.get(q.num_gpus), True)]

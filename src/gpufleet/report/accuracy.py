@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections.abc import Mapping, Sequence
 
+from gpufleet.report.formats import as_csv
 from gpufleet.report.numbers import count, percent, significant
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.accuracy import (
@@ -220,12 +219,7 @@ def notes(report: AccuracyReport) -> list[str]:
 def rows_as_csv(report: AccuracyReport) -> str:
     """One line per scored quantity in the units of the files; with several files, a last column names the file."""
     columns = (*ROW_COLUMNS, "file") if len(report.files) > 1 else ROW_COLUMNS
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow(columns)
-    for file in report.files:
-        writer.writerows([row_cells(figure, columns) for figure in file.figures])
-    return stream.getvalue()
+    return as_csv(columns, [row_cells(figure, columns) for file in report.files for figure in file.figures])
 
 
 def row_cells(figure: ScoredFigure, columns: Sequence[str]) -> list[object]:

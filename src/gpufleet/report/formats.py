@@ -7,12 +7,16 @@ import io
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.report.controls import printable, visible, visible_lines
 from gpufleet.report.numbers import significant
 from gpufleet.report.page import Column, Command, Page, Table
-from gpufleet.report.text import cell, listed, mark, printable
+from gpufleet.report.text import cell, listed, mark
+
+FORMULA_SIGNS = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+NUMBER = re.compile(r"[+-]([0-9]+(\.[0-9]*)?([eE][+-]?[0-9]+)?)?")
 
 
 def page_as_markdown(page: Page) -> str:
@@ -68,27 +72,37 @@ def page_as_csv(page: Page) -> str:
 def table_as_csv(table: Table) -> str:
     """One table with its data columns; numbers are not rounded."""
     columns = [column for column in table.columns if column.where != "text"]
+    return as_csv([column.key for column in columns], [[row[c.key] for c in columns] for row in table.rows])
+
+
+def as_csv(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
+    """Cells as RFC 4180; a text can neither be a formula nor move a cursor."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\r\n")
-    writer.writerow([column.key for column in columns])
-    writer.writerows([[csv_value(row[c.key]) for c in columns] for row in table.rows])
+    writer.writerow(header)
+    writer.writerows(map(csv_cell, cells) for cells in rows)
     return stream.getvalue()
 
 
-def csv_value(value: object) -> object:
-    """What stands in a cell: nothing where it is unknown, the word of the pages where there is no limit.
+def csv_cell(value: object) -> object:
+    """A value that a spreadsheet shows as it is: controls by their number, what begins like a formula after a quote.
 
-    >>> csv_value(None), csv_value(math.inf), csv_value(0.5)
-    ('', 'unlimited', 0.5)
+    Nothing stands where a value is unknown, the word of the pages where there is no limit.
+
+    >>> csv_cell("=1+1"), csv_cell("-3.5"), csv_cell(-3.5), csv_cell(None), csv_cell(math.inf)
+    ("'=1+1", '-3.5', -3.5, '', 'unlimited')
     """
     if isinstance(value, float) and math.isinf(value):
         return significant(value)
-    return "" if value is None else value
+    if not isinstance(value, str):
+        return "" if value is None else value
+    text = visible(value)
+    return f"'{text}" if text.startswith(FORMULA_SIGNS) and not NUMBER.fullmatch(text) else text
 
 
 def as_json(result: object) -> str:
     """A result model, or a sequence of them, as indented JSON."""
-    return json.dumps(jsonable(result), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return visible_lines(json.dumps(jsonable(result), indent=2, ensure_ascii=False, allow_nan=False)) + "\n"
 
 
 def jsonable(value: Any) -> Any:

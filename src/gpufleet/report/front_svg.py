@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from html import escape
 
+from gpufleet.report.controls import printable
 from gpufleet.report.log_plane import LogPlane, ticks
 from gpufleet.report.numbers import duration, usd, usd_per_hour
 from gpufleet.report.shown_currency import shown_code
-from gpufleet.report.text import printable
 
 WIDTH_PX, HEIGHT_PX = 860, 420
 LEFT_PX, TOP_PX, RIGHT_PX, BOTTOM_PX = 84, 44, 24, 62

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from gpufleet.report.controls import printable
 from gpufleet.report.page import Column, Page, Row, Table
-from gpufleet.report.text import cell, listed, printable
+from gpufleet.report.text import cell, listed
 
 STYLE = """
 :root{color-scheme:light dark}

@@ -11,10 +11,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from html import escape
 
+from gpufleet.report.controls import printable
 from gpufleet.report.explanation import share
 from gpufleet.report.numbers import amount, significant
 from gpufleet.report.roofline import Chart, LogAxis, Point
-from gpufleet.report.text import printable
 from gpufleet.units import TERA
 
 WIDTH_PX, HEIGHT_PX = 1000, 680

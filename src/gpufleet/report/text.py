@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 
+from gpufleet.report.controls import printable
 from gpufleet.report.page import Column, Command, Page, Row, Table
 
 GAP = "  "
@@ -107,7 +108,7 @@ def grid(table: Table, shown: Sequence[WrittenColumn], width: int) -> list[str]:
     widths = fitted(shown, width - margin_width(table))
     margin = "" if table.chosen is None else NO_MARK
     columns = [w.column for w in shown]
-    header = margin + line([c.header for c in columns], columns, widths)
+    header = margin + line([printable(c.header) for c in columns], columns, widths)
     rule = margin + GAP.join("-" * w for w in widths)
     rows = [text for index in range(len(table.rows)) for text in row_lines(table, index, shown, widths, width)]
     return [text.rstrip()[:width] for text in (header, rule, *rows)]
@@ -175,13 +176,6 @@ def narrowed(widths: Sequence[int], available: int) -> list[int]:
 def cut(text: str, width: int) -> str:
     """The text, or its beginning and an ellipsis."""
     return text if len(text) <= width else text[: width - 1] + ELLIPSIS
-
-
-def printable(text: str) -> str:
-    """The text without control characters: a model's name cannot move the cursor or colour the screen."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else " " if c in "\t\n\r" else "?" for c in text)
 
 
 def wrapped(text: str, width: int) -> str:

@@ -118,6 +118,15 @@ def test_a_model_that_does_not_fit_says_by_how_much() -> None:
         ask("llama-3.3-70b")
 
 
+def test_a_memory_fraction_that_leaves_too_little_for_graphs_says_how_much() -> None:
+    """vllm issues/27782: graphs of 1.88 GiB and the start's context beside 0.9 of an RTX 4090."""
+    beside = r"memory fraction 0\.9 leaves 2\.35 GiB beside the pool'; expected 2\.4\d GiB, which graphs"
+    setting = {"gpus": "RTX-4090:4", "engine_version": "0.11.0"}
+    with pytest.raises(Infeasible, match=beside):
+        ask("qwen3-30b-a3b", memory_fraction=0.9, **setting)
+    assert ask("qwen3-30b-a3b", memory_fraction=0.88, **setting).tpot_s.value > 0
+
+
 def test_a_load_that_one_replica_cannot_take_says_what_it_can() -> None:
     with pytest.raises(Infeasible, match=r"at most .* requests/s per replica"):
         ask(rate=10_000)

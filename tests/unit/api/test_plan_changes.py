@@ -207,6 +207,32 @@ def test_a_question_of_another_version_is_refused_by_name() -> None:
         explain_plan(written().model_copy(update={"basis": strange}))
 
 
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("rate", "x"),
+        ("rate", [[]]),
+        ("rate", True),
+        ("output_tokens", 10**400),
+        ("output_tokens", {"mean": "x"}),
+        ("output_tokens", {}),
+        ("notes", -1),
+        ("from_config", True),
+        ("rows", 1.5),
+        ("today", 5),
+        ("today", "x"),
+        ("precision", [1]),
+        ("classes", [{}]),
+        ("classes", [{"name": "a", "rate": "x", "input_tokens": 1, "output_tokens": 1}]),
+    ],
+)
+def test_a_word_of_another_form_in_the_question_is_refused_by_name(name: str, word: object) -> None:
+    basis = written().with_basis().basis
+    assert basis is not None
+    with pytest.raises(UsageError, match="the question of the plan cannot be read: "):
+        request_of(basis.model_copy(update={"question": {**basis.question, name: word}}))
+
+
 def test_an_infeasible_plan_can_be_explained_too() -> None:
     found = explain_plan(plan_serve(replace(CHAT, slo="tpot.p95<0.1ms")))
     assert found.is_reproduced

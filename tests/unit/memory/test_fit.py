@@ -1,6 +1,6 @@
 """The budget of a replica and its verdict."""
 
-from dataclasses import fields
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
@@ -13,7 +13,15 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
 from gpufleet.memory.band import Band
-from gpufleet.memory.fit import Demand, cached_bytes_per_sequence, kv_pool_bytes, memory_budget, memory_terms
+from gpufleet.memory.fit import (
+    Demand,
+    budget_around,
+    cached_bytes_per_sequence,
+    held_bytes,
+    kv_pool_bytes,
+    memory_budget,
+    memory_terms,
+)
 from gpufleet.memory.overhead import EngineMemory, batch_limits, driver_variation_bytes
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
@@ -74,6 +82,28 @@ def test_gathered_engines_equal_each_alone() -> None:
         alone = memory_budget(arch, arch.weights, EngineMemory.of(engines[e], gpus[g]), demand)
         assert together.kv_pool_bytes.expected[row] == pytest.approx(float(alone.kv_pool_bytes.expected))
         assert together.verdict[row] == alone.verdict
+
+
+@pytest.mark.parametrize(
+    ("engine", "version"), [("vllm", "0.10.0"), ("vllm", "0.6.4"), ("transformers", None), ("llama.cpp", None)]
+)
+def test_what_a_layout_holds_serves_the_budget_of_any_context(engine: str, version: str | None) -> None:
+    """What is counted once for many contexts is what each of them would count, whether steps depend on it or not."""
+    arch, gpu = shipped_architecture("llama-3.1-8b"), load_catalog().accelerators["A100-SXM4-80GB"]
+    profile = find_engine(engine) if version is None else remembering(find_engine(engine), version)
+    rules = EngineMemory.of(profile, gpu)
+    short, long = Demand(2.0, 1024.0, batch=4), Demand(2.0, 30_000.0, batch=4)
+    shared = budget_around(arch, held_bytes(arch, arch.weights, rules, short), rules, long)
+    alone = memory_budget(arch, arch.weights, rules, long)
+    for part in ("activation_bytes", "kv_pool_bytes", "total_bytes"):
+        assert getattr(shared, part).high == getattr(alone, part).high
+
+
+def test_one_engine_on_one_gpu_may_be_gathered_too() -> None:
+    engine, gpu = find_engine("vllm"), load_catalog().accelerators["L40S"]
+    gathered = EngineMemory.gather([engine], [gpu], np.array([0]), np.array([0]))
+    assert gathered.device_bytes == EngineMemory.of(engine, gpu).device_bytes
+    assert gathered.loaded_ratio.high == EngineMemory.of(engine, gpu).loaded_ratio.high
 
 
 def test_vllm_allows_fewer_sequences_on_small_cards() -> None:
@@ -195,7 +225,8 @@ def test_sglang_sets_aside_more_for_each_further_device() -> None:
     """Its rule takes bytes off the static fraction for every device of a replica."""
     engine = engine_on("sglang", "H100-SXM")
     taken = Band.exact(20 * GIB)
-    one, eight = (kv_pool_bytes(engine, taken, 0.0, number).expected for number in (1, 8))
+    nothing = Band.exact(0.0)
+    one, eight = (kv_pool_bytes(engine, taken, nothing, 0.0, number).expected for number in (1, 8))
     assert engine.fraction_per_device > 0
     assert one - eight == pytest.approx(engine.free_fraction * 7 * engine.fraction_per_device * engine.device_bytes)
 
@@ -262,3 +293,44 @@ def test_transformers_leaves_room_for_the_context_that_its_allocator_does_not_se
     for gpu, given_gib in (("T4", 13.71), ("RTX-3090", 23.22)):
         engine = engine_on("transformers", gpu)
         assert engine.device_bytes / GIB == pytest.approx(given_gib, abs=0.4)
+
+
+def test_the_low_end_of_a_pool_is_that_of_an_engine_that_takes_as_much_as_it_may() -> None:
+    """And the high end that of one which takes as little; expected amounts alone decide the fraction."""
+    engine, taken = engine_on("vllm", "H100-SXM"), Band(18 * GIB, 20 * GIB, 25 * GIB)
+    nothing = Band.exact(0.0)
+    pool = kv_pool_bytes(engine, taken, nothing, 0.0)
+    for end, used in ((pool.low, taken.high), (pool.high, taken.low)):
+        assert end == pytest.approx(kv_pool_bytes(engine, Band.exact(used), nothing, 0.0).expected)
+
+
+@pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b"])
+def test_the_ends_of_loaded_weights_are_those_of_engines_that_load_so_much(model: str) -> None:
+    arch, engine = shipped_architecture(model), engine_on("vllm", "H100-SXM")
+    loaded = held_bytes(arch, arch.weights, engine, Demand(2.0, 8192.0)).loaded_bytes
+    ratio = engine.loaded_ratio
+    for end, of_all in ((loaded.low, ratio.low), (loaded.high, ratio.high)):
+        exact = replace(engine, loaded_ratio=Band.exact(of_all))
+        alone = held_bytes(arch, arch.weights, exact, Demand(2.0, 8192.0)).loaded_bytes
+        assert end == (alone.low if of_all == ratio.low else alone.high)
+    assert ratio.low < ratio.expected < ratio.high
+    assert loaded.low < loaded.expected < loaded.high
+
+
+def test_a_pool_holds_the_sequences_that_it_was_made_for_and_not_one_more() -> None:
+    """What a pool was summed up to is a little off in floating point: that costs no sequence, and brings none."""
+    arch, engine = shipped_architecture("llama-3.1-8b"), engine_on("vllm", "H100-SXM")
+    budget = memory_budget(arch, arch.weights, engine, Demand(2.0, 8192.0))
+    numbers, sizes = np.arange(1.0, 400.0)[:, None], np.linspace(1e6, 3e9, 97)
+    of_all_sizes = replace(budget, kv_bytes_per_sequence=sizes)
+    assert (of_all_sizes.sequences_in(sizes * numbers * (1 - 1e-12)) == numbers).all()
+    assert (of_all_sizes.sequences_in(sizes * (numbers - 1e-5)) == numbers - 1).all()
+
+
+@pytest.mark.parametrize("engine", ["vllm", "sglang", "transformers"])
+def test_the_terms_of_a_budget_add_up_to_what_a_sequence_and_all_beside_it_take(engine: str) -> None:
+    arch, rules = shipped_architecture("llama-3.1-8b"), engine_on(engine, "H100-SXM")
+    budget = memory_budget(arch, arch.weights, rules, Demand(2.0, 8192.0, batch=1))
+    terms = memory_terms(arch, arch.weights, BF16, find_engine(engine), Layout(), budget)
+    parts = [term.value for term in terms if term.name != "KV pool"]
+    assert sum(parts) == pytest.approx(float(budget.total_bytes.expected))

@@ -34,6 +34,7 @@ def test_kv_heads_are_copied_when_tp_exceeds_them() -> None:
 def test_blocks_are_whole() -> None:
     arch = shipped_architecture("llama-3.1-8b")
     assert float(kv_bytes_per_sequence_per_device(arch, 2.0, 17, block_tokens=16)) == 32 * 131072
+    assert float(kv_bytes_per_sequence_per_device(arch, 2.0, 17)) == 17 * 131072
 
 
 def test_a_window_stops_the_growth() -> None:

@@ -8,12 +8,20 @@ import pytest
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Attention
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8
 from gpufleet.memory.fit import Demand, memory_budget, memory_terms, pool_bytes_per_sequence
 from gpufleet.memory.kv import kv_bytes_per_sequence_per_device, state_bytes_per_sequence_per_device
 from gpufleet.memory.overhead import EngineMemory
-from gpufleet.memory.pages import Pages, group_size, paged_bytes_per_sequence, pages_of, shares_pages
+from gpufleet.memory.pages import (
+    Pages,
+    blocks_per_sequence,
+    group_size,
+    paged_bytes_per_sequence,
+    pages_of,
+    shares_pages,
+)
 from gpufleet.units import GIB
 
 
@@ -90,6 +98,20 @@ def test_kinds_are_dealt_into_groups_of_the_rarest() -> None:
     assert group_size([52, 10]) == 10
     assert group_size([12, 13]) == 13
     assert sum(pages_of(shipped_architecture("gemma-3-12b-text"), 2.0).groups) == 6
+
+
+def test_padding_is_taken_for_fewer_groups_while_the_commoner_kind_has_less_than_half_more_layers() -> None:
+    """vllm v1/core/kv_cache_utils.py: 12 and 13 layers lie in groups of 13; 20 and 30 are the first that do not."""
+    assert [group_size([20, commoner]) for commoner in (20, 21, 29, 30, 31, 40)] == [20, 21, 29, 20, 20, 20]
+
+
+@pytest.mark.parametrize(("window", "prefill", "block"), [(4, 1, 4), (128, 1, 16), (512, 2048, 16), (1000, 1, 32)])
+def test_a_window_has_blocks_wherever_it_starts(window: int, prefill: int, block: int) -> None:
+    """vllm v1/kv_cache_interface.py: four tokens CDEF take two blocks of four, XXCD and EF."""
+    kept = window - 1 + prefill
+    touched = [(start + kept - 1) // block - start // block + 1 for start in range(block)]
+    attention = Attention(8, 8, 64, window_tokens=window)
+    assert blocks_per_sequence(attention, 10**6, block, 1, prefill) == max(touched)
 
 
 def test_full_heads_of_another_size_get_smaller_blocks() -> None:

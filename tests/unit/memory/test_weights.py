@@ -1,5 +1,7 @@
 """Weight bytes of one device."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -63,6 +65,15 @@ def test_a_rare_kind_of_layer_is_a_prologue_and_common_kinds_alternate() -> None
     gemma = shipped_architecture("gemma-3-12b-text")
     local = [float(np.isfinite(block.mixer.window_tokens)) for block in gemma.blocks]
     assert stage_share(gemma, local, 2) == pytest.approx(20)
+
+
+def test_one_layer_in_eight_still_alternates_and_one_in_nine_is_a_prologue() -> None:
+    """Jamba has one attention layer in every eight: a stage has its share of them, not a stage without any."""
+    arch = shipped_architecture("llama-3.1-8b")
+    [layer] = arch.blocks
+    eighth, ninth = (replace(arch, blocks=(replace(layer, count=4), replace(layer, count=n))) for n in (28, 32))
+    assert stage_share(eighth, [1.0, 3.0], 2) == (4 * 1.0 + 28 * 3.0) / 2
+    assert stage_share(ninth, [1.0, 3.0], 2) == 18 * 3.0
 
 
 def test_the_last_of_two_stages_needs_its_own_copy_of_a_tied_head() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -16,12 +17,24 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.interruption import Spread
+from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.workload import Workload
-from gpufleet.optimize.batch import MOST_MACHINES, WorkRates, generation_rates, machine_choices, work_s
+from gpufleet.optimize.batch import (
+    MOST_MACHINES,
+    Job,
+    JobPlacement,
+    WorkRates,
+    generation_rates,
+    machine_choices,
+    work_s,
+)
+from gpufleet.optimize.caution import EXPECTED
+from gpufleet.optimize.purchase import effective_price
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.serving import Lengths, full_queue
 from gpufleet.performance.step import StepModel
 from gpufleet.pricing.spot import elapsed_work_s, interruptions_per_hour, paid_work_s
+from gpufleet.units import DAY, HOUR
 
 BATCH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
 RATES = WorkRates(BATCH, np.array([[1.0, 1.8, 3.0, 4.0, 4.0], [1.0, 1.5, 0.0, 0.0, 0.0]]))
@@ -132,3 +145,21 @@ def one_replica(arch: Architecture) -> StepModel:
     """Llama 3.1 8B in bf16 on one H100 with vLLM."""
     read = load_catalog(), arch, "H100", load_engine("vllm"), (1, None, 1, None, 1), None, None, None
     return StepModel.build(arch, configured(*read).candidates, calibration_of(load_catalog()))
+
+
+def test_an_interruption_costs_a_start_a_wait_and_on_average_half_of_a_wave() -> None:
+    """Half an interruption an hour over two hours of work; what is in flight is anywhere between its begin and end."""
+    catalog = load_catalog()
+    offer = next(offer for offer in catalog.offers if offer.price_kind is PriceKind.SPOT)
+    never = Spread(0.0, 0.0, 0.0)
+    job = JobPlacement(
+        catalog.instance_of(offer), offer, 0, 3, 3, 100.0, 2 * HOUR, 300.0, never, never, held_s=DAY, slow_ratio=1.0
+    )
+    lost_s = float(np.mean(np.linspace(0.0, job.wave_s, 1001)))
+    calm, often = (job.used_s(600.0, job.work_s, per_hour) for per_hour in (0.0, 0.5))
+    assert (calm, often - calm) == (600.0 + job.work_s, pytest.approx(600.0 + lost_s))
+    waited_s = job.elapsed_s(600.0, job.work_s, 0.5, wait_s=900.0)
+    assert waited_s - often == pytest.approx(900.0)
+    planned = Job(1.0, DAY, 600.0, 0.2, 1.0, 10, math.inf, None, EXPECTED)
+    assert replace(job, slow_ratio=1.5).planned_s(planned, 1000.0) == pytest.approx(600.0 + 1000.0 * 1.2 * 1.5)
+    assert job.usd(job.paid_s(600.0, job.work_s, 0.5)) == pytest.approx(3 * effective_price(offer) * often / HOUR)

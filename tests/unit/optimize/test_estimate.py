@@ -21,6 +21,7 @@ from gpufleet.optimize.estimate import (
     solve_estimate,
     whole_batches,
 )
+from gpufleet.optimize.explain import longest_step_tokens
 from gpufleet.optimize.replicas import MemoryModel, room
 from gpufleet.performance.foreseen import ForeseenSteps
 from gpufleet.performance.serving import Client, cycle_s, full_queue, phases, prompts_load
@@ -99,3 +100,11 @@ def test_a_replica_is_read_once_and_asked_often() -> None:
     assert near is not None
     assert far is not None
     assert far.tpot_s > near.tpot_s
+
+
+@pytest.mark.parametrize(("engine", "tokens"), [("vllm", 8192.0), ("transformers", np.inf)])
+def test_a_step_takes_a_chunk_of_a_prompt_or_all_of_it(engine: str, tokens: float) -> None:
+    """vLLM on a large card: --max-num-batched-tokens 8192; transformers cuts no prompt."""
+    parts = (1, None, 1, None, 1)
+    placed = configured(load_catalog(), ARCH, "H100", load_engine(engine), parts, None, None, None).candidates
+    assert longest_step_tokens(placed) == tokens

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from datetime import date
 
@@ -22,7 +23,10 @@ from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import is_host, once_per_host, place
 from gpufleet.optimize.purchase import best_of_each_type, rank
+from gpufleet.optimize.replicas import EveryRejection
+from gpufleet.optimize.serve import REASONS, at_least_ms, missed_objective, within_budget
 from gpufleet.optimize.size import (
+    LOAD,
     ROOM,
     SATURATION,
     Capacity,
@@ -123,6 +127,41 @@ def test_room_for_a_burst_is_kept_free() -> None:
     assert enough.breaks[ROOM][0].tolist() == [False, False, False, True, True]
 
 
+def test_nineteen_of_twenty_requests_find_room() -> None:
+    """The least room for a mean of 256 sequences is what 95 % of Poisson counts stay within, counted exactly."""
+    at_most = np.cumsum([math.exp(n * math.log(256) - 256 - math.lgamma(n + 1)) for n in range(400)])
+    rooms = np.arange(256.0, 320.0)
+    fits = [not capacity(curves(largest_batch=room), replicas(1), demand()).breaks[ROOM][0, -1] for room in rooms]
+    assert rooms[fits.index(True)] == np.searchsorted(at_most, 0.95) == 283
+
+
+def missed_by(found: Capacity, asked: Demand) -> tuple[str, str, float]:
+    """Why the first replica serves nothing, and by how many times."""
+    limits = {limit.label: limit.limit_s for limit in asked.workload.slo.limits}
+    over = {label: float(np.min(found.planned_s(label), axis=1)[0] / limit_s) for label, limit_s in limits.items()}
+    return missed_objective("x", found, 0, limits, over)
+
+
+def test_a_replica_without_room_is_not_said_to_miss_a_limit_that_it_keeps() -> None:
+    """Nor one that misses it to be full; of two limits the one that is missed by more is named."""
+    kept, missed, worse = Limit("tpot", "mean", 1.0), Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)
+    full = capacity(curves(largest_batch=1.0), replicas(1), demand(10.0, kept))
+    assert missed_by(full, demand(10.0, kept)) == (REASONS[ROOM], "x", 0.0)
+    roomy = replace(full, breaks={**full.breaks, ROOM: np.zeros((1, len(BATCH)), dtype=np.bool_)})
+    assert missed_by(roomy, demand(10.0, kept)) == (REASONS[LOAD], "x", 0.0)
+    late = capacity(curves(), replicas(1), demand(10.0, missed, worse))
+    reason, what, over = missed_by(late, demand(10.0, missed, worse))
+    assert (reason, what) == ("ttft.mean above 10 ms at any load", "x: 61 ms at best")
+    assert over == pytest.approx(6.01, abs=0.02)
+
+
+@pytest.mark.parametrize("milliseconds", [0.0213, 2.3141, 9.996, 10.5, 99.01, 1234.5])
+def test_the_figure_that_a_limit_must_allow_is_never_below_it(milliseconds: float) -> None:
+    shown = float(at_least_ms(milliseconds / 1000).removesuffix(" ms"))
+    assert milliseconds <= shown < milliseconds + max(0.01 * milliseconds, 0.0 if milliseconds < 10 else 1.0)
+    assert milliseconds < 10 or shown == round(shown)
+
+
 def test_what_binds_an_unlimited_replica_is_its_throughput_or_load() -> None:
     found = replace(capacity(curves(), replicas(1), demand()), best=np.array([len(BATCH) - 1]), beyond=np.zeros(1))
     found = replace(found, breaks={reason: np.zeros_like(where) for reason, where in found.breaks.items()})
@@ -202,6 +241,14 @@ def test_offers_rank_by_what_all_machines_cost() -> None:
         ("four", "here"),
         ("one", "there"),
     ]
+
+
+def test_a_budget_pays_for_what_costs_exactly_as_much() -> None:
+    placed = [place(machine(n, name), replicas(1), sustained(10.0), demand(35.0)) for n, name in ((1, "a"), (4, "b"))]
+    ranked = rank(placed, [offer(2.0, "a"), offer(7.0, "b")])
+    assert [p.usd_per_hour for p in within_budget(ranked, 7.0, EveryRejection())] == [7.0]
+    assert [p.usd_per_hour for p in within_budget(ranked, 8.0, EveryRejection())] == [7.0, 8.0]
+    assert within_budget(ranked, 6.99, EveryRejection()) == []
 
 
 def test_an_upfront_payment_without_a_term_does_not_hide_in_the_hour() -> None:

@@ -106,3 +106,9 @@ def test_a_step_is_close_where_an_end_of_the_range_does_not_ask_for_it(
 ) -> None:
     found = verdict(ALL_FIVE, Needs(asked, fast, slow), own, plan)
     assert (found.step, found.is_close) == (step, is_close)
+
+
+def test_of_two_ways_that_cost_the_same_the_one_with_fewer_machines_is_kept() -> None:
+    small, large = Held(4, 6.0, 1, 1.0), Held(1, 12.0, 1, 2.0)
+    assert cheapest_kept([small, large], demand(10.0)) == (0, 1)
+    assert cheapest_kept([large, small], demand(10.0)) == (1, 0)

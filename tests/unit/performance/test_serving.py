@@ -18,6 +18,7 @@ from gpufleet.domain.precision import BF16
 from gpufleet.performance.serving import (
     Client,
     Lengths,
+    admitted_context_tokens,
     carried_requests_per_s,
     closed_loop,
     eager_share,
@@ -268,6 +269,15 @@ def test_fewer_requests_than_slots_run_together() -> None:
     few, slots = full_queue(model(), batch(64), LENGTHS, 16.0), full_queue(model(), batch(16), LENGTHS)
     assert few.batch[0] == 16
     np.testing.assert_allclose(few.requests_per_s, slots.requests_per_s)
+
+
+def test_a_sequence_counts_for_what_it_holds_on_average_or_for_all_that_it_may_hold() -> None:
+    """TensorRT-LLM starts a request where its whole answer has room; others where it has room as things are."""
+    held = np.mean(LENGTHS.input_tokens + np.arange(LENGTHS.output_tokens + 1))
+    assert admitted_context_tokens(model().candidates, LENGTHS)[0] == held == 1100
+    reserved = load_engine("tensorrt-llm").constants["reserved_output_ratio"].value
+    never_evicting = model(reserved_output_ratio=reserved)
+    assert admitted_context_tokens(never_evicting.candidates, LENGTHS)[0] == 1200
 
 
 def test_steps_beyond_the_recorded_graphs_wait_for_the_host() -> None:

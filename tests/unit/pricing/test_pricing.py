@@ -5,10 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.domain.offer import OwnPower
+from gpufleet.domain.offer import OwnPower, PriceKind
+from gpufleet.pricing.commitment import billed_s
 from gpufleet.pricing.effective_price import effective_usd_per_hour, usd_per_month
 from gpufleet.pricing.owned import owned_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_million_tokens, usd_per_request
+from gpufleet.units import DAY
 
 prices = st.floats(0.01, 1e4)
 rates = st.floats(1e-3, 1e6)
@@ -57,3 +59,20 @@ def test_more_tokens_from_the_same_machine_are_never_dearer(usd_per_hour: float,
 def test_arrays_of_offers_are_priced_at_once() -> None:
     found = effective_usd_per_hour(np.array([1.0, 2.0]), np.array([0.0, 8760.0]), 8760.0)
     np.testing.assert_allclose(found, [1.0, 3.0])
+
+
+@pytest.mark.parametrize(
+    ("used_s", "days"), [(0.0, 0), (1.0, 1), (DAY - 1, 1), (DAY, 1), (DAY + 1, 2), (13.5 * DAY, 14), (14 * DAY, 14)]
+)
+def test_a_capacity_block_is_paid_by_the_day_begun(used_s: float, days: int) -> None:
+    """EC2 Capacity Blocks for ML: "in 1-day increments up to 14 days"; a whole day used is a day, not two."""
+    assert billed_s(PriceKind.CAPACITY_BLOCK, used_s, held_s=DAY / 2) == days * DAY
+
+
+@given(st.lists(st.floats(0, 1e7), min_size=1, max_size=5), st.sampled_from(PriceKind))
+def test_no_machine_is_paid_for_less_than_it_works_or_for_a_day_more_than_it_is_had(used: list[float], kind: PriceKind):
+    used_s, held_s = np.array(used), max(used)
+    paid_s = billed_s(kind, used_s, held_s)
+    assert (paid_s >= used_s).all()
+    assert (paid_s < held_s + DAY).all()
+    assert paid_s.tolist() == [float(billed_s(kind, alone, held_s)) for alone in used]

@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
+from gpufleet.report.formats import as_csv, as_json, page_as_csv, page_as_markdown
+from gpufleet.report.html import page_as_html
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.text import page_as_text
@@ -78,6 +79,49 @@ def test_a_hostile_name_neither_widens_the_page_nor_moves_the_cursor(name: str, 
     text = page_as_text(Page(headline=name, tables=(Table(COLUMNS, rows),)), width)
     assert all(len(line) <= width for line in text.split("\n"))
     assert all(character.isprintable() or character == "\n" for character in text)
+
+
+ODD = "\x00\t\r\x1b\x7f\x85\x9b\u061c\u200e\u200f\u2028\u202e\u2066\u2069\ud800"
+KEPT = "é東京 ½ 🦙 naïve\N{NO-BREAK SPACE}x \u0627\u200c\u0628"
+LAYOUT = {"text": "\n", "md": "\n", "html": "\n", "csv": "\r\n", "json": "\n"}
+
+
+def every_form(name: str) -> dict[str, str]:
+    """A page that says `name` wherever a page says anything, in every form."""
+    columns = (Column("gpu", name, where="everywhere"), Column("note", f"{name}2", below=True))
+    rows = ({"gpu": name, "note": name},)
+    drawn = Table(columns, rows, title=name, notes=[name], drawing=[name], listing=[[[name]]])
+    page = Page(headline=name, tables=(drawn, Table(columns, (), empty=name)), notes=[name], paragraphs=[name])
+    forms = {"text": page_as_text(page, 120), "md": page_as_markdown(page), "html": page_as_html(page)}
+    return {**forms, "csv": page_as_csv(page), "json": as_json({name: [name]})}
+
+
+@pytest.mark.parametrize("form", LAYOUT)
+def test_no_control_and_no_turn_of_direction_reaches_a_reader(form: str) -> None:
+    written = every_form(f"a{ODD}b")[form]
+    assert [c for c in written if c in ODD and c not in LAYOUT[form]] == []
+    written.encode()
+
+
+def test_json_reads_back_what_it_escapes() -> None:
+    assert json.loads(every_form(ODD)["json"]) == {ODD: [ODD]}
+
+
+def test_text_of_any_script_stays_as_it_is_in_data() -> None:
+    assert KEPT in every_form(KEPT)["csv"]
+    assert KEPT in every_form(KEPT)["json"]
+
+
+@pytest.mark.parametrize("sign", ["=", "+", "-", "@", "\t=", "\r=", "\n=", "＝", "＠"])
+def test_no_cell_of_csv_is_a_formula(sign: str) -> None:
+    [_, row] = csv.reader(io.StringIO(as_csv(["cell"], [[f"{sign}HYPERLINK(1)"]]), newline=""))
+    assert row[0][0] in "'\\"
+    assert row[0].endswith("HYPERLINK(1)")
+
+
+@pytest.mark.parametrize("cell", ["-3.5", "+1e-3", "-", "a=1", "us-east-1", "2026-01-01", "H100:8", "-0"])
+def test_numbers_and_plain_names_are_no_formulas(cell: str) -> None:
+    assert as_csv(["cell"], [[cell]]) == f"cell\r\n{cell}\r\n"
 
 
 def test_an_empty_table_says_so_instead_of_showing_a_header() -> None:

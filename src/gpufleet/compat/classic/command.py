@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 from collections.abc import Callable, Sequence
 
@@ -12,7 +11,7 @@ from gpufleet.compat.classic.analyzer import AWSGPUMigrationAnalyzer
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.report import MigrationReport
 from gpufleet.errors import GpufleetError, UsageError
-from gpufleet.report.text import printable
+from gpufleet.report.output_stream import remark, silence, unwritten, write_everything
 
 DEFAULT_SET = "basic_demos"
 CLOSED_PIPE = 141
@@ -25,16 +24,24 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def answered(work: Callable[[], object]) -> int:
     """The exit code of `work`, whose errors for users are printed in one line."""
+    write_everything()
     try:
         work()
-        sys.stdout.flush()
+        print(end="", flush=True)
     except GpufleetError as error:
-        print(f"error: {printable(' '.join(str(error).split()))}", file=sys.stderr)
-        return error.exit_code
+        return complained(error)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        silence(sys.stdout)
         return CLOSED_PIPE
+    except OSError as error:
+        return complained(unwritten(error))
     return 0
+
+
+def complained(error: GpufleetError) -> int:
+    """Say on one line what went wrong; returns the exit code."""
+    remark(f"error: {' '.join(str(error).split())}")
+    return error.exit_code
 
 
 def parser() -> argparse.ArgumentParser:

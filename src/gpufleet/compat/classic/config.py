@@ -15,6 +15,7 @@ from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, canonic
 from gpufleet.compat.classic.records import GpuInstance, PrecisionFormat, Scenario, SizeClass, Workload
 from gpufleet.compat.classic.removed import without_orphans
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.files import named_path
 
 FOLDER_VARIABLE = "GPUFLEET_CLASSIC_CONFIG"
 LONGEST_NAME = 60
@@ -66,7 +67,7 @@ def named(rows: Mapping[str, Row], name: object, what: str) -> Row:
 def chosen_folder(config_dir: str | os.PathLike[str] | None) -> Path:
     """The folder given, else that of the environment variable, else the shipped one."""
     named_folder = config_dir or os.environ.get(FOLDER_VARIABLE) or None
-    return Path(named_folder).expanduser() if named_folder else shipped_folder()
+    return named_path(named_folder) if named_folder else shipped_folder()
 
 
 def load_config(config_dir: str | os.PathLike[str] | None = None) -> Config:

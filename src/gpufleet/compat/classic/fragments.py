@@ -10,7 +10,7 @@ from pathlib import Path
 from gpufleet.compat.classic import schema
 from gpufleet.compat.classic.json_text import JsonText, Place, Value
 from gpufleet.errors import DataMissing, UnknownName, UsageError
-from gpufleet.inputs.text_file import read_text_file
+from gpufleet.files import entries_of, read_text_file
 
 FILES = {
     "gpu_instances.json": ("gpu_instances",),
@@ -36,12 +36,12 @@ INSTALLED_FOLDER = Path(__file__).parent / "shipped"
 def shipped_folder() -> Path:
     """The shipped configuration: inside an installed package, or `gpu-migration-analyzer/config` of a clone."""
     clone = Path(__file__).parents[4] / "gpu-migration-analyzer" / "config"
-    return INSTALLED_FOLDER if INSTALLED_FOLDER.is_dir() else clone
+    return INSTALLED_FOLDER if os.path.isdir(INSTALLED_FOLDER) else clone
 
 
 def command(script: str) -> str:
     """How a script of the tool is started: from its folder in a clone, as a module where it is installed."""
-    return f"python3 -m {script}" if INSTALLED_FOLDER.is_dir() else f"python3 {script}.py"
+    return f"python3 -m {script}" if os.path.isdir(INSTALLED_FOLDER) else f"python3 {script}.py"
 
 
 def fragments_of(folder: Path) -> list[Fragment]:
@@ -49,7 +49,7 @@ def fragments_of(folder: Path) -> list[Fragment]:
     shipped = [read_fragment(shipped_folder() / name) for name in FILES]
     if is_shipped(folder):
         return shipped
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         raise DataMissing(
             "the configuration folder does not exist",
             found=str(folder),
@@ -65,7 +65,7 @@ def is_shipped(folder: Path) -> bool:
 
 def files_of(folder: Path) -> list[Path]:
     """The JSON files of a folder, the three known names first."""
-    found = sorted(path for path in folder.glob("*.json") if not path.name.startswith("."))
+    found = [path for path in entries_of(folder) if path.suffix == ".json" and not path.name.startswith(".")]
     if not found or len(found) > MOST_FILES:
         expected = f"one or more of {', '.join(FILES)}, or other *.json files with parts of them"
         raise DataMissing("the configuration folder holds no JSON file", found=str(folder), expected=expected)
@@ -75,7 +75,7 @@ def files_of(folder: Path) -> list[Path]:
 
 def read_fragment(path: Path) -> Fragment:
     """One file of the configuration."""
-    if not path.exists():
+    if not os.path.exists(path):
         raise DataMissing(f"the configuration file {str(path)!r} is missing", hint="Install anew, or restore the file.")
     return fragment_of(read_text_file(path, "a configuration file"), path.name)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from gpufleet.report.text import printable
+from gpufleet.report.controls import printable
 from gpufleet.units import PERCENT
 
 WIDTH, INDENT = 80, "  "

@@ -13,6 +13,7 @@ from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, percent, plura
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Option
 from gpufleet.compat.classic.true_today import Truth
+from gpufleet.report.controls import visible_lines
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text, wrapped
 
@@ -37,7 +38,7 @@ class MigrationReport(str):
 
     def to_json(self) -> str:
         """The figures as JSON."""
-        return json.dumps(self.data, indent=2, ensure_ascii=False)
+        return visible_lines(json.dumps(self.data, indent=2, ensure_ascii=False))
 
     def __repr__(self) -> str:
         return f"<MigrationReport: {self.data['recommendation']['summary']}>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ from gpufleet.compat.classic.records import GpuInstance
 from gpufleet.compat.classic.rules_settled import RULES
 from gpufleet.compat.classic.troubles import TROUBLES
 from gpufleet.errors import GpufleetError, UnknownName, UsageError
+from gpufleet.files import named_path, refused
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text
 from gpufleet.units import HOURS_PER_MONTH_SEEDS
@@ -41,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
 def run(asked: argparse.Namespace) -> None:
     """Copy, or show what was asked for; with a terminal and nothing asked for, ask what to show."""
     if asked.copy is not None:
-        print("\n".join(copied(Path(asked.copy).expanduser())))
+        print("\n".join(copied(named_path(asked.copy))))
         return
     unknown = [name for name in asked.sections if name not in SECTIONS]
     if unknown:
@@ -91,15 +93,13 @@ def converse(config: Config) -> None:
 
 def copied(target: Path) -> list[str]:
     """Copy the shipped files; what is there already is never overwritten."""
-    there = [name for name in FILES if (target / name).exists()]
+    there = [name for name in FILES if os.path.lexists(target / name)]
     if there:
         raise UsageError(f"{target} has {', '.join(there)} already", hint="Nothing was copied; name another folder.")
-    try:
+    with refused("cannot copy", target):
         target.mkdir(parents=True, exist_ok=True)
         for name in FILES:
             shutil.copyfile(shipped_folder() / name, target / name)
-    except OSError as error:
-        raise UsageError(f"cannot copy to {target}: {error.strerror or error}") from error
     return [
         f"Copied {', '.join(FILES)} to {target}.",
         "Edit them there, and use them by any of:",
@@ -114,12 +114,12 @@ def status_lines(folder: Path, fault: str = "") -> Iterator[str]:
     """Each file with its state."""
     own = not is_shipped(folder)
     yield f"CONFIGURATION: {folder}{', laid over the shipped files' if own else ' (shipped)'}"
-    if not folder.is_dir():
+    if not os.path.isdir(folder):
         return
     for path in files_of(folder) if own else [folder / name for name in FILES]:
         yield from hanging(f"{path.name}: {status(path, fault)}")
     if own:
-        yield from (f"  {name}: as shipped" for name in FILES if not (folder / name).exists())
+        yield from (f"  {name}: as shipped" for name in FILES if not os.path.exists(folder / name))
 
 
 def status(path: Path, fault: str) -> str:

@@ -1,0 +1,110 @@
+"""Files and folders that users name: the one place where they are looked up, listed, read and parsed.
+
+Whatever is wrong with one is one `UsageError`: no such file, no leave to read it, a name that no system takes, a
+device, more bytes than anybody writes, no UTF-8, no TOML, brackets without end, a number of 5,000 digits.
+Whether a file is there is asked of `os.path`, which answers whatever the name is; `Path.is_file` raises.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from gpufleet.errors import UsageError
+from gpufleet.units import MB
+
+REASONS = {errno.ENOENT: "no such file or folder", errno.ELOOP: "a link that leads back to itself"}
+LONGEST_INTEGER_BITS = 64
+
+
+def named_path(name: str | os.PathLike[str]) -> Path:
+    """The path that a user means; '~' stands for a home folder where there is one."""
+    if "\0" in os.fspath(name):
+        raise UsageError("a NUL is in no path", found=os.fspath(name))
+    return Path(os.path.expanduser(name))
+
+
+def read_text_file(path: str | Path, what: str, limit_bytes: float = MB) -> str:
+    """The text of a regular file in UTF-8; `what` names it in errors, such as 'a workload'."""
+    with refused(f"cannot read {what}", path):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UsageError(f"cannot read {what}: {str(path)!r} is not a file")
+        with open(path, "rb") as stream:
+            content = stream.read(int(limit_bytes) + 1)
+    if len(content) > limit_bytes:
+        raise UsageError(f"{what} is too large: {str(path)!r}", expected=f"at most {limit_bytes / MB:g} MB")
+    return decoded(content, path, what)
+
+
+@contextmanager
+def refused(problem: str, path: str | Path, hint: str | None = None) -> Iterator[None]:
+    """What the system refuses to do with a file is said: `problem` begins the sentence."""
+    try:
+        yield
+    except OSError as error:
+        reason = REASONS.get(error.errno or 0, error.strerror or error)
+        raise UsageError(f"{problem}: {reason}", found=str(path), hint=hint) from error
+    except ValueError as error:
+        raise UsageError(f"{problem}: this is no file name", found=str(path), hint=hint) from error
+
+
+def decoded(content: bytes, path: str | Path, what: str) -> str:
+    """UTF-8, with or without a byte-order mark."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{what} is not text in UTF-8: {str(path)!r}, byte {error.start}") from error
+
+
+def entries_of(folder: Path) -> list[Path]:
+    """What stands in a folder and is not hidden, sorted by name; nothing where there is no folder."""
+    with refused("cannot read a folder", folder):
+        try:
+            return [folder / name for name in sorted(os.listdir(folder)) if name[0] != "."]
+        except (FileNotFoundError, NotADirectoryError):
+            return []
+
+
+def files_below(folder: Path, suffix: str) -> list[Path]:
+    """Files at any depth of a folder that end in `suffix`, in a stable order; links to folders are not followed."""
+    found: list[Path] = []
+    for entry in entries_of(folder):
+        if os.path.isdir(entry):
+            found += [] if os.path.islink(entry) else files_below(entry, suffix)
+        elif entry.suffix == suffix:
+            found.append(entry)
+    return found
+
+
+def toml_table(text: str, name: str | Path, expected: str | None = None) -> dict[str, Any]:
+    """A TOML text as a table; `name` is its file."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        table: dict[str, Any] = tomllib.loads(text)
+        is_absurd = holds_absurd_integer(table)
+    except tomllib.TOMLDecodeError as error:
+        raise UsageError(f"{name} is not TOML: {error}", expected=expected) from error
+    except RecursionError as error:
+        raise UsageError(f"{name} is not TOML: it is nested too deeply", expected=expected) from error
+    except ValueError:
+        is_absurd = True
+    if is_absurd:
+        raise UsageError(f"{name} holds a whole number of more than {LONGEST_INTEGER_BITS} bits", expected=expected)
+    return table
+
+
+def holds_absurd_integer(value: object) -> bool:
+    """Whether a whole number that TOML does not have stands anywhere in a value; Python cannot print the longest."""
+    if isinstance(value, int):
+        return value.bit_length() > LONGEST_INTEGER_BITS
+    items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+    return any(holds_absurd_integer(item) for item in items)
