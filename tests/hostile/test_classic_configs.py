@@ -108,3 +108,12 @@ def test_a_folder_and_a_huge_file_in_place_of_a_config_are_told(tmp_path: Path) 
     (tmp_path / "workloads.json").write_text(" " * 1_100_000, encoding="utf-8")
     with pytest.raises(GpufleetError, match="too large"):
         read_fragment(tmp_path / "workloads.json")
+
+
+@pytest.mark.parametrize("number", [1e-300, -1e-300, 1e300])
+@pytest.mark.parametrize("field", ["interconnect_bandwidth_gbps", "compute_tflops", "on_demand_cost_per_hour"])
+def test_a_number_that_nobody_means_is_refused_with_its_place(field: str, number: float) -> None:
+    content = json.loads(SHIPPED["gpu_instances.json"])
+    content["gpu_instances"]["P5"][field] = number
+    with pytest.raises(GpufleetError, match=f"{field}.*a number above"):
+        config_of([fragment_of(json.dumps(content), "gpu_instances.json")], Path("folder"))

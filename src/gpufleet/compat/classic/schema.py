@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from gpufleet.compat.classic.json_text import Value
 from gpufleet.errors import UsageError, nearest_names
+from gpufleet.units import TABLE_NUMBERS
 
 HOURS_OF_A_LONG_MONTH = 744
 MOST_GPUS = 10_000
@@ -48,12 +49,12 @@ def flag(value: Value, field: str) -> bool:
 
 
 def number(above: float, most: float) -> Callable[[Value, str], float]:
-    """A number above `above` and not above `most`; whole ones stay whole."""
+    """A number above `above`, at most `most`, and nothing or more than a billionth; whole ones stay whole."""
 
     def read(value: Value, field: str) -> float:
         found = value.content
         is_number = isinstance(found, (int, float)) and not isinstance(found, bool) and math.isfinite(found)
-        if not (is_number and above < found <= most):
+        if not (is_number and above < found <= most) or 0 < abs(found) < TABLE_NUMBERS.least:
             raise fault(value, field, f"a number above {above:g}, up to {most:g}")
         return int(found) if found == int(found) else float(found)
 
