@@ -251,9 +251,9 @@ def test_the_term_of_the_pool_says_how_large_the_card_is() -> None:
 def test_the_low_end_of_a_pool_is_that_of_an_engine_that_takes_as_much_as_it_may() -> None:
     """And the high end that of one which takes as little; expected amounts alone decide the fraction."""
     engine, taken = engine_on("vllm", "H100-SXM"), Band(18 * GIB, 20 * GIB, 25 * GIB)
-    pool = kv_pool_bytes(engine, taken, 0.0)
+    pool = kv_pool_bytes(engine, taken, 0.0, 1)
     for end, used in ((pool.low, taken.high), (pool.high, taken.low)):
-        assert end == pytest.approx(kv_pool_bytes(engine, Band.exact(used), 0.0).expected)
+        assert end == pytest.approx(kv_pool_bytes(engine, Band.exact(used), 0.0, 1).expected)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b"])
