@@ -134,12 +134,11 @@ def test_a_cloud_of_ones_own_may_have_any_region(tmp_path: Path) -> None:
     assert offer.region == "cellar"
 
 
-def test_a_gpu_that_no_one_lists_has_no_price_to_be_held_to(tmp_path: Path) -> None:
-    assert not any(load_catalog().instance_of(o).accelerator == "RTX-3090" for o in load_catalog().offers)
-    box = "home,box,RTX-3090,1,16,64,none,,single GPU,,10,,current,aws-price-list,\n"
-    write(tmp_path, "instances/home.csv", load_columns("instances/aws.csv"), box)
-    [offer] = own_offers(tmp_path, row("home,cellar,box", "commit_1y", 0.05))
-    assert offer.price_per_instance_usd_per_hour == 0.05
+def test_a_machine_whose_gpu_no_one_lists_has_no_price_to_be_held_to(tmp_path: Path) -> None:
+    held, shipped = load_catalog().instances["aws", "trn2.48xlarge"].accelerator, load_catalog()
+    assert not any(shipped.instance_of(offer).accelerator == held for offer in shipped.offers)
+    [offer] = own_offers(tmp_path, row("aws,us-east-1,trn2.48xlarge", "spot", 20.0))
+    assert offer.price_per_instance_usd_per_hour == 20.0
 
 
 def load_columns(name: str) -> tuple[str, ...]:
