@@ -134,6 +134,13 @@ def test_a_cloud_of_ones_own_may_have_any_region(tmp_path: Path) -> None:
     assert offer.region == "cellar"
 
 
+def test_a_machine_whose_gpu_no_one_lists_has_no_price_to_be_held_to(tmp_path: Path) -> None:
+    held, shipped = load_catalog().instances["aws", "trn2.48xlarge"].accelerator, load_catalog()
+    assert not any(shipped.instance_of(offer).accelerator == held for offer in shipped.offers)
+    [offer] = own_offers(tmp_path, row("aws,us-east-1,trn2.48xlarge", "spot", 20.0))
+    assert offer.price_per_instance_usd_per_hour == 20.0
+
+
 def load_columns(name: str) -> tuple[str, ...]:
     import gpufleet
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog.load import SHIPPED, load_catalog, tomllib
+from gpufleet.catalog.load import SHIPPED, load_catalog, toml_of
 from gpufleet.catalog.own_terms import CONTRACT_COLUMNS, RATE_COLUMNS
 from gpufleet.catalog.query import resolve_instance
 from gpufleet.catalog.schema import OFFER_COLUMNS
@@ -141,7 +141,7 @@ def test_a_shipped_machine_with_other_words_about_it_is_none(tmp_path: Path) -> 
 def test_a_shipped_gpu_of_other_figures_is_told_beyond_a_correction(
     tmp_path: Path, memory_mib: int, says: set[str]
 ) -> None:
-    table = tomllib.loads((SHIPPED / "accelerators" / "nvidia.toml").read_text(encoding="utf-8"))["H100-SXM"]
+    table = toml_of(SHIPPED / "accelerators" / "nvidia.toml")["H100-SXM"]
     table["memory_mib_reported"] = memory_mib
     lines = [f"{key} = {json.dumps(value)}" for key, value in table.items()]
     (tmp_path / "accelerators").mkdir()

@@ -110,7 +110,7 @@ def test_every_form_of_output_works_when_it_does_not_fit(run_gpufleet: Run, outp
         (["--gpus", "L40:4:2"], "takes no count here; found 'L40:4'"),
         (["--gpus", "L40S:4", "--context", "nan"], "cannot read a number of tokens"),
         (["--gpus", "L40S:4", "--context", "0"], "must be positive"),
-        (["--gpus", "L40S:4", "--context", "1e300"], "not a context"),
+        (["--gpus", "L40S:4", "--context", "1e300"], "out of range"),
         (["--gpus", "L40S:4", "--batch", "0"], "expected at least 1"),
         (["--gpus", "L40S:4", "--engine", "vlm"], "Did you mean vllm?"),
         (["--gpus", "L40S:4", "--kv-precision", "fp9"], "Did you mean fp8"),

@@ -298,7 +298,7 @@ def loaded_weights_bytes(
     )
 
 
-def kv_pool_bytes(engine: EngineMemory, taken: Band, after: Band, needed_bytes: Floats, num_devices: Ints = 1) -> Band:
+def kv_pool_bytes(engine: EngineMemory, taken: Band, after: Band, needed_bytes: Floats, num_devices: Ints) -> Band:
     """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative.
 
     free_fraction (fraction x device - taken), with the default fraction; a higher one, up to the largest that holds

@@ -6,8 +6,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.units import GB
 
 GPUS_OF_A_MACHINE = 8
-LANE_GIGABYTES_PER_S = {2: 0.5, 3: 1.0, 4: 2.0, 5: 4.0, 6: 8.0}
-SLOT_LANES = 16
+SLOT_LANES, USUAL_GENERATION = 16, 3
 
 
 def pcie_bytes_per_s(generation: int | None) -> float:
@@ -15,10 +14,10 @@ def pcie_bytes_per_s(generation: int | None) -> float:
 
     16 lanes x 2**(generation - 3) GB/s   [bytes/s]   Source: PCI-SIG base specifications, before encoding overhead.
 
-    >>> pcie_bytes_per_s(4) / 1e9
-    32.0
+    >>> [pcie_bytes_per_s(generation) / 1e9 for generation in (2, 3, 4, 5, 6, None)]
+    [8.0, 16.0, 32.0, 64.0, 128.0, 16.0]
     """
-    return LANE_GIGABYTES_PER_S[generation or 3] * SLOT_LANES * GB
+    return SLOT_LANES * 2.0 ** ((generation or USUAL_GENERATION) - 3) * GB
 
 
 def usual_machine(gpu: Accelerator) -> int:

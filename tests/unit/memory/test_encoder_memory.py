@@ -9,6 +9,7 @@ import pytest
 from gpufleet.architecture.encoder_parse import parse_encoder
 from gpufleet.catalog.runtimes import find_runtime
 from gpufleet.domain.precision import FP16, FP32, WeightFormat
+from gpufleet.memory.band import Band
 from gpufleet.memory.encoder import (
     EncoderMemory,
     PassSize,
@@ -90,3 +91,16 @@ def test_whisper_takes_what_was_published(engine: str, precision: str, megabytes
         "whisper-large-v2", "RTX 3070 Ti", batch=1, beams=5, precision=precision, engine=engine, audio_s=780.0
     )
     assert found.memory_bytes.value / GB == pytest.approx(megabytes * (GIB / 1024) / GB, rel=tolerance)
+
+
+def test_a_batch_fits_to_the_last_byte_and_is_tight_one_byte_below() -> None:
+    memory = EncoderMemory(10.0, 4.0, Band(1.0, 1.0, 2.0), Band(1.0, 2.0, 3.0), 1.0)
+    expected = {10.0: "fits", 9.0: "tight", 8.0: "tight", 7.0: "does not fit"}
+    assert {room: replace(memory, device_bytes=room).verdict(1) for room in expected} == expected
+    assert [replace(memory, device_bytes=room).largest_batch for room in (10.0, 11.0, 13.9, 14.0, 4.0)] == [
+        1,
+        2,
+        2,
+        3,
+        0,
+    ]

@@ -299,9 +299,9 @@ def test_the_low_end_of_a_pool_is_that_of_an_engine_that_takes_as_much_as_it_may
     """And the high end that of one which takes as little; expected amounts alone decide the fraction."""
     engine, taken = engine_on("vllm", "H100-SXM"), Band(18 * GIB, 20 * GIB, 25 * GIB)
     nothing = Band.exact(0.0)
-    pool = kv_pool_bytes(engine, taken, nothing, 0.0)
+    pool = kv_pool_bytes(engine, taken, nothing, 0.0, 1)
     for end, used in ((pool.low, taken.high), (pool.high, taken.low)):
-        assert end == pytest.approx(kv_pool_bytes(engine, Band.exact(used), nothing, 0.0).expected)
+        assert end == pytest.approx(kv_pool_bytes(engine, Band.exact(used), nothing, 0.0, 1).expected)
 
 
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "gpt-oss-20b"])
@@ -334,3 +334,12 @@ def test_the_terms_of_a_budget_add_up_to_what_a_sequence_and_all_beside_it_take(
     terms = memory_terms(arch, arch.weights, BF16, find_engine(engine), Layout(), budget)
     parts = [term.value for term in terms if term.name != "KV pool"]
     assert sum(parts) == pytest.approx(float(budget.total_bytes.expected))
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm", "transformers"])
+def test_what_lies_on_a_card_beside_weights_is_taken_off_the_pool(engine: str) -> None:
+    """A GiB more of context and libraries is a GiB less for KV, of which the engine takes its share."""
+    arch, rules = shipped_architecture("llama-3.1-8b"), engine_on(engine, "H100-SXM").at_its_default()
+    fuller = replace(rules, reserve_bytes=rules.reserve_bytes.plus(Band.exact(GIB)))
+    pools = [memory_budget(arch, arch.weights, e, Demand(2.0, 8192.0)).kv_pool_bytes.expected for e in (rules, fuller)]
+    assert pools[0] - pools[1] == pytest.approx(rules.free_fraction * GIB)

@@ -12,7 +12,11 @@ from gpufleet.api.serve_questions import architecture_of
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.contest import Contest, key_of
+from gpufleet.optimize.placement import place
+from gpufleet.optimize.replicas import EveryRejection, describe
 from gpufleet.optimize.serve import solve_serve
 
 MIXED = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "tpot.p95<100ms", clouds=["aws"], max_spot=0.5)
@@ -40,5 +44,32 @@ def test_a_dearer_type_costs_what_it_costs_where_its_prices_are_listed_so(asked:
         )
         common = there.keys() & here.keys()
         assert key in {k for k, _ in common}
-        for place in common:
-            np.testing.assert_allclose(here[place], there[place])
+        for where in common:
+            np.testing.assert_allclose(here[where], there[where])
+
+
+def test_machines_of_six_gpus_hold_one_replica_of_four_in_the_contest_as_in_the_ranking() -> None:
+    asked, tables = ServeRequest("llama-3.3-70b", 3.0, 1000, 200, "tpot.p95<200ms"), load_catalog()
+    question, _ = narrowed(asked, architecture_of(asked), tables, parse_setup("L40S", tables))
+    wide = tuple(replace(i, gpu_count=6.0) for i in question.choices.instances if i.gpu_count == 4)
+    question = replace(question, choices=replace(question.choices, instances=wide))
+    solution = solve_serve(question, calibration_of(tables))
+    assert {int(n) for n in solution.candidates.num_devices} - {1, 2, 3, 6}
+    contest = Contest.of(question, solution)
+    counts = contest.counts(solution.found.requests_per_s, question.demand, 3.0).machines[:, 0]
+    for at, host in enumerate(contest.host):
+        placed = place(contest.hosts.instances[host], solution.candidates, solution.found, question.demand)
+        assert placed is not None
+        assert placed.instance_count == counts[at]
+
+
+def test_only_layouts_that_drop_out_are_said_to_lack_room_for_the_longest_request() -> None:
+    tables = load_catalog()
+    question, _ = narrowed(MIXED, architecture_of(MIXED), tables, parse_setup("L4", tables))
+    lengths = TokenCounts(1000.0, 4.0, longest=120_000.0)
+    workload = Workload.of((RequestClass("long", 1.0, lengths, TokenCounts(200.0)),))
+    asked, kept = replace(question, demand=replace(question.demand, workload=workload)), EveryRejection()
+    candidates = solve_serve(asked, calibration_of(tables), kept).candidates
+    rejected = {r.what.partition(":")[0] for r in kept.kept if "KV room for the longest" in r.reason}
+    assert rejected
+    assert not rejected & {describe(candidates, row) for row in range(len(candidates))}

@@ -112,3 +112,12 @@ def test_of_two_ways_that_cost_the_same_the_one_with_fewer_machines_is_kept() ->
     small, large = Held(4, 6.0, 1, 1.0), Held(1, 12.0, 1, 2.0)
     assert cheapest_kept([small, large], demand(10.0)) == (0, 1)
     assert cheapest_kept([large, small], demand(10.0)) == (1, 0)
+
+
+@pytest.mark.parametrize("usd_per_hour", [0.07, 1.1, 37.0, 111.84, 9999.99])
+def test_a_plan_that_costs_the_same_is_not_cheaper(usd_per_hour: float) -> None:
+    """Nor one that costs less by a rounding of its sum; a cent in ten thousand dollars is money."""
+    thirds = sum([usd_per_hour / 3] * 3)
+    for plan, is_below in ((usd_per_hour, False), (thirds, False), (usd_per_hour * (1 - 1e-6), True)):
+        assert PlanCost(plan, plan).is_below(usd_per_hour) is is_below
+        assert PlanCost(plan, 2 * plan, runs_alike=True).is_surely_below(usd_per_hour) is is_below

@@ -154,6 +154,7 @@ def test_a_borrowed_curve_is_trusted_less_than_a_measured_one() -> None:
 
 def test_tables_are_read_when_a_model_has_such_an_operator(monkeypatch: pytest.MonkeyPatch) -> None:
     read: set[str] = set()
+    monkeypatch.setenv("GPUFLEET_CACHE", "")
     monkeypatch.setattr(kernels, "read_tables", lambda operator: read.add(operator) or kernel_file(operator))
     fresh = load_calibration(ACCELERATORS)
     assert set(fresh.tables) > set(MIXER_OPERATORS)

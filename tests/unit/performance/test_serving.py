@@ -339,3 +339,4 @@ def test_groups_of_attention_dp_may_hold_a_prompt_back_until_all_have_one_or_pat
     assert held_back_steps(single, batch(8), LENGTHS, patient)[0] == 0
     assert held_back_steps(groups, batch(8), LENGTHS, patient)[0] == 100
     assert held_back_steps(groups, batch(8), LENGTHS, hasty)[0] == 60
+    assert held_back_steps(groups, batch(8), LENGTHS, USERS)[0] == 0
