@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from enum import IntEnum
+
+from gpufleet.records import dataclass
 
 
 class Grade(IntEnum):

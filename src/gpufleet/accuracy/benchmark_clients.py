@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.accuracy.precisions import precision_of
 from gpufleet.catalog.benchmark_scripts import (
     USUAL_WAVES,
@@ -17,6 +15,7 @@ from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.records import dataclass
 
 AT_ITS_DEFAULTS = LaunchOptions()
 

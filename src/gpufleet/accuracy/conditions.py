@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.accuracy.benchmark_clients import launch_options
 from gpufleet.catalog.engines import find_engine
 from gpufleet.domain.engine import EngineProfile, MemoryEra
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.records import dataclass
 
 DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 OLD_GENERATION = "V0"

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.memory.fit import DOES_NOT_FIT, FITS
+from gpufleet.records import dataclass
 from gpufleet.results.accuracy import ScoredFigure
 from gpufleet.results.base import Figure
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpufleet.accuracy.figures import Quantity, RowLabels, RowScores, has_failed, stated
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.records import dataclass
 
 TRAINING = "training is not planned yet"
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
 from gpufleet import api
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, one_line, stated
@@ -17,6 +16,7 @@ from gpufleet.domain.encoder import Takes
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import GpufleetError, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.records import dataclass
 from gpufleet.results.encoder_estimate import EncoderEstimate
 from gpufleet.units import GIB, parse_duration
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from gpufleet.accuracy.grouping import ENGINE, Key
 from gpufleet.accuracy.statistics import group_scores, is_predicted
+from gpufleet.records import dataclass
 from gpufleet.report.accuracy import error_text
 from gpufleet.report.measured_plot import DISC, INKS, SQUARE, Panel, Series
 from gpufleet.report.numbers import amount, count, duration_unit

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypedDict
 
 from gpufleet import api
@@ -16,6 +16,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import GpufleetError, Infeasible
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.memory.fit import DOES_NOT_FIT
+from gpufleet.records import dataclass
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import MILLISECOND
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from operator import attrgetter
 from statistics import fmean, median
 
 import numpy as np
 
+from gpufleet.records import dataclass
 from gpufleet.results.accuracy import GroupScores, ScoredFigure
 
 NUM_DRAWS, SEED = 1000, 20_251_121

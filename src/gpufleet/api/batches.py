@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, prefix_rows, workload_of
 from gpufleet.api.input_rows import digest, inputs_of
@@ -30,6 +29,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.batch import BatchQuestion, Job, solve_batch
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.serve import Purse, ServeQuestion
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.batch_plan import batch_plan

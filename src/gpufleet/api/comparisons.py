@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from os import PathLike
 
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
@@ -20,6 +19,7 @@ from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import solve_serve
+from gpufleet.records import dataclass
 from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side, rate_ranges
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
@@ -16,6 +16,7 @@ from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.optimize.batch import Job, JobMarket
 from gpufleet.optimize.encoder_batch import EncoderJobQuestion, solve_encoder_batch
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan
 from gpufleet.results.encoder_batch_plan import encoder_batch_plan

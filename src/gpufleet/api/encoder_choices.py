@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 
 from gpufleet.api.encoders import (
@@ -24,6 +24,7 @@ from gpufleet.domain.runtime import Runtime
 from gpufleet.inputs.model_config import read_encoder
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion
+from gpufleet.records import dataclass
 
 OF_CPU = "on the CPU is not in these figures"
 NOT_TIMED = {

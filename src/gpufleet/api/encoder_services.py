@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
@@ -23,6 +23,7 @@ from gpufleet.optimize.encoder_serve import (
     EncoderServeSolution,
     solve_encoder_serve,
 )
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
 from gpufleet.results.encoder_service import EncoderServePlan

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from functools import lru_cache
 from os import PathLike
 
@@ -42,6 +41,7 @@ from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load,
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.serving_estimate import serving_estimate

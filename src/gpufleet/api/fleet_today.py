@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import statistics
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.api.market import USUAL_KINDS, regions_asked
 from gpufleet.api.price_age import refuse_too_old
@@ -24,6 +24,7 @@ from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
+from gpufleet.records import dataclass
 from gpufleet.results.today import ListPrice, PricePaid
 
 STATED, BILL, OWN, LIST, UNKNOWN = "stated", "bill", "own", "list", "unknown"

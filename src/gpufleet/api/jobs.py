@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from gpufleet.api.demands import checked_confidence
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.requests import PlanRequest
 from gpufleet.errors import UsageError
 from gpufleet.optimize.batch import MOST_MACHINES, Job
+from gpufleet.records import dataclass
 from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
 
 DEFAULT_STARTUP_S, LONGEST_S = 10 * MINUTE, HOURS_PER_YEAR * HOUR

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.missing_prices import missing_notes, no_price
@@ -21,6 +21,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
 from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
+from gpufleet.records import dataclass
 
 EVERY_CLOUD = "all"
 USUAL_KINDS = (PriceKind.ON_DEMAND, PriceKind.OWNED)

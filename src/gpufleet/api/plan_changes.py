@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from os import PathLike
 
 from gpufleet.api.answers import ServeAnswer
@@ -24,6 +24,7 @@ from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, effec
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
 from gpufleet.optimize.together import Solved, planned_together
+from gpufleet.records import dataclass
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
 from gpufleet.results.plan_changes import (

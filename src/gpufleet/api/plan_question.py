@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables, understood
 from gpufleet.catalog.load import Catalog
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
 from gpufleet.architecture.precision_labels import kv_format, weight_format
@@ -18,6 +18,7 @@ from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_ref
 from gpufleet.memory.fit import Demand, MemoryBudget, cached_bytes_per_sequence, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

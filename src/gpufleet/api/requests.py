@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from os import PathLike
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
     from gpufleet.domain.architecture import Architecture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.api.demands import (
     count_words,
@@ -32,6 +31,7 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
 from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.units import in_full
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.api.market import machines, offer_filter, offers_of
 from gpufleet.api.requests import ServeRequest
@@ -14,6 +14,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from gpufleet.architecture.read_config import ReadConfig
 from gpufleet.architecture.spelling import near_key
 from gpufleet.domain.dimensions import MAX_DIMENSION, MAX_LAYERS
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

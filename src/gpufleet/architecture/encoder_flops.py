@@ -5,12 +5,13 @@ Norms, activations and softmax are left out: below 1 % of any model here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import cast
 
 from gpufleet.architecture.encoder_parameters import convolution_params, stack_attention_params, stack_mlp_params
 from gpufleet.domain.arrays import Floats
 from gpufleet.domain.encoder import LayerStack, Tower
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

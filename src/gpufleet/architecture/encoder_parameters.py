@@ -5,10 +5,11 @@ Counts are those of the model's own class with tied weights once; Whisper's fixe
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from gpufleet.domain.encoder import Convolution, EncoderModel, LayerStack, Tower
 from gpufleet.domain.precision import WeightFormat
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

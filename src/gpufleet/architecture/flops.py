@@ -5,7 +5,7 @@ Norms, activations and softmax are left out: below 1 % of any model here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import cast
 
 from gpufleet.architecture.parameters import (
@@ -26,6 +26,7 @@ from gpufleet.architecture.sparse_attention import (
 from gpufleet.domain.architecture import Architecture, Attention, Mixer, MixtureOfExperts
 from gpufleet.domain.arrays import Floats
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoMixer, StateSpace
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

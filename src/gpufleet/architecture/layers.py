@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.reach import EVERYTHING, Reach, layer_reaches, sliding
@@ -18,6 +17,7 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

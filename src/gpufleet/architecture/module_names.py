@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 
 from gpufleet.architecture.parameters import mixer_params
 from gpufleet.domain.architecture import Architecture, Block, DenseMlp, MixtureOfExperts
 from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
+from gpufleet.records import dataclass
 
 HEAD = "lm_head"
 _ATTENTION = (

@@ -5,7 +5,7 @@ Counts are those of the model's own class with tied weights once, without multi-
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 
 from gpufleet.architecture.recurrent import Recurrent, SplitParams, recurrent_params
 from gpufleet.architecture.sparse_attention import compressed_attention_params, index_of, index_params
@@ -21,6 +21,7 @@ from gpufleet.domain.architecture import (
 )
 from gpufleet.domain.mixers import CompressedAttention, NoFeedForward, NoMixer
 from gpufleet.domain.precision import WeightFormat
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

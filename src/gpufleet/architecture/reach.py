@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TypeAlias
 
 from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
+from gpufleet.records import dataclass
 
 Recurrent: TypeAlias = GatedDeltaNet | StateSpace
 PRODUCTS_PER_STATE_ELEMENT = 3

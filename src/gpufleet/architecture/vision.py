@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.domain.architecture import VisionTower
 from gpufleet.domain.arrays import Floats
+from gpufleet.records import dataclass
 
 NUM_COLOURS = 3
 QWEN_LARGEST_IMAGE_PIXELS = 4096**2  # size.longest_edge of the processors of Qwen2-VL to Qwen 3.8

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 from gpufleet.catalog.engine_eras import version_key
 from gpufleet.catalog.load import SHIPPED, table_in, tables_of
 from gpufleet.catalog.schema import Place, number, required_number, text, whole
+from gpufleet.records import dataclass
 
 FOLDER = SHIPPED / "benchmarks"
 QUEUE_COLUMNS = ("published_in", "input_tokens", "output_tokens", "requests", "source_id")

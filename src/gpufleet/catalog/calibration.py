@@ -9,7 +9,7 @@ import math
 import sys
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from types import MappingProxyType
@@ -34,6 +34,7 @@ from gpufleet.domain.calibration import (
 )
 from gpufleet.domain.precision import PRECISIONS, Precision
 from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 from gpufleet.units import GIGA
 
 if sys.version_info >= (3, 11):

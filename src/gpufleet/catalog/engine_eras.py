@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -15,6 +15,7 @@ from gpufleet.catalog.load import SHIPPED, toml_of
 from gpufleet.domain.engine import EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced
+from gpufleet.records import dataclass
 
 ERAS = SHIPPED / "calibration" / "engines.toml"
 RELEASE = r"[vb]?\d{1,5}(\.\d{1,5})*((a|b|rc|[.-]?(alpha|beta|post|dev)\.?)\d*)*(\+[\w.]+)?"

@@ -10,10 +10,11 @@ import ipaddress
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import DataMissing
+from gpufleet.records import dataclass
 from gpufleet.units import MIB
 
 if TYPE_CHECKING:

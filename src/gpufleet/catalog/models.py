@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from gpufleet.catalog.load import toml_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName
+from gpufleet.records import dataclass
 
 HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"

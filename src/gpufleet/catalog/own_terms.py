@@ -8,7 +8,7 @@ for every region, type or price kind. What has an `until` holds up to that day, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from typing import NamedTuple
 
@@ -31,6 +31,7 @@ from gpufleet.domain.currency import is_likely
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError, nearest_names
+from gpufleet.records import dataclass
 from gpufleet.units import PERCENT
 
 ANY = "all"

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from gpufleet.domain.offer import Offer
 from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.records import dataclass
 
 OfferKey = tuple[str, str, str, str]
 SMALLEST_CHANGE_RATIO = 1e-6

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
 from functools import reduce
 from typing import NamedTuple
 
@@ -19,6 +18,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.records import dataclass
 
 GPU_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.+-]*")
 CLOUD_OF_COMPANY = {"amazon": "aws", "google": "gcp", "microsoft": "azure"}

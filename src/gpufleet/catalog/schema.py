@@ -8,7 +8,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from pathlib import Path
@@ -20,6 +19,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.errors import UsageError, nearest_names
 from gpufleet.provenance import Source
+from gpufleet.records import dataclass
 from gpufleet.units import GIGA, MIB, TABLE_NUMBERS, TERA
 
 INSTANCE_COLUMNS = (

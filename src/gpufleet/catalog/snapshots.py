@@ -16,7 +16,7 @@ import re
 import shutil
 import stat
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from datetime import date, datetime, timedelta
 from functools import lru_cache
 from pathlib import Path
@@ -27,6 +27,7 @@ from gpufleet.catalog.transport import write_whole
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import DataMissing, shorten
 from gpufleet.provenance import Source
+from gpufleet.records import dataclass
 from gpufleet.units import KIB, MIB
 
 ROOT_VARIABLE = "GPUFLEET_PRICES"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from datetime import date
 from functools import cached_property
 
@@ -15,6 +15,7 @@ from gpufleet.domain.bill import BillLine
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.provenance import Source
+from gpufleet.records import dataclass
 
 InstanceKey = tuple[str, str]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.api.batches import BatchRequest, plan_batch
@@ -30,6 +29,7 @@ from gpufleet.cli.plan_answers import (
     whole,
 )
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
+from gpufleet.records import dataclass
 from gpufleet.results.batch import BatchPlan
 from gpufleet.results.encoder_batch import EncoderBatchPlan
 from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, HOURS_PER_YEAR, parse_count, parse_duration, parse_usd

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
     from gpufleet.catalog.tables import Catalog

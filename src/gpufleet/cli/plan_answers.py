@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import TYPE_CHECKING, Any
 
 from gpufleet.api.requests import RequestKind, ServeRequest
@@ -17,6 +17,7 @@ from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
 from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
+from gpufleet.records import dataclass
 from gpufleet.units import (
     HOUR,
     parse_count,

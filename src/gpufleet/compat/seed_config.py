@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 
 from gpufleet.api import ServeRequest
@@ -18,6 +18,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Source
+from gpufleet.records import dataclass
 from gpufleet.units import GIGA
 
 CLOUD, REGION, SOURCE = "seed-config", "configured", "seed-config"

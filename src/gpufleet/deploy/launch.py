@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 import shlex
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from gpufleet.deploy import sglang, tensorrt_llm, vllm
 from gpufleet.deploy.replica import Replica
+from gpufleet.records import dataclass
 from gpufleet.results.launch import Launch
 
 FRACTION_DIGITS, ROUNDING = 4, 1e-6

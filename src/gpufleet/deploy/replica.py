@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
+from gpufleet.records import dataclass
 
 SIXTEEN_BITS = (BF16.name, FP16.name)
 NO_CHECKPOINT = "path/to"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 from typing import TypeAlias
 
@@ -17,6 +17,7 @@ from gpufleet.domain.mixers import (
     TokenIndex,
 )
 from gpufleet.domain.precision import BF16, WeightFormat
+from gpufleet.records import dataclass
 
 
 class QueryKeyNorm(Enum):

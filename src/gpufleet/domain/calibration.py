@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -17,6 +16,7 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName
+from gpufleet.records import dataclass
 
 PRECISION_INDEX: Mapping[str, int] = {name: index for index, name in enumerate(PRECISIONS)}
 UNSUPPORTED = -1

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from functools import cached_property
 
 import numpy as np
@@ -11,6 +11,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from gpufleet.records import dataclass
 
 CODE = re.compile(r"[A-Z]{3}")
 DOLLAR = "USD"

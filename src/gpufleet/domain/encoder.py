@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import Enum
 
 from gpufleet.domain.dimensions import MAX_LAYERS, require_positive
 from gpufleet.domain.precision import BF16, WeightFormat
+from gpufleet.records import dataclass
 
 
 class Takes(Enum):

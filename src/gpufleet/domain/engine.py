@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from gpufleet.provenance import Sourced
+from gpufleet.records import dataclass
 
 CHOSEN_BY_CARD = ("static_reserve_bytes", "static_bytes_per_device")
 """What an engine that is not told its share of memory leaves free by the card (SGLang)."""

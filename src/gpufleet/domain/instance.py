@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.domain.fabric import Fabric
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

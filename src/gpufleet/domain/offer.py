@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import date
 from enum import Enum
 
 from gpufleet.provenance import day_in_words
+from gpufleet.records import dataclass
 
 
 class PriceKind(str, Enum):

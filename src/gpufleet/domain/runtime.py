@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.provenance import Grade, Sourced
+from gpufleet.records import dataclass
 
 FEWEST_ROWS, FEWEST_GPUS = 10, 2
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from gpufleet.records import dataclass
 
 METRICS = ("ttft", "tpot", "latency")
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")

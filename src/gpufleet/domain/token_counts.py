@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+
+from gpufleet.records import dataclass
 
 PERCENTILES = ("p50", "p90", "p95", "p99")
 

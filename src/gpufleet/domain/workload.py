@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gpufleet.domain.currency import Currency
 from gpufleet.errors import UsageError
 from gpufleet.inputs.currency import said_usd
+from gpufleet.records import dataclass
 from gpufleet.units import parse_usd, parse_usd_per_hour
 
 LONGEST, MOST_MACHINES, MOST_TYPES = 400, 10_000, 4

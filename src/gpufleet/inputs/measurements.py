@@ -6,11 +6,11 @@ import csv
 import io
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
+from gpufleet.records import dataclass
 from gpufleet.units import MB
 
 LARGEST_FILE_BYTES = 64 * MB

@@ -13,11 +13,11 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from gpufleet.errors import UnknownName, UsageError, nearest_names
 from gpufleet.files import named_path, read_text_file, toml_table
+from gpufleet.records import dataclass
 
 PREFIX = "GPUFLEET_"
 OTHER_VARIABLES = ("GPUFLEET_CACHE", "GPUFLEET_CONFIG", "GPUFLEET_DATE", "GPUFLEET_DEBUG", "GPUFLEET_PRICES")

@@ -15,7 +15,6 @@ import csv
 import math
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
@@ -27,6 +26,7 @@ from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.performance.token_lengths import of_sample
+from gpufleet.records import dataclass
 from gpufleet.units import MB, MICROSECOND, MILLISECOND, MINUTE, NANOSECOND
 
 WHAT = "the trace"

@@ -16,12 +16,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import read_text_file
+from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
     from gpufleet.inputs.yaml_mapping import Value

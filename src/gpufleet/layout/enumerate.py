@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.architecture import Architecture
@@ -11,6 +9,7 @@ from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.layout.feasible import refusal
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
 
 from gpufleet.domain.arrays import Floats
 from gpufleet.provenance import Sourced
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

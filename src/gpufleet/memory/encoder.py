@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -13,6 +12,7 @@ from gpufleet.domain.precision import FP32, WeightFormat
 from gpufleet.domain.runtime import Runtime
 from gpufleet.memory.band import Band
 from gpufleet.memory.fit import DOES_NOT_FIT, FITS, TIGHT
+from gpufleet.records import dataclass
 
 MLP_COPIES = 2
 SCORE_COPIES = 2

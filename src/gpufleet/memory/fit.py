@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import cast
 
@@ -28,6 +28,7 @@ from gpufleet.memory.overhead import EngineMemory, driver_variation_bytes, overh
 from gpufleet.memory.pages import paged_bytes_per_sequence, pages_of, shares_pages
 from gpufleet.memory.weights import AnyFormat, padding_bytes_per_device, weights_bytes_per_device, weights_terms
 from gpufleet.provenance import Grade, Sourced, Term
+from gpufleet.records import dataclass
 from gpufleet.units import GIB, MIB
 
 FITS, TIGHT, DOES_NOT_FIT = "fits", "tight", "does not fit"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any
 
@@ -14,6 +14,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.engine import CardLimits, EngineProfile
 from gpufleet.memory.band import Band
+from gpufleet.records import dataclass
 
 MULTICAST_GENERATIONS = ("Hopper", "Blackwell", "Blackwell Ultra")
 ZERO_WHERE_ABSENT = (

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -15,6 +14,7 @@ from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoMixer, StateSpace
 from gpufleet.memory.kv import cached_bytes_per_token, round_to_blocks, state_bytes_per_device
 from gpufleet.memory.weights import shard
+from gpufleet.records import dataclass
 
 ATTENTION_ALIGNMENT_TOKENS, LATENT_ALIGNMENT_TOKENS = 16, 128
 ALMOST_EQUAL_COUNTS = 1.5  # then groups are as large as the larger kind

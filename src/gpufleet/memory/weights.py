@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import TypeAlias, cast
 
 import numpy as np
@@ -17,6 +17,7 @@ from gpufleet.domain.mixers import NoFeedForward
 from gpufleet.domain.precision import MXFP4, WeightFormat
 from gpufleet.memory.band import Band
 from gpufleet.provenance import Grade, Term
+from gpufleet.records import dataclass
 
 SOURCE = "sharding rules of Megatron-LM (arXiv:1909.08053) as vLLM, SGLang and TensorRT-LLM apply them"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -34,6 +34,7 @@ from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
+from gpufleet.records import dataclass
 from gpufleet.units import HOUR, MINUTE
 
 FULL_QUANTILE = 0.95

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND, at_rate
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.pricing.token_price import TokenPrice
+from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
 MOST_REQUESTS_PER_S, LEAST_REQUESTS_PER_S, MOST_ROUNDS = 1e6, 1e-9, 100_000

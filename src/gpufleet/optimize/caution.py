@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
@@ -12,6 +10,7 @@ from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
+from gpufleet.records import dataclass
 
 EXPECTED, HIGH_END = 0.5, 0.9
 

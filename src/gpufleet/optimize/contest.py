@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -17,6 +17,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import is_host, machines_for, once_per_host
 from gpufleet.optimize.purchase import BY_THE_HOUR, ROUNDING, effective_price, on_demand_beside
 from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
+from gpufleet.records import dataclass
 
 NOBODY, MOST_MULTIPLES = -1, 20_000
 Key = tuple[str, str, str]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
@@ -11,6 +9,7 @@ from gpufleet.optimize.contest import Contest, Thresholds
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.records import dataclass
 
 WITHIN_RATIO = 100.0
 FIRST, SECOND, EQUAL, NEITHER = 1, 2, 0, 3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 from gpufleet.domain.arrays import Floats
@@ -10,6 +9,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.performance.request_mix import RequestMix, mix_of
 from gpufleet.performance.serving import Lengths
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -29,6 +29,7 @@ from gpufleet.performance.forward import (
     worst_grade,
 )
 from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 
 ENOUGH_RATIO = 0.97
 MOST_TRIED = 4096

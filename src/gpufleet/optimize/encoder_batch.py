@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.batch import JobMarket, JobPlacement, WorkRates, place_jobs, within_usd
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.optimize.encoder_copies import Copies, copies_of
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

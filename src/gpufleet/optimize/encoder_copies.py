@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -28,6 +27,7 @@ from gpufleet.optimize.encoder import (
 )
 from gpufleet.optimize.replicas import NO_CURVE, TOO_LARGE, Rejections, shortage
 from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

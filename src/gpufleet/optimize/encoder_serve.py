@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property, partial
 
 import numpy as np
@@ -30,6 +30,7 @@ from gpufleet.performance.passes import (
     wait_for_others_s,
 )
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
+from gpufleet.records import dataclass
 
 LATENCY = "latency"
 

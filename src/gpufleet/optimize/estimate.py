@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from typing import NamedTuple
 
@@ -40,6 +40,7 @@ from gpufleet.performance.serving import (
     ttft_percentile_s,
 )
 from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.records import dataclass
 from gpufleet.units import GIB
 
 BATCH_SHARES = np.concatenate([[0.0], np.geomspace(1e-6, 1.0, 47)])[:, None]  # of the largest, where roots are sought

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
@@ -25,6 +23,7 @@ from gpufleet.performance.serving import (
     prompts_load,
 )
 from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.records import dataclass
 from gpufleet.units import MICROSECOND, MILLISECOND
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 
 import numpy as np
@@ -23,6 +23,7 @@ from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, solve
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Serving
+from gpufleet.records import dataclass
 from gpufleet.units import GB
 
 LOWER_FORMATS = ("fp8", "nvfp4", "int4")

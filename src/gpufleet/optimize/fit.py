@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from gpufleet.layout.support import architecture_refusal, engine_refusal, kv_ref
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import weights_read_bytes_per_device
+from gpufleet.records import dataclass
 from gpufleet.units import GIB
 
 MACHINE_SIZES = (1, 2, 4, 8, 16)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -23,6 +23,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, priced_only
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Capacity, at_limit
+from gpufleet.records import dataclass
 
 FARTHEST_RATIO = 10.0
 JUST_BEYOND = 1e-9

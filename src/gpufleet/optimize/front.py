@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
@@ -13,6 +11,7 @@ from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import operate
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
 from dataclasses import field as dataclass_field
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +19,7 @@ from gpufleet.optimize.serve import ServeQuestion, holds_longest, mixed_room
 from gpufleet.optimize.size import capacity
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, within_budget
 from gpufleet.optimize.size import at_limit
+from gpufleet.records import dataclass
 
 LEAST_SAVING_RATIO = 0.2
 LITTLE_LOOSER, MUCH_LOOSER = 4 / 3, 2.0

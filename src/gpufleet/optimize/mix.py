@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,6 +20,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.records import dataclass
 
 MOST_COUNTS = 64
 JUST_ENOUGH = 1 - 1e-12

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.size import Capacity
+from gpufleet.records import dataclass
 
 Found = TypeVar("Found")
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.optimize.placement import Placement
 from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.records import dataclass
 
 ROUNDING = 1e-9
 BY_THE_HOUR = (PriceKind.ON_DEMAND, PriceKind.SPOT, PriceKind.FLEX_START)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
@@ -34,6 +34,7 @@ from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
 from gpufleet.pricing.effective_price import usd_per_month
+from gpufleet.records import dataclass
 from gpufleet.units import MILLISECOND
 
 NO_PRICE = "no price under the chosen clouds, regions and price kinds"

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 import numpy as np
@@ -28,6 +28,7 @@ from gpufleet.performance.load_curves import (
     ttft_percentiles_s,
 )
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
+from gpufleet.records import dataclass
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
 ADMISSION_QUANTILE = 0.95

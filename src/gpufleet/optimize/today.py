@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from enum import Enum
 
 import numpy as np
@@ -16,6 +15,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.errors import UsageError
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.purchase import ROUNDING
+from gpufleet.records import dataclass
 
 MOST_SUBSETS = 1_000_000
 Counts = tuple[int, ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from math import inf
 
@@ -44,6 +44,7 @@ from gpufleet.performance.latent_attention import (
     latent_prefill_flop,
     latent_prefill_s,
 )
+from gpufleet.records import dataclass
 
 HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.performance.kernel_groups import KernelGroup
 from gpufleet.performance.step import Found, StepLoad, StepModel, StepParts
+from gpufleet.records import dataclass
 
 Key: TypeAlias = tuple[bytes | float, ...]
 

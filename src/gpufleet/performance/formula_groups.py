@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.performance.kernel_groups import KernelGroup, OfPrompts, StepTokens, Work
 from gpufleet.performance.recurrence import scan_s, state_update_s
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

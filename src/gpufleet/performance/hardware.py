@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -19,6 +18,7 @@ from gpufleet.domain.calibration import (
     engine_index,
 )
 from gpufleet.domain.candidates import Candidates
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray
 from gpufleet.domain.calibration import UNSUPPORTED, Axis, CollectiveCurves, Curves, first_cells, strides_of
+from gpufleet.records import dataclass
 
 SMALLEST = 2.0**-20
 JUST_BELOW = 2.0**-6  # of a doubling

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -40,6 +40,7 @@ from gpufleet.performance.moe import (
 )
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.roofline import RowRoofline
+from gpufleet.records import dataclass
 
 COUNTED = TOKENS, HEAD_ROWS, STAGE_TOKENS, PROMPT_TOKENS = range(4)
 AnyCurves = TypeVar("AnyCurves", bound=Curves)

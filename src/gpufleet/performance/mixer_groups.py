@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -18,6 +17,7 @@ from gpufleet.performance.delta_net import (
 )
 from gpufleet.performance.interpolation import Distinct, narrowed, rising
 from gpufleet.performance.kernel_groups import KernelGroup, OfPrompts, StepTokens, Work
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

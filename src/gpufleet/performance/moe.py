@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Curves, ExpertCurves
 from gpufleet.performance.interpolation import curve_s, log2
 from gpufleet.performance.roofline import roofline_s
+from gpufleet.records import dataclass
 
 ACTIVATION_BYTES = 2.0
 LEAST_EXPERTS = 1e-3

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import CollectiveCurves, Curves
+from gpufleet.records import dataclass
 
 COMPUTE, BANDWIDTH, LINK, LATENCY, NOTHING = "compute", "bandwidth", "link", "latency", "nothing"
 MOSTLY_FIXED_RATIO = 2.0

@@ -6,7 +6,6 @@ Lengths of prompt and answer are taken as independent of each other within a cla
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.performance.serving import Lengths, lone_ttft_s
 from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.records import dataclass
 
 
 def roofline_s(flop: Floats, peak_flop_per_s: Floats, size_bytes: Floats, bandwidth_bytes_per_s: Floats) -> FloatArray:

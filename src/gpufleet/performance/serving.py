@@ -14,14 +14,13 @@ eager_kernel_s                                          host time of a kernel th
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
 from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_s
 from gpufleet.performance.step import StepLoad, StepModel
+from gpufleet.records import dataclass
 
 SHORTEST_STEP_RATIO = 0.5
 HIGHEST_LOAD_RATIO = 0.95

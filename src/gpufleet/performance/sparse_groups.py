@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -34,6 +33,7 @@ from gpufleet.performance.token_index import (
     scored_entries_s,
     scored_prompts_s,
 )
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

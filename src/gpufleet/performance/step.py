@@ -7,7 +7,6 @@ these tokens together, attention sees each kind on its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, TypeAlias, TypeVar
 
@@ -30,6 +29,7 @@ from gpufleet.performance.kernel_groups import (
 )
 from gpufleet.performance.layer_operators import kernel_groups
 from gpufleet.performance.operations import Operation
+from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)

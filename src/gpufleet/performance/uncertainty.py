@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ from gpufleet.performance.recurrence import (
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 
 CROWD_SEQUENCES = 32.0
 ENDS = np.array([[-1.0], [1.0]])  # the 10th percentile lies below, the 90th above

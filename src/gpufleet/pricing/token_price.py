@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from gpufleet.records import dataclass
 from gpufleet.units import HOUR, MEGA
 
 

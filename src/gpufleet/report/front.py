@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gpufleet.records import dataclass
 from gpufleet.report.front_svg import front_svg
 from gpufleet.report.log_plane import WIDEST, LogPlane, drawn_lines
 from gpufleet.report.numbers import duration, usd

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 
+from gpufleet.records import dataclass
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     duration,

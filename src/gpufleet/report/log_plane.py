@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
+from gpufleet.records import dataclass
 from gpufleet.report.roofline import LogAxis
 
 WIDEST, ROWS, MARGIN, EDGE = 78, 14, 9, " |"

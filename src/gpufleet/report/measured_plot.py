@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from html import escape
+
+from gpufleet.records import dataclass
 
 PLOT_PX, LEFT_PX, TOP_PX, GAP_PX = 380, 84, 84, 104
 AXIS_PX, LEGEND_LINE_PX, MARGIN_PX = 72, 24, 30

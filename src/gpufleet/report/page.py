@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, Literal, TypeAlias
+
+from gpufleet.records import dataclass
 
 Row = Mapping[str, object]
 Command: TypeAlias = Sequence[Sequence[str]]  # groups of words that stand on one line where there is room

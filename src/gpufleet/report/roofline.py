@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
+from gpufleet.records import dataclass
 from gpufleet.report.explanation import formula, share
 from gpufleet.report.numbers import amount, percent, significant
 from gpufleet.report.page import Column, Row, Table

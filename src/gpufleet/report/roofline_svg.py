@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from html import escape
 
+from gpufleet.records import dataclass
 from gpufleet.report.controls import printable
 from gpufleet.report.explanation import share
 from gpufleet.report.numbers import amount, significant

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from gpufleet.records import dataclass
 from gpufleet.report.numbers import duration, percent, ranged_duration, spare, usd
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from itertools import zip_longest
 
+from gpufleet.records import dataclass
 from gpufleet.report.controls import printable
 from gpufleet.report.page import Column, Command, Page, Row, Table
 

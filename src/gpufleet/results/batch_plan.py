@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement
 from gpufleet.performance.uncertainty import grades, time_bounds
 from gpufleet.provenance import Grade, Source
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
 from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job

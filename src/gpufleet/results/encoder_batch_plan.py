@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
@@ -11,6 +10,7 @@ from gpufleet.optimize.batch import JobPlacement
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.optimize.encoder_batch import EncoderJobQuestion, EncoderJobSolution
 from gpufleet.provenance import Source
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job

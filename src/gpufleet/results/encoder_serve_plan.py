@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.size import operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Source
+from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 from gpufleet.results.plan import RejectionCount

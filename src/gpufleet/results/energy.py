@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.domain.offer import OwnPower
 from gpufleet.pricing.energy import busy_ratio, kg_co2_per_hour, kwh_per_hour, kwh_per_million_tokens
 from gpufleet.pricing.owned import own_kwh_per_hour
 from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Deployment, Energy
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.domain.arrays import FloatArray
@@ -13,6 +12,7 @@ from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
 from gpufleet.results.rented import machines_of

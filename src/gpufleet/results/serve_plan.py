@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -23,6 +22,7 @@ from gpufleet.performance.load_curves import crowded_batch
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
@@ -26,6 +25,7 @@ from gpufleet.optimize.today import (
 )
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.serve_plan import Context, floor_s, layout_of
 from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures

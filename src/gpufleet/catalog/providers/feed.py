@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
 from gpufleet.catalog.exchange import BrokenFeed
@@ -12,6 +11,7 @@ from gpufleet.catalog.transport import Download
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceBasis, PriceKind
 from gpufleet.errors import nearest_names, shorten
+from gpufleet.records import dataclass
 
 Kind = TypeVar("Kind")
 

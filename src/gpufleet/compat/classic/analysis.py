@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from gpufleet.compat.classic.arithmetic import gpus_needed
 from gpufleet.compat.classic.config import Config
 from gpufleet.compat.classic.names import Goal, WorkloadType
 from gpufleet.compat.classic.options import Option, Question, Remedy, options, ranked, remedies
 from gpufleet.compat.classic.troubles import BY_KEY, Trouble
+from gpufleet.records import dataclass
 
 OVER_PROVISIONED = 0.5
 TIPS = {

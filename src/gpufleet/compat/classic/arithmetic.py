@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from gpufleet.compat.classic.config import Config
 from gpufleet.compat.classic.names import WorkloadType
 from gpufleet.compat.classic.records import GpuInstance, PrecisionFormat, SizeClass
+from gpufleet.records import dataclass
 
 ROUNDING = 9
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -23,6 +22,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import GpufleetError
+from gpufleet.records import dataclass
 from gpufleet.units import GIB, GIGA
 
 CLOUD, CLOUD_TITLE, ENGINE_TITLE = "aws", "AWS", "vLLM"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
@@ -16,6 +15,7 @@ from gpufleet.compat.classic.records import GpuInstance, PrecisionFormat, Scenar
 from gpufleet.compat.classic.removed import without_orphans
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import named_path
+from gpufleet.records import dataclass
 
 FOLDER_VARIABLE = "GPUFLEET_CLASSIC_CONFIG"
 LONGEST_NAME = 60

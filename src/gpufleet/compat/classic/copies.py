@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 from gpufleet.api import estimate
@@ -12,6 +11,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.errors import GpufleetError, Infeasible
 from gpufleet.layout.enumerate import enumerate_layouts
 from gpufleet.optimize.links import GPUS_OF_A_MACHINE, usual_machine
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 
 INPUT_TOKENS, OUTPUT_TOKENS = 1000, 200

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from gpufleet.compat.classic import schema
 from gpufleet.compat.classic.json_text import JsonText, Place, Value
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.files import entries_of, read_text_file
+from gpufleet.records import dataclass
 
 FILES = {
     "gpu_instances.json": ("gpu_instances",),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import IntEnum
 
 from gpufleet.compat.classic.arithmetic import Setup
 from gpufleet.compat.classic.names import WorkloadType
+from gpufleet.records import dataclass
 
 CROWDED, MUCH_SLOWER, FAR_SLOWER, WEAK_LINK = 0.9, 0.5, 0.1, 0.6
 

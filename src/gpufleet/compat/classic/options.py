@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import NamedTuple
 
 from gpufleet.compat.classic.arithmetic import Setup, gpus_needed, memory_needed_gb, monthly_saving_usd
@@ -11,6 +11,7 @@ from gpufleet.compat.classic.config import Config
 from gpufleet.compat.classic.judgement import Judgement, Level, complexity, risk
 from gpufleet.compat.classic.names import Goal, WorkloadType
 from gpufleet.compat.classic.records import PrecisionFormat, SizeClass
+from gpufleet.records import dataclass
 from gpufleet.units import PERCENT
 
 MOST_OPTION_GPUS = 64

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from gpufleet.compat.classic.analysis import Analysis
 from gpufleet.compat.classic.arithmetic import Setup
+from gpufleet.records import dataclass
 
 HOW_TO_GET_IT = (
     "Needs the full install: 'pip install .' in the clone, or 'make plan' there and its .venv/bin/python instead of "

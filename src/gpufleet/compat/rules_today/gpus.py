@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.api import fit
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
@@ -17,6 +15,7 @@ from gpufleet.compat.rules.gpus import (
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, exact, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, billions, gpu_of_memory, memory_note, model_of
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.records import dataclass
 from gpufleet.report.numbers import gib
 from gpufleet.results.base import Figure
 from gpufleet.units import GB

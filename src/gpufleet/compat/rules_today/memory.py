@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from gpufleet.api import fit
 from gpufleet.compat.rules.gpus import precision_bytes, size_category
 from gpufleet.compat.rules.memory import calculate_memory_requirements, guessed_shape
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given, scaled
 from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from gpufleet.api import estimate_encoder, fit
 from gpufleet.architecture.parameters import num_parameters
@@ -15,6 +14,7 @@ from gpufleet.compat.rules.right_size import RIGHT_SIZES, RightSize, right_size
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, Infeasible
+from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd_per_hour
 from gpufleet.units import GB, GIGA
 

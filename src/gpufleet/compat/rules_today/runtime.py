@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.api import estimate
@@ -27,6 +26,7 @@ from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, b
 from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, training_flop_per_token
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount
 from gpufleet.results.base import Figure
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_instance
@@ -24,6 +23,7 @@ from gpufleet.compat.rules.savings import (
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
+from gpufleet.records import dataclass
 from gpufleet.report.numbers import usd, usd_per_hour
 from gpufleet.results.base import Figure
 from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, HOURS_PER_MONTH_SEEDS, MINUTE

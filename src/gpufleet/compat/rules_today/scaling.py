@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from gpufleet.api import estimate
@@ -10,6 +9,7 @@ from gpufleet.compat.rules.scaling import CUT_OFF, ParallelismStrategy, calculat
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, model_of, parameters_of
 from gpufleet.errors import Infeasible
+from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GB
