@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
@@ -22,6 +21,7 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8, FP16
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.domain.workload import Workload
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.properties.random_questions import Dice, shipped
 
+from gpufleet.answers.mix import mixed_deployment
 from gpufleet.api import ServeRequest
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of, serve_question
@@ -25,7 +26,6 @@ from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import is_host, place
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.results.mix import mixed_deployment
 
 NUM_MARKETS, MOST_OFFERS = 40, 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from gpufleet.answers.batch_plan import batch_plan
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, prefix_rows, workload_of
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import JobRequest, job_of, job_rows
@@ -32,7 +33,6 @@ from gpufleet.optimize.serve import Purse, ServeQuestion
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
-from gpufleet.results.batch_plan import batch_plan
 
 ANY_SPEND = Purse(math.inf, 1.0)
 

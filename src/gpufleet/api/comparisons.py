@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from os import PathLike
 
+from gpufleet.answers.comparison import rate_ranges
+from gpufleet.answers.why_not import best_of, refusals
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import doubts_of
@@ -20,10 +22,9 @@ from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import solve_serve
 from gpufleet.records import dataclass
-from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side, rate_ranges
+from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.why_not import best_of, refusals
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import field
 
+from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
+from gpufleet.answers.rest_of_bill import rest_of_bill
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
@@ -25,9 +27,7 @@ from gpufleet.optimize.encoder_serve import (
 )
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
 from gpufleet.results.encoder_service import EncoderServePlan
-from gpufleet.results.rest_of_bill import rest_of_bill
 
 
 @dataclass(frozen=True)

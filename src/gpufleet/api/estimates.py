@@ -8,6 +8,7 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import (
@@ -17,8 +18,6 @@ from gpufleet.api.remarks import (
     stages_take_turns,
     widened_formats,
 )
-from gpufleet.architecture.precision_labels import kv_format, weight_format
-from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
@@ -32,6 +31,8 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
@@ -44,7 +45,6 @@ from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.serving_estimate import serving_estimate
 from gpufleet.units import GIB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
@@ -178,7 +178,7 @@ def explained(
     answer: ServingEstimate, question: EstimateQuestion, solution: EstimateSolution, tables: Catalog
 ) -> ServingEstimate:
     """The same with the steps by operation, and what would be faster."""
-    from gpufleet.results.estimate_explained import explanation
+    from gpufleet.answers.estimate_explained import explanation
 
     reasons = explanation(question, solution, calibration_of(tables), curve_names())
     return answer.model_copy(update={"explanation": reasons})

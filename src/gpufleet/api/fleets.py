@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment
+from gpufleet.answers.fleet_plan import fleet_plan
+from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
@@ -20,12 +23,9 @@ from gpufleet.errors import UsageError, named
 from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
-from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
-from gpufleet.results.fleet_plan import fleet_plan
 from gpufleet.results.plan import RentedService, ServicePlan
-from gpufleet.results.serve_plan import Context, deployment
 
 MOST_MODELS = 20
 SHARING = "Models share machines only where all of their replicas fit the same offer; latency is that of own GPUs"

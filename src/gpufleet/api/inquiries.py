@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import math
 
+from gpufleet.answers.flips import flips_of
+from gpufleet.answers.front import front_of
+from gpufleet.answers.why_not import best_of, price_to_win, refusals
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
@@ -16,10 +19,8 @@ from gpufleet.optimize.flips import all_flips
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.pricing.token_price import TokenPrice
-from gpufleet.results.flips import Flip, flips_of
-from gpufleet.results.front import front_of
+from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
-from gpufleet.results.why_not import best_of, price_to_win, refusals
 from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"

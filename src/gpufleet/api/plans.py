@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpufleet.answers.flips import flips_of
+from gpufleet.answers.mix import mixed_deployment
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rest_of_bill import with_rest_of_bill
+from gpufleet.answers.serve_plan import Context, deployment, serve_plan
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes
 from gpufleet.api.input_rows import digest
@@ -23,12 +28,7 @@ from gpufleet.domain.precision import FP8
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
-from gpufleet.results.flips import flips_of
-from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.rest_of_bill import with_rest_of_bill
-from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpufleet.answers.price_sources import price_sources
+from gpufleet.answers.service_figures import running_usd
+from gpufleet.answers.today import PlanEnds, SolvedMachines, today_of
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleet_today import FleetToday, HadMachines, fleet_of
 from gpufleet.api.requests import ServeRequest
@@ -21,9 +24,6 @@ from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, rate_replicas
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.results.plan import PriceSource
-from gpufleet.results.price_sources import price_sources
-from gpufleet.results.service_figures import running_usd
-from gpufleet.results.today_figures import PlanEnds, SolvedMachines, today_of
 
 LOW_END = 1 - HIGH_END
 UNANSWERED = {

@@ -5,13 +5,13 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.architecture.families import FAMILIES
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.engine import EngineProfile, Implemented
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, arithmetic_of, engine_refusal, kv_refusal, weight_refusal

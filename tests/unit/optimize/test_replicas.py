@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.precision import FP8, FP16
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.layout.feasible import refusal
 from gpufleet.optimize import replicas as search
 from gpufleet.optimize.links import pcie_bytes_per_s, usual_link

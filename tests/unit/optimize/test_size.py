@@ -9,7 +9,6 @@ from datetime import date
 import numpy as np
 import pytest
 
-from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -18,6 +17,7 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand

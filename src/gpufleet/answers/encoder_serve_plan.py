@@ -6,6 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.service_figures import (
+    AT_MOST,
+    bought_for,
+    latency_figures,
+    relaxations,
+    rented_service,
+    slack_of_limits,
+)
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder_serve import LATENCY, EncoderServeQuestion, EncoderServeSolution, is_copy_sold
@@ -17,15 +26,6 @@ from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 from gpufleet.results.plan import RejectionCount
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.service_figures import (
-    AT_MOST,
-    bought_for,
-    latency_figures,
-    relaxations,
-    rented_service,
-    slack_of_limits,
-)
 from gpufleet.units import HOUR, MEGA
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.replicas import EveryRejection, Rejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.results.plan import Deployment
 from gpufleet.results.refused import Refused
-from gpufleet.results.serve_plan import Context, deployment
 
 
 def best_of(question: ServeQuestion, solution: ServeSolution) -> Deployment | None:

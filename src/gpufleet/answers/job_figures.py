@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
@@ -15,7 +16,6 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
-from gpufleet.results.rented import machines_of
 from gpufleet.units import HOUR, KILO
 
 ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpufleet.answers.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
+from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.batch import JobPlacement
@@ -13,9 +15,7 @@ from gpufleet.provenance import Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
-from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
 from gpufleet.results.plan import RejectionCount
-from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.units import HOUR, MEGA
 
 

@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
@@ -33,7 +34,6 @@ from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_request
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Relaxation
-from gpufleet.results.rented import machines_of
 
 ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
 LEAST_REPLICAS, SPARE = "the least number of replicas", "machines that may fail"

@@ -7,6 +7,16 @@ from functools import partial
 
 import numpy as np
 
+from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.service_figures import (
+    AT_MOST,
+    bought_for,
+    latency_figures,
+    relaxations,
+    rented_service,
+    slack_of_limits,
+)
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
@@ -24,17 +34,7 @@ from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.service_figures import (
-    AT_MOST,
-    bought_for,
-    latency_figures,
-    relaxations,
-    rented_service,
-    slack_of_limits,
-)
 
 ENGINE_LIMIT = "the engine's largest batch"
 

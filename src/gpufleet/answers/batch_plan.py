@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpufleet.answers.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
+from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement
@@ -12,9 +14,7 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
-from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
 from gpufleet.results.plan import RejectionCount
-from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.units import MEGA
 
 
