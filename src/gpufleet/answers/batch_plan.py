@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gpufleet.answers.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
 from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rejections import rejection_counts
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement
@@ -14,7 +15,6 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
-from gpufleet.results.plan import RejectionCount
 from gpufleet.units import MEGA
 
 
@@ -65,7 +65,7 @@ def batch_plan(
         confidence=job.confidence,
         inputs=inputs,
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         num_layouts=solution.num_layouts,
         num_configurations=int(solution.rates.requests_per_s.size),
         num_offers=len(question.service.offers),

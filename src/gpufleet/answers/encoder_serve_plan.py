@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rejections import rejection_counts
 from gpufleet.answers.service_figures import (
     AT_MOST,
     bought_for,
@@ -25,7 +26,6 @@ from gpufleet.provenance import Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
-from gpufleet.results.plan import RejectionCount
 from gpufleet.units import HOUR, MEGA
 
 
@@ -75,7 +75,7 @@ def encoder_serve_plan(
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         relaxations=[]
         if deployments or not copies.all
         else relaxations(solution.found, is_copy_sold(question, copies), limits, lambda row: copies.all[row].name),

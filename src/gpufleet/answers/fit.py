@@ -8,6 +8,7 @@ from gpufleet.memory.band import Band
 from gpufleet.memory.fit import memory_terms
 from gpufleet.optimize.fit import Change, FitQuestion, FitReport, Placement, PrecisionOption
 from gpufleet.provenance import Term
+from gpufleet.report.words import sentence
 from gpufleet.results.base import ExplainedTerm, Figure, Input
 from gpufleet.results.fit import FitResult, FittingChange, MemoryPart, RejectedLayout, UsersByPrecision
 
@@ -25,10 +26,10 @@ def fit_result(report: FitReport, inputs: list[Input], notes: list[str]) -> FitR
         batch=q.batch,
         verdict=DOES_NOT_FIT if chosen is None else str(chosen.budget.verdict),
         binding_limit=report.binding_limit,
-        refusal=report.refusal,
+        refusal=None if report.refusal is None else sentence(report.refusal),
         device_bytes=float(q.accelerator.memory_bytes),
         by_precision=[_users_by_precision(option, q) for option in report.options],
-        rejected=[RejectedLayout(layout=x.label, reason=why, short_by_bytes_per_gpu=short)
+        rejected=[RejectedLayout(layout=x.label, reason=sentence(why), code=why.code, short_by_bytes_per_gpu=short)
                   for x, why, short in report.rejected],
         changes=[_fitting_change(change, q) for change in report.changes],
         inputs=inputs,
@@ -79,7 +80,7 @@ def _explained(term: Term) -> ExplainedTerm:
 def _users_by_precision(option: PrecisionOption, q: FitQuestion) -> UsersByPrecision:
     weights, kv, placement = option.weights.name, option.kv.name, option.placement
     if placement is None:
-        reason = option.reason or "no layout is possible"
+        reason = "no layout is possible" if option.reason is None else sentence(option.reason)
         return UsersByPrecision(weights=weights, kv=kv, verdict=DOES_NOT_FIT, reason=reason)
     return UsersByPrecision(
         weights=weights,

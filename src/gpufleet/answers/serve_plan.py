@@ -9,6 +9,7 @@ import numpy as np
 
 from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rejections import rejection_counts
 from gpufleet.answers.service_figures import (
     AT_MOST,
     bought_for,
@@ -34,7 +35,7 @@ from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan
+from gpufleet.results.plan import Deployment, Energy, LooserLimit, Relaxation, ServePlan
 
 ENGINE_LIMIT = "the engine's largest batch"
 
@@ -83,7 +84,7 @@ def serve_plan(
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         relaxations=[] if deployments else helping(context, limits),
         looser_limits=[looser_limit(x) for x in looser_limits(question, solution)] if deployments else [],
         num_layouts=solution.num_layouts,

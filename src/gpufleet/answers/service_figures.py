@@ -13,7 +13,6 @@ from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.purchase import PricedPlacement, effective_price
-from gpufleet.optimize.serve import at_least_ms, in_ms
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -32,6 +31,7 @@ from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_request
+from gpufleet.report.words import at_least_ms, in_ms
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Relaxation
 

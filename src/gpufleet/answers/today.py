@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gpufleet.answers.rejections import refusals
 from gpufleet.answers.serve_plan import Context, floor_s, layout_of
 from gpufleet.answers.service_figures import capacity_figure, is_tight, latency_figures
-from gpufleet.answers.why_not import refusals
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
@@ -171,7 +171,7 @@ def machines_today(s: SolvedMachines, held: Sequence[Held], place: int, asked: C
         price=s.price,
         needed_count=None if asked is None else asked[place],
         service=None if s.placement is None else service_today(s, s.placement, share),
-        refused=refusals(s.rejections) if s.placement is None else [],
+        refused=refusals(s.rejections.kept) if s.placement is None else [],
     )
 
 

@@ -6,7 +6,8 @@ from collections import Counter
 from os import PathLike
 
 from gpufleet.answers.comparison import rate_ranges
-from gpufleet.answers.why_not import best_of, refusals
+from gpufleet.answers.rejections import refusals
+from gpufleet.answers.why_not import best_of
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import doubts_of
@@ -65,7 +66,7 @@ def solved_side(request: ServeRequest, tables: Catalog, text: str) -> SolvedSide
     best = best_of(question, solution)
     doubts = [] if best is None else doubts_of([best])
     notes = [*doubts, *setup.notes, *([f"{text} was left out by {left_out}"] if left_out else [])]
-    side = Side(asked=text, deployment=best, refused=refusals(kept) if best is None else [], notes=notes)
+    side = Side(asked=text, deployment=best, refused=refusals(kept.kept) if best is None else [], notes=notes)
     return SolvedSide(side, CostCurve.of(question, solution))
 
 

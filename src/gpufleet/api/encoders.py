@@ -27,6 +27,7 @@ from gpufleet.inputs.model_config import read_encoder
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
+from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.catalog import PriceRow
 from gpufleet.results.encoder_estimate import EncoderEstimate
@@ -103,7 +104,7 @@ def refuse_device(runtime: Runtime, gpu: Accelerator) -> None:
     """Refuse a device that the engine does not run on."""
     reason = runtime_refusal(runtime, gpu)
     if reason is not None:
-        raise Infeasible(reason, expected=f"a GPU of {' or '.join(runtime.vendors)}")
+        raise Infeasible(sentence(reason), expected=f"a GPU of {' or '.join(runtime.vendors)}")
 
 
 def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:

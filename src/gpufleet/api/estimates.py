@@ -43,6 +43,7 @@ from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
+from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GIB, in_full
@@ -225,7 +226,7 @@ def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
     has = engine.architectures.has
     expected = f"one of {', '.join(has)}" if has else None
     others = ", ".join(engines_that_implement(arch)) or "none"
-    raise Infeasible(reason, found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
+    raise Infeasible(sentence(reason), found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
@@ -234,8 +235,8 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
     if precision is not None and formats[0].name == BF16.name:
         formats = formats[:1]
     reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
-    if all(reasons):
-        raise Infeasible(str(reasons[-1]), hint=other_formats(engine, gpu))
+    if all(reasons) and reasons[-1] is not None:
+        raise Infeasible(sentence(reasons[-1]), hint=other_formats(engine, gpu))
     return formats[reasons.index(None)]
 
 
@@ -255,7 +256,7 @@ def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, 
     asked = kv_format(kv_precision)
     reason = kv_refusal(engine, gpu, asked)
     if reason:
-        raise Infeasible(reason)
+        raise Infeasible(sentence(reason))
     return asked
 
 
@@ -295,7 +296,7 @@ def checked_layout(
         raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
     reason = refusal(arch, layout, weights)
     if reason:
-        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {reason}")
+        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
     return layout
 
 

@@ -6,7 +6,8 @@ import math
 
 from gpufleet.answers.flips import flips_of
 from gpufleet.answers.front import front_of
-from gpufleet.answers.why_not import best_of, price_to_win, refusals
+from gpufleet.answers.rejections import refusals
+from gpufleet.answers.why_not import best_of, price_to_win
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.api.setups import narrowed, parse_setup
@@ -53,7 +54,7 @@ def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) 
         cheapest=cheapest,
         answer=answer,
         wins_below_usd_per_hour=price_to_win(solution, answer),
-        refused=refusals(kept),
+        refused=refusals(kept.kept),
         notes=list(setup.notes),
     )
 

@@ -28,7 +28,7 @@ from gpufleet.report.rented import (
     tight_row,
     until_line,
 )
-from gpufleet.report.search import OVER_BUDGET, notes_of, rejection_table
+from gpufleet.report.search import notes_of, rejection_table
 from gpufleet.report.service_reasons import EXPECTED_CONFIDENCE
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
@@ -46,7 +46,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
-BOUND = "bought for a term"
+TELLING = ("over_job_budget", "binds_longer")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always"
 )
@@ -83,7 +83,7 @@ def why_nothing(plan: JobPlan) -> str:
     """Why there is no answer."""
     if not plan.rejections:
         return "nothing on offer runs it."
-    telling = (r for r in plan.rejections if r.reason.startswith((OVER_BUDGET, BOUND)))
+    telling = (r for r in plan.rejections if r.code in TELLING)
     first = next(telling, plan.rejections[0])
     return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
 

@@ -18,7 +18,7 @@ from gpufleet.report.numbers import (
     wanted_beside,
 )
 from gpufleet.report.rented import about, machines, place, tight_row
-from gpufleet.report.search import OVER_BUDGET, TOO_FEW
+from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
 from gpufleet.results.plan import RentedService, ServicePlan
 
 if TYPE_CHECKING:
@@ -52,10 +52,10 @@ def why_nothing(plan: ServicePlan | PlanChanges) -> str:
         return "nothing on offer keeps every objective."
     if not plan.rejections:
         return "nothing on offer runs it."
-    dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
+    dear = next((r for r in plan.rejections if r.code == OVER_BUDGET), None)
     if dear is not None:
         return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
-    short = next((r for r in plan.rejections if r.reason.startswith(TOO_FEW)), None)
+    short = next((r for r in plan.rejections if r.code == BEYOND_QUOTA), None)
     if short is not None:
         return f"all that serves it takes {short.reason} (fewest: {short.best})."
     first = plan.rejections[0]

@@ -238,8 +238,8 @@ def tables_of_today(plan: ServePlan, today: Today) -> list[Table]:
 
 def refused_table(machines: TodaysMachines) -> Table:
     """Why machines cannot serve."""
-    nearest = {r.reason: r for r in reversed(machines.refused)}
-    rows = [refused_row(r) for r in machines.refused if nearest[r.reason] == r]
+    nearest = {r.rule: r for r in reversed(machines.refused)}
+    rows = [refused_row(r) for r in machines.refused if nearest[r.rule] == r]
     title = f"Why {machines.asked} cannot serve: the nearest miss of each reason"
     return Table(refused_columns(), rows, title)
 

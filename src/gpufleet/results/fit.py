@@ -31,6 +31,7 @@ class RejectedLayout(Result):
 
     layout: str
     reason: str
+    code: str = ""
     short_by_bytes_per_gpu: float | None = None
 
 

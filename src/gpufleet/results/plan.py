@@ -114,8 +114,13 @@ class MixedDeployment(Result):
 
 
 class RejectionCount(Result):
-    """Candidates that one rule rejected, and the one that came nearest."""
+    """Candidates that one rule rejected, and the one that came nearest.
 
+    `code` names the rule, `figures` what it compared, in base units; `reason` and `best` say both in words.
+    """
+
+    code: str = ""
+    figures: dict[str, float | str | None] = {}
     reason: str
     count: int
     best: str

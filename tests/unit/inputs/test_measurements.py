@@ -103,7 +103,7 @@ def test_a_text_is_no_number(cell: str) -> None:
 
 @pytest.mark.parametrize("cell", ["1e308", "-1e16", "1e-300"])
 def test_a_number_that_nobody_measures_is_refused(cell: str) -> None:
-    with pytest.raises(UsageError, match="osl is out of range; found .*; expected from 0.000000001 to"):
+    with pytest.raises(UsageError, match=r"osl is out of range; found .*; expected from 0\.000000001 to"):
         MeasurementRow(2, {"osl": cell}).number("osl")
 
 

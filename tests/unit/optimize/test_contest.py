@@ -17,7 +17,7 @@ from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.contest import Contest, key_of
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.replicas import EveryRejection, describe
-from gpufleet.optimize.serve import solve_serve
+from gpufleet.optimize.serve import LONGEST, solve_serve
 
 MIXED = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "tpot.p95<100ms", clouds=["aws"], max_spot=0.5)
 
@@ -70,6 +70,6 @@ def test_only_layouts_that_drop_out_are_said_to_lack_room_for_the_longest_reques
     workload = Workload.of((RequestClass("long", 1.0, lengths, TokenCounts(200.0)),))
     asked, kept = replace(question, demand=replace(question.demand, workload=workload)), EveryRejection()
     candidates = solve_serve(asked, calibration_of(tables), kept).candidates
-    rejected = {r.what.partition(":")[0] for r in kept.kept if "KV room for the longest" in r.reason}
+    rejected = {r.subject for r in kept.kept if r.reason == LONGEST}
     assert rejected
     assert not rejected & {describe(candidates, row) for row in range(len(candidates))}
