@@ -202,11 +202,25 @@ def test_functions_are_short(path: Path) -> None:
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, the docstring not counted: a formula may be explained at length."""
-    total = (function.end_lineno or function.lineno) - function.lineno + 1
-    first = function.body[0]
-    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return total - ((first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0)
+    """Lines of what a function does: parameters stand one to a line, and a formula may be explained at length."""
+    said = function.body[1:] if ast.get_docstring(function) else function.body
+    return (said[-1].end_lineno or 0) - said[0].lineno + 1 if said else 0
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(a, b): return a", 1),
+        ("def f(\n    a,\n    b,\n):\n    c = a\n    # why\n    return c", 3),
+        ('def f(a):\n    """One.\n\n    More.\n    """\n    b = a\n    return b', 2),
+        ('def f(a):\n    """All that there is."""', 0),
+        ("def f():\n    async def g(\n        a,\n    ):\n        return a\n    return g", 5),
+    ],
+)
+def test_the_length_of_a_function_is_that_of_its_body(source: str, lines: int) -> None:
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert body_lines(function) == lines
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
