@@ -71,7 +71,8 @@ def compare(
     out_file: OutFileOption = None,
 ) -> int:
     """Two setups for a model and load: cost, latency, throughput, memory slack, and who is cheaper at which rate."""
-    from gpufleet.cli.plan_answers import compared, without
+    from gpufleet.cli.plan_answers import compared
+    from gpufleet.cli.plan_words import without
     from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 

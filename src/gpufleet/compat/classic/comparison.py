@@ -15,7 +15,7 @@ from gpufleet.compat.classic.lines import usd
 from gpufleet.compat.classic.names import WorkloadType
 from gpufleet.compat.classic.options import Option, Question
 from gpufleet.compat.classic.records import GpuInstance, SizeClass
-from gpufleet.compat.classic.true_today import Truth, Verdict
+from gpufleet.compat.classic.truth import Truth, Verdict
 from gpufleet.compat.rules_today.stand_ins import model_of, said
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
