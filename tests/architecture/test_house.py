@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Container, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
 from importlib.util import resolve_name
 from pathlib import Path
@@ -59,6 +60,7 @@ def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
