@@ -242,9 +242,15 @@ def cheapest(question: Question, arch: Architecture) -> str:
     """The cheapest machines on AWS that serve the assumed load."""
     pricing = ("spot",) if question.today.use_spot else None
     request = ServeRequest(
-        arch, RATE_PER_S, INPUT_TOKENS, OUTPUT_TOKENS,
-        clouds=[CLOUD], pricing=pricing, precision=[question.precision.key.casefold()], headroom=SPARE,
-    )  # fmt: skip
+        arch,
+        RATE_PER_S,
+        INPUT_TOKENS,
+        OUTPUT_TOKENS,
+        clouds=[CLOUD],
+        pricing=pricing,
+        precision=[question.precision.key.casefold()],
+        headroom=SPARE,
+    )
     try:
         plan = plan_serve(request)
     except GpufleetError as error:

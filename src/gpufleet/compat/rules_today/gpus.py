@@ -53,30 +53,38 @@ def gpus_answer(q: GpusQuestion) -> RuleAnswer:
     bytes_each, category = precision_bytes(q.precision), size_category(size_b)
     inference, training = (rule(size_b, bytes_each, memory_gb) for rule in (gpus_for_inference, gpus_for_training))
     holding, said = least_gpus(q, gpu, stand_in)
-    state_gpus = training_state_bytes(stand_in.parameters) / gpu.memory_bytes
+    state_gpus = bound(float(whole_gpus(training_state_bytes(stand_in.parameters) / gpu.memory_bytes)), UNIT)
+    rows = [
+        RuleRow(name="inference, by the formula", unit=UNIT, seed=round(inference, 3)),
+        gpus_row("inference, whole GPUs", inference, holding, said),
+        RuleRow(name="training, by the formula", unit=UNIT, seed=round(training, 3)),
+        gpus_row("training, whole GPUs", training, state_gpus, "a bound: the state alone"),
+        RuleRow(name="size class", seed=category.name),
+        weights_row("memory of the class, FP16", category.memory_fp16, stand_in.weights_bytes("fp16")),
+        weights_row("memory of the class, FP32", category.memory_fp32, stand_in.weights_bytes("fp32")),
+    ]
     return RuleAnswer(
         rule="gpus",
         question=f"GPUs of {memory_gb:g} GB for {size_b:,.3g}B in {q.precision}.",
         source=SOURCE,
-        inputs=[given("bytes a parameter", bytes_each, q.precision != GpusQuestion.precision),
+        inputs=[
+            given("bytes a parameter", bytes_each, q.precision != GpusQuestion.precision),
             given("GPU memory", f"{memory_gb:g} GB", memory_gb != GpusQuestion.gpu_memory_gb),
         ],
-        tables=[RuleTable(title="question", rows=[
-            RuleRow(name="inference, by the formula", unit=UNIT, seed=round(inference, 3)),
-            RuleRow(name="inference, whole GPUs", unit=UNIT, seed=float(whole_gpus(inference)),
-                    ours=holding, ours_text=said),
-            RuleRow(name="training, by the formula", unit=UNIT, seed=round(training, 3)),
-            RuleRow(name="training, whole GPUs", unit=UNIT, seed=float(whole_gpus(training)),
-                    ours=bound(float(whole_gpus(state_gpus)), UNIT), ours_text="a bound: the state alone"),
-            RuleRow(name="size class", seed=category.name),
-            RuleRow(name="memory of the class, FP16", seed=category.memory_fp16,
-                    ours_text=f"{stand_in.weights_bytes('fp16') / GB:,.1f} GB of weights"),
-            RuleRow(name="memory of the class, FP32", seed=category.memory_fp32,
-                    ours_text=f"{stand_in.weights_bytes('fp32') / GB:,.1f} GB of weights"),
-        ])],
+        tables=[RuleTable(title="question", rows=rows)],
         differences=differences(q, gpu),
         notes=[*filter(None, [note]), stand_in.note],
-    )  # fmt: skip
+    )
+
+
+def gpus_row(name: str, seed: float, ours: Figure | None, said: str) -> RuleRow:
+    """GPUs that can be rented."""
+    return RuleRow(name=name, unit=UNIT, seed=float(whole_gpus(seed)), ours=ours, ours_text=said)
+
+
+def weights_row(name: str, seed: str, weights_bytes: float) -> RuleRow:
+    """The seeds' memory of a size class beside the weights of the model that stands for it."""
+    return RuleRow(name=name, seed=seed, ours_text=f"{weights_bytes / GB:,.1f} GB of weights")
 
 
 def gpu_that_answers(q: GpusQuestion) -> tuple[Accelerator, float, str | None]:

@@ -28,6 +28,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount
+from gpufleet.results.base import Figure
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.explanation import ExplainedStep
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
@@ -93,7 +94,7 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
         ],
         differences=[*differences(q), *mixture(stand_in)],
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def millions(tokens: float) -> str:
@@ -167,8 +168,8 @@ def token_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: Sta
     """Reading a prompt of these tokens at once, and writing as many one after the other, alone on the GPU."""
     reading, writing = alone(q, gpu, stand_in, q.tokens, 1), alone(q, gpu, stand_in, 1, q.tokens)
     return [
-        time_row("time to read them", rule, reading),
-        time_row("time to write them", rule, writing),
+        time_row("time to read them", rule, *latency(reading)),
+        time_row("time to write them", rule, *latency(writing)),
         RuleRow(name="bottleneck", seed=str(rule["bottleneck"]), ours_text=bottlenecks(reading, writing)),
     ]
 
@@ -189,11 +190,14 @@ def alone(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, written:
         return error.problem
 
 
-def time_row(name: str, rule: dict[str, Any], answer: ServingEstimate | str) -> RuleRow:
-    """The seed's one time beside the latency of a request."""
-    if isinstance(answer, str):
-        return RuleRow(name=name, unit="s", seed=rule["actual_time_sec"], ours_text=answer)
-    return RuleRow(name=name, unit="s", seed=rule["actual_time_sec"], ours=answer.latency_s)
+def latency(answer: ServingEstimate | str) -> tuple[Figure | None, str]:
+    """Seconds of a request, or why there is no answer."""
+    return (None, answer) if isinstance(answer, str) else (answer.latency_s, "")
+
+
+def time_row(name: str, rule: dict[str, Any], ours: Figure | None, said: str) -> RuleRow:
+    """The seed's one time beside ours."""
+    return RuleRow(name=name, unit="s", seed=rule["actual_time_sec"], ours=ours, ours_text=said)
 
 
 def bottlenecks(reading: ServingEstimate | str, writing: ServingEstimate | str) -> str:
@@ -215,10 +219,9 @@ def training_time_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand
     flop = training_flop_per_token(stand_in.architecture) * q.tokens
     least_s = flop / peak_flop_per_s(accelerator, q.precision)
     return [
-        RuleRow(name="time", unit="s", seed=rule["actual_time_sec"], ours=bound(least_s, "s"),
-                ours_text="at the whole peak, a bound"),
+        time_row("time", rule, bound(least_s, "s"), "at the whole peak, a bound"),
         RuleRow(name="bottleneck", seed=str(rule["bottleneck"])),
-    ]  # fmt: skip
+    ]
 
 
 def peak_flop_per_s(gpu: Accelerator, precision: str) -> float:
