@@ -52,7 +52,8 @@ pytest: $(VENV)/developer.stamp
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
 
 quick: $(VENV)/developer.stamp
-	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(QUICK) -m "not slow" --durations 20 --numprocesses auto --dist worksteal
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(QUICK) -m "not slow" --hypothesis-profile quick --durations 20 \
+		--numprocesses auto --dist worksteal
 
 test-clocks: $(VENV)/developer.stamp
 	@$(BIN)/python tools/clocks.py $(CLOCK_TESTS)
