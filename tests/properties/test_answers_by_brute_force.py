@@ -49,6 +49,7 @@ from gpufleet.performance.serving import (
 from gpufleet.performance.step import StepModel
 from gpufleet.results.plan import Deployment, Refused, WhyNot
 
+pytestmark = pytest.mark.slow
 LENGTHS_EVERY, BETWEEN = 7, 3
 MOST_OF_A_REASON = 4
 SHOWN_EXACTLY = 1.001  # values are told in four digits

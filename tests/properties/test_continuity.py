@@ -143,6 +143,7 @@ def assert_never_falls(model: StepModel, seconds: np.ndarray, along: np.ndarray)
     )
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("context", [100.0, 2000.0, 30000.0])
 def test_a_token_never_takes_less_among_more_sequences(name: str, context: float) -> None:

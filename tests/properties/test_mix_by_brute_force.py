@@ -147,6 +147,7 @@ def is_over_a_shared_quota(*parts: tuple[Offer, int]) -> bool:
     return any(taken[quota.name] > quota.max_gpus for offer, _ in parts for quota in offer.gpu_quotas)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*SMALL_MARKETS, *SHARED_QUOTAS])
 def test_no_pair_of_offers_is_cheaper_than_the_one_told(seed: int) -> None:
     question, solution = solved(seed)

@@ -123,9 +123,10 @@ class ServeRequest(WriterRequest, ServiceRequest):
     def kinds(self) -> Sequence[RequestKind]:
         """The classes of requests; one without a name where all are of a kind."""
         return self.classes or (
-            RequestKind("", self.rate, self.input_tokens, self.output_tokens, self.slo, self.prefix_cache,
-                        self.prefix_kv),
-        )  # fmt: skip
+            RequestKind(
+                "", self.rate, self.input_tokens, self.output_tokens, self.slo, self.prefix_cache, self.prefix_kv
+            ),
+        )
 
 
 def refuse_rows(rows: int) -> None:

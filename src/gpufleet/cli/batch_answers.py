@@ -18,16 +18,8 @@ from gpufleet.cli.encoder_answers import (
 )
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of, write_money_in
-from gpufleet.cli.plan_answers import (
-    from_file,
-    laid_over,
-    needed,
-    plan_wishes,
-    ratio,
-    request_tokens,
-    seen_in,
-    whole,
-)
+from gpufleet.cli.plan_answers import request_tokens, seen_in
+from gpufleet.cli.plan_words import from_file, laid_over, needed, plan_wishes, ratio, whole
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.records import dataclass
 from gpufleet.results.batch import BatchPlan

@@ -71,7 +71,8 @@ def compare(
     out_file: OutFileOption = None,
 ) -> int:
     """Two setups for a model and load: cost, latency, throughput, memory slack, and who is cheaper at which rate."""
-    from gpufleet.cli.plan_answers import compared, without
+    from gpufleet.cli.plan_answers import compared
+    from gpufleet.cli.plan_words import without
     from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
@@ -81,10 +82,19 @@ def compare(
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
     given = WorkloadFile(
-        model=model, rate=rate, input=input_tokens, output=output_tokens, slo=slo, engine=engine, headroom=headroom,
-        clouds=listed(clouds), regions=listed(regions), pricing=listed(pricing), precision=listed(precision),
+        model=model,
+        rate=rate,
+        input=input_tokens,
+        output=output_tokens,
+        slo=slo,
+        engine=engine,
+        headroom=headroom,
+        clouds=listed(clouds),
+        regions=listed(regions),
+        pricing=listed(pricing),
+        precision=listed(precision),
         currency=currency,
-    )  # fmt: skip
+    )
     typed, preferred = without(given, names_preferred(context))
     market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
     return finish(compared(typed, preferred, workload, (first, second), market), output, out_file)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
 from gpufleet.cli.encoder_answers import audio_seconds, num_beams, one_length, refuse_of_decoders, written_tokens
-from gpufleet.cli.plan_answers import (
+from gpufleet.cli.plan_words import (
     FurtherFlags,
     ServeFlags,
     from_file,

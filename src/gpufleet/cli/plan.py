@@ -16,7 +16,7 @@ from gpufleet.errors import Infeasible, UsageError
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
-    from gpufleet.cli.plan_answers import FurtherFlags
+    from gpufleet.cli.plan_words import FurtherFlags
     from gpufleet.inputs.workload import WorkloadFile
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
@@ -259,7 +259,8 @@ def serve(
 
     MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
     """
-    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
+    from gpufleet.cli.plan_answers import serve_answer
+    from gpufleet.cli.plan_words import ServeFlags
     from gpufleet.inputs.workload import WorkloadFile
 
     given = WorkloadFile(model, engine, rate, input_tokens, output_tokens, slo, listed(precision), listed(clouds),
@@ -283,7 +284,7 @@ def further_flags(
     grid: float | None,
 ) -> FurtherFlags:
     """What is asked beside the answer; a page of HTML has a front that nobody typed."""
-    from gpufleet.cli.plan_answers import FurtherFlags
+    from gpufleet.cli.plan_words import FurtherFlags
 
     asks_front = pareto or picture is not None
     return FurtherFlags(listed(why_not) or (), flips, pareto or has_front, token_price, grid, asks_front)
@@ -291,7 +292,7 @@ def further_flags(
 
 def typed_and_preferred(given: WorkloadFile, context: typer.Context) -> tuple[WorkloadFile, WorkloadFile]:
     """What was typed, and what the user's configuration prefers where nothing is said."""
-    from gpufleet.cli.plan_answers import without
+    from gpufleet.cli.plan_words import without
     from gpufleet.cli.preferred import names_preferred
 
     return without(given, names_preferred(context))

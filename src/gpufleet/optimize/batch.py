@@ -315,8 +315,11 @@ def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Off
     """Offers that a job may buy: one that runs once buys no term, which is counted by machine type."""
     if market.job.period_s is not None:
         return list(market.offers)
-    terms = {(o.cloud, o.instance, o.price_kind.value.replace("_", " ")) for o in market.offers
-             if o.price_kind in TERM_KINDS and len(hosts.rows.get((o.cloud, o.instance), ()))}  # fmt: skip
+    terms = {
+        (o.cloud, o.instance, o.price_kind.value.replace("_", " "))
+        for o in market.offers
+        if o.price_kind in TERM_KINDS and len(hosts.rows.get((o.cloud, o.instance), ()))
+    }
     for cloud, name, kind in sorted(terms):
         rejections.add(Rejection(BINDS_LONGER, f"{cloud} {name}, {kind}"))
     return [offer for offer in market.offers if offer.price_kind not in TERM_KINDS]
@@ -338,9 +341,19 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
     key, count = (offer.cloud, offer.instance), int(tried.machines[j])
     row, (rate, wait) = int(hosts.rows[key][i]), interruptions_of(market, offer)
     return JobPlacement(
-        hosts.instances[key], offer, row, count, count * int(tried.per_machine[i]), float(tried.requests[i, j]),
-        float(tried.work_s[i, j]), float(tried.wave_s[i]), rate, wait, market.job.held_s, float(hosts.slow_ratio[row]),
-    )  # fmt: skip
+        hosts.instances[key],
+        offer,
+        row,
+        count,
+        count * int(tried.per_machine[i]),
+        float(tried.requests[i, j]),
+        float(tried.work_s[i, j]),
+        float(tried.wave_s[i]),
+        rate,
+        wait,
+        market.job.held_s,
+        float(hosts.slow_ratio[row]),
+    )
 
 
 def try_machines(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates, machines: FloatArray) -> Tried:

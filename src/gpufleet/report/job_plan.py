@@ -97,8 +97,8 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     """Interruptions that are expected and what they cost; else what steady machines cost more."""
     if d.price_kind != "spot":
         return []
-    lines = [f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}; {percent(d.repeated_ratio)} of "
-             "the machine time repeats what they lose."]  # fmt: skip
+    expected = f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}"
+    lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats what they lose."]
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines

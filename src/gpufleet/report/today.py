@@ -230,8 +230,10 @@ def tables_of_today(plan: ServePlan, today: Today) -> list[Table]:
     cells = [row for m in today.machines for row in machine_rows(m)] + fleet_rows(plan, today)
     rows = [{"name": name, "value": value} for name, value in cells if value]
     columns = [Column("name", "figure"), Column("value", "", wraps=True)]
-    notes = ["A saving is today's bill less that of machines then, 730 hours a month, other lines of a bill aside.",
-             "It begins when machines can be given back: a term is paid to its end."]  # fmt: skip
+    notes = [
+        "A saving is today's bill less that of machines then, 730 hours a month, other lines of a bill aside.",
+        "It begins when machines can be given back: a term is paid to its end.",
+    ]
     refused = [refused_table(m) for m in today.machines if m.service is None and m.refused]
     return [Table(columns, rows, "What runs today", notes), *refused]
 

@@ -55,6 +55,7 @@ def test_a_token_api_is_paid_for_the_tokens_of_the_whole_day(request_: ServeRequ
     assert found.own_usd_per_hour == plan.answer.usd_per_hour
 
 
+@pytest.mark.slow
 @days
 def test_below_the_break_even_rate_machines_cost_more_and_at_it_no_more(request_: ServeRequest) -> None:
     tables = load_catalog()

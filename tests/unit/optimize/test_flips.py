@@ -52,6 +52,7 @@ def winner(heat: Heat) -> tuple[tuple[str, str, str], float] | None:
     return (key_of(heat.contest.offers[first]), float(usd[first])) if np.isfinite(usd[first]) else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", QUESTIONS)
 def test_a_field_at_a_length_is_the_search_at_that_length(index: int) -> None:
     """What replicas have in common at all lengths is gathered once; the answer is that of planning from nothing."""
@@ -65,6 +66,7 @@ def test_a_field_at_a_length_is_the_search_at_that_length(index: int) -> None:
         assert [found] == (expected or [None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", QUESTIONS)
 def test_who_cannot_win_between_two_lengths_does_not(index: int) -> None:
     asked = question_at(index)
