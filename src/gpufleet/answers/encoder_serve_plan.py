@@ -9,7 +9,6 @@ import numpy as np
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rejections import rejection_counts
 from gpufleet.answers.service_figures import (
-    AT_MOST,
     bought_for,
     latency_figures,
     relaxations,
@@ -24,6 +23,7 @@ from gpufleet.optimize.size import operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Source
 from gpufleet.records import dataclass
+from gpufleet.report.words import limit_words
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 from gpufleet.units import HOUR, MEGA
@@ -112,6 +112,7 @@ def encoder_deployment(context: EncoderContext, priced: PricedPlacement) -> Enco
         usd_per_hour_of_audio=None
         if context.audio_s is None
         else priced.usd_per_hour / (requests_per_hour * context.audio_s / HOUR),
-        binding_limit=AT_MOST.get(limit, limit),
+        binding=limit,
+        binding_limit=limit_words(limit),
         slack_ratio=slack_of_limits(found, p.row, demand, running),
     )

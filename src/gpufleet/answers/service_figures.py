@@ -15,8 +15,6 @@ from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.size import (
     LOAD,
-    ROOM,
-    SATURATION,
     Capacity,
     Operation,
     among,
@@ -35,9 +33,7 @@ from gpufleet.report.words import at_least_ms, in_ms
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Relaxation
 
-ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
-LEAST_REPLICAS, SPARE = "the least number of replicas", "machines that may fail"
-AT_MOST = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
+ONE_REPLICA, ONE_MACHINE, LEAST_REPLICAS, SPARE = "one_replica", "one_machine", "least_replicas", "spare_machines"
 BUSY_RATIO = 0.8
 
 
@@ -183,6 +179,8 @@ def relaxations(
     return [
         Relaxation(
             limit=limit.label,
+            asked_s=limit.limit_s,
+            needed_s=seconds,
             asked=in_ms(limit.limit_s),
             needed=at_least_ms(seconds),
             candidate=name(row),

@@ -34,9 +34,9 @@ from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
 BINDING = {
-    "the deadline": "The deadline binds: fewer machines would be late.",
-    "one machine is enough": "One machine is enough: it is done in time.",
-    "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
+    "deadline": "The deadline binds: fewer machines would be late.",
+    "one_machine": "One machine is enough: it is done in time.",
+    "starting": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
 SEED_RULE = "seed rule"
 ASSUMED_WORDS = {
@@ -279,7 +279,7 @@ def job_reasons(plan: JobPlan, layout: str, batches: str, throughput: str) -> Ta
     lines = [
         layout,
         batches,
-        BINDING[d.binding_limit],
+        BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         f"All together {throughput}.",
         grade_line(d.grade),
         *spot_lines(plan, d),

@@ -13,6 +13,16 @@ from gpufleet.domain.reason import Figure, Reason, Rejection
 from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
 
 ROUNDING, EXPECTED_CONFIDENCE = 1e-9, 0.5
+LIMITS = {
+    "throughput": "throughput no longer grows with the batch",
+    "engine_batch": "the engine's largest batch",
+    "one_replica": "one replica is enough",
+    "one_machine": "one machine is enough",
+    "least_replicas": "the least number of replicas",
+    "spare_machines": "machines that may fail",
+    "deadline": "the deadline",
+    "starting": "starting machines",
+}
 SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     # rules of a layout
     "too_few_layers": "{layers} layers cannot fill {stages} pipeline stages",
@@ -79,6 +89,15 @@ def sentence(reason: Reason) -> str:
     """
     template, figures = SENTENCES[reason.code], {name: written(name, value) for name, value in reason.figures}
     return template.format_map(figures) if isinstance(template, str) else template(figures)
+
+
+def limit_words(binding: str) -> str:
+    """What binds; an objective, an operator, load and KV room are called by their names.
+
+    >>> limit_words("one_replica"), limit_words("tpot.p95")
+    ('one replica is enough', 'tpot.p95')
+    """
+    return LIMITS.get(binding, binding)
 
 
 def nearest_miss(rejection: Rejection) -> str:

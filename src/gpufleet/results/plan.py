@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Result
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
 from gpufleet.results.refused import Refused
@@ -85,6 +85,7 @@ class Deployment(RentedService):
 
     kv_precision: str
     layout: str
+    ranks: Ranks | None = None
     usd_per_million_output_tokens: float
     energy: Energy | None = None
     launch: Launch | None = None
@@ -133,6 +134,8 @@ class Relaxation(Result):
     """
 
     limit: str
+    asked_s: float | None = None
+    needed_s: float | None = None
     asked: str
     needed: str
     candidate: str

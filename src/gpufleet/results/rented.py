@@ -37,7 +37,10 @@ class OfferedMachines(Result):
 
 
 class RentedMachines(OfferedMachines):
-    """Machines and what runs on them; `idle_gpus` are paid for and hold no replica."""
+    """Machines and what runs on them; `idle_gpus` are paid for and hold no replica.
+
+    `binding` is the code of what binds, or the name of an objective; `binding_limit` says it in words.
+    """
 
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
@@ -49,6 +52,7 @@ class RentedMachines(OfferedMachines):
     idle_gpus: int
     batch: float
     largest_batch: float
+    binding: str = ""
     binding_limit: str
     is_tight: bool
     grade: str
