@@ -4,25 +4,12 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
+from gpufleet.architecture.sharding import SplitParams
 from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
-from gpufleet.records import dataclass
 
 Recurrent: TypeAlias = GatedDeltaNet | StateSpace
 PRODUCTS_PER_STATE_ELEMENT = 3
 CONVOLUTION_BYTES_PER_ELEMENT = 2.0
-
-
-@dataclass(frozen=True)
-class SplitParams:
-    """Matrix parameters of one layer: those cut over tensor-parallel ranks, and those that every rank copies."""
-
-    sharded: int
-    copied: int = 0
-
-    @property
-    def total(self) -> int:
-        """Both."""
-        return self.sharded + self.copied
 
 
 def recurrent_params(mixer: Recurrent, hidden_size: int) -> SplitParams:
@@ -30,7 +17,7 @@ def recurrent_params(mixer: Recurrent, hidden_size: int) -> SplitParams:
 
     Gated delta net: hidden (2 keys + 2 values + heads) + gate + decay. Qwen3.5-35B-A3B:
 
-    >>> recurrent_params(GatedDeltaNet(16, 32, 128, 128, 4), 2048).total
+    >>> recurrent_params(GatedDeltaNet(16, 32, 128, 128, 4), 2048).on_rank()
     33685504
     """
     if isinstance(mixer, GatedDeltaNet):

@@ -16,11 +16,12 @@ from gpufleet.architecture.kv_cache import (
     kv_elements_per_token,
 )
 from gpufleet.architecture.recurrent import CONVOLUTION_BYTES_PER_ELEMENT, Recurrent
+from gpufleet.architecture.sharding import shard
 from gpufleet.architecture.sparse_attention import index_of
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention, Mixer
 from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
-from gpufleet.memory.weights import shard, stage_share
+from gpufleet.memory.weights import stage_share
 
 
 def round_to_blocks(tokens: Floats, block_tokens: Floats) -> Floats:

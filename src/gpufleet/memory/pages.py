@@ -9,11 +9,11 @@ from typing import TypeAlias, cast
 import numpy as np
 
 from gpufleet.architecture.recurrent import Recurrent
+from gpufleet.architecture.sharding import shard
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention, Mixer
 from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoMixer, StateSpace
 from gpufleet.memory.kv import cached_bytes_per_token, round_to_blocks, state_bytes_per_device
-from gpufleet.memory.weights import shard
 from gpufleet.records import dataclass
 
 ATTENTION_ALIGNMENT_TOKENS, LATENT_ALIGNMENT_TOKENS = 16, 128
