@@ -10,7 +10,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from gpufleet.architecture.recurrent import Recurrent, recurrence_flop_per_token, recurrent_params
+from gpufleet.architecture.recurrent import (
+    Recurrent,
+    recurrence_flop_per_token,
+    recurrent_params,
+    state_bytes_per_layer,
+)
 from gpufleet.architecture.sparse_attention import index_flop_per_entry, index_of
 from gpufleet.domain.architecture import (
     Architecture,
@@ -24,7 +29,6 @@ from gpufleet.domain.architecture import (
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
-from gpufleet.memory.kv import state_bytes_per_device
 from gpufleet.performance.attention_groups import (
     Choice,
     DecodeAttention,
@@ -278,7 +282,7 @@ class _Operators(OperatorGroups):
 
     def _recurrence(self, mixer: Recurrent, count: int) -> None:
         flop = recurrence_flop_per_token(mixer) / self.tp
-        state = np.asarray(state_bytes_per_device(mixer, self.candidates.tp), dtype=np.float64)
+        state = np.asarray(state_bytes_per_layer(mixer, self.candidates.tp), dtype=np.float64)
         if isinstance(mixer, GatedDeltaNet):
             self._delta_net(mixer, state, flop, count)
             return
