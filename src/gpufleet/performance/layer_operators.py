@@ -71,11 +71,9 @@ from gpufleet.performance.sparse_groups import (
     Scoring,
     SparsePrompts,
 )
-from gpufleet.units import GB
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
-CACHE_BYTES_PER_S_PER_CORE = 30 * GB  # fitted to TensorRT-LLM 0.5 to 0.9; 25 to 32 do equally well
 SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
@@ -406,13 +404,14 @@ def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
     """What query heads read keys and values with, each for itself; infinite where a kernel shares them in the group.
 
     Engines without a kernel for a group size launch one block per query head: the first one brings keys and values
-    from memory, the others find them in the second-level cache, at 30 GB/s for each multiprocessor.
+    from memory, the others find them in the second-level cache, at a rate for each multiprocessor.
     """
     shared = candidates.engine_figure("shared_query_heads", np.inf)
     group = heads.num_heads / heads.num_kv_heads
     cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
+    rate = candidates.engine_figure("cache_bytes_per_s_per_core", np.inf)
     is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
-    return np.where(is_shared, np.inf, cores * CACHE_BYTES_PER_S_PER_CORE)
+    return np.where(is_shared, np.inf, cores * rate)
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:
