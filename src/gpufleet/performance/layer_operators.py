@@ -287,9 +287,10 @@ class _Operators(OperatorGroups):
         moved = (2 * mixer.convolved_width + mixer.inner_width) * ACTIVATION_BYTES / self.tp
         of = StateSpaceWork(state, flop, moved)
         peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
+        formulas = self.hardware.calibration.state_formulas
         self.others += [
-            StateUpdate((self.part(STATE, "state update", count),), peak, bandwidth, of),
-            PromptScan((self.part(OVER_STATE, "chunked scan", count),), peak, bandwidth, of),
+            StateUpdate((self.part(STATE, "state update", count),), formulas, peak, bandwidth, of),
+            PromptScan((self.part(OVER_STATE, "chunked scan", count),), formulas, peak, bandwidth, of),
         ]
 
     def _delta_net(self, mixer: GatedDeltaNet, state_bytes: FloatArray, flop: FloatArray, count: int) -> None:
