@@ -46,7 +46,7 @@ def server() -> Iterator[PriceServer]:
 
 
 def start(server: PriceServer, root: Path, *words: str) -> subprocess.Popen[str]:
-    environment = {**os.environ, **server.environment(), "GPUFLEET_PRICES": str(root)}
+    environment = {**os.environ, **server.environment(), "GPUFLEET_PRICES": str(root), "GPUFLEET_CACHE": ""}
     return subprocess.Popen(
         [sys.executable, *words], env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )

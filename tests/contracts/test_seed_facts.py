@@ -318,7 +318,7 @@ def on_demand_per_gpu(gpus: set[str]) -> list[float]:
         (39, {"A100-SXM4-80GB", "A100-PCIe-80GB"}),
         (40, {"H100-SXM"}),
     ],
-    ids=str,
+    ids=lambda value: "+".join(sorted(value)) if isinstance(value, set) else str(value),
 )
 def test_list_prices_of_today_spread_wider_than_the_price_ranges_of_the_gpu_table(line: int, gpus: set[str]) -> None:
     low, high = (float(price) for price in re.findall(r"[\d.]+(?=-|/hr)", cells(ELEMENTS[f"assessment:{line}"])[5]))
