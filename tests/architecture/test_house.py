@@ -27,6 +27,7 @@ CORE_PACKAGES = (
     "simulate",
     "optimize",
     "results",
+    "questions",
 )
 CORE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in CORE_PACKAGES]
 PURE_LIBRARY = {

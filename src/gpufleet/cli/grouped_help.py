@@ -7,27 +7,20 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from gpufleet.questions.fields import BATCH, SERVE, words_of
+from gpufleet.questions.words import BESIDE, HEADINGS, LOAD, TABLES, WRITTEN
+
 REST = "Options"
-HEADINGS = {
-    "The load": (
-        "--model", "--rate", "--requests", "--in", "--out", "--slo", "--audio", "--beams", "--deadline", "--trace",
-        "--prefix-cache", "--workload",
-    ),
-    "Slack, failures and hours": (
-        "--headroom", "--confidence", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours",
-        "--startup", "--every",
-    ),
-    "What may be rented": (
-        "--clouds", "--regions", "--gpus", "--pricing", "--max-spot", "--max-machines", "--budget", "--fractions",
-    ),
-    "Engine and precision": ("--engine", "--precision", "--allow-lower-precision", "--kv-precision"),
-    "Tables and prices": ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
-    "Asked beside": (
-        "--today", "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
-    ),
-    "How it is written": ("--rows", "--currency", "--output", "--out-file", "--help"),
-}  # fmt: skip
-HEADING_OF = {flag: heading for heading, flags in HEADINGS.items() for flag in flags}
+OF_ANSWERS: dict[str, tuple[str, ...]] = {
+    LOAD: ("--model",),
+    TABLES: ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
+    BESIDE: ("--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain"),
+    WRITTEN: ("--output", "--out-file", "--help"),
+}
+HEADING_OF = {
+    **{flag: heading for heading, flags in OF_ANSWERS.items() for flag in flags},
+    **{row.flag: row.heading for row in words_of(*SERVE, *BATCH).values()},
+}
 
 
 class GroupedCommand(TyperCommand):

@@ -1,0 +1,80 @@
+"""From words, typed or written or preferred, to the request that they ask."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from gpufleet.cli.market import MarketFlags
+from gpufleet.cli.money import usd_of
+from gpufleet.errors import UsageError
+from gpufleet.inputs.workload import WorkloadFile
+from gpufleet.questions.fields import PlanRequest, words_of
+from gpufleet.questions.words import Said, Word
+from gpufleet.records import dataclass
+
+R = TypeVar("R", bound=PlanRequest)
+HELD_BY = {"trace": ("rate", "in", "out"), "classes": ("rate", "in", "out", "slo")}
+HINT = "A workload file may give it too: --workload."
+
+
+@dataclass(frozen=True)
+class SaidWords:
+    """What was typed over what a file says over what is preferred, and which words came from where."""
+
+    words: WorkloadFile
+    from_file: frozenset[str] = frozenset()
+    from_config: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile) -> SaidWords:
+        """The three layers as one."""
+        said = typed.over(written)
+        return cls(said.over(liked), said_below(typed, written), said_below(said, liked))
+
+
+def said_below(above: WorkloadFile, below: WorkloadFile) -> frozenset[str]:
+    """Words that only the layer below says, itself or in the trace or the classes that it names."""
+    names = below.names - above.names
+    held = {name for source in names & HELD_BY.keys() for name in HELD_BY[source]}
+    return frozenset(names | (held - above.names))
+
+
+def with_words(request: R, asked: SaidWords, market: MarketFlags) -> R:
+    """The request with every word that is said of it and that it does not hold yet, at the prices of a market."""
+    rows, said = words_of(type(request)), asked.words
+    is_open = {name: getattr(request, row.field, None) == row.default for name, row in rows.items() if row.field}
+    values = {
+        rows[name].field: value_of(rows[name], text, said.text("currency"))
+        for name, text in said.words.items()
+        if is_open.get(name)
+    }
+    origins = [frozenset(fields_of(rows, names)) for names in (asked.from_file, asked.from_config)]
+    return replace(
+        request,
+        **values,
+        price_change=market.price_change,
+        max_price_age_s=market.max_price_age_s,
+        today=market.today,
+        from_file=origins[0],
+        from_config=origins[1],
+    )
+
+
+def fields_of(rows: dict[str, Word[Any]], names: frozenset[str]) -> list[str]:
+    """Fields of a request that words fill; a name that is no word of it stays."""
+    return [rows[name].field or name if name in rows else name for name in names]
+
+
+def value_of(row: Word[Any], said: Said, currency: str | None) -> Any:
+    """What is said of a word, read; money in dollars."""
+    if not row.kind.is_money:
+        return row.value_of(said)
+    return usd_of(str(said), currency, lambda bare: row.kind.read(bare, row.what))
+
+
+def needed(value: str | None, name: str, expected: str) -> str:
+    """A value that no default can stand in for."""
+    if value is None:
+        raise UsageError(f"{name} is missing", expected=expected, hint=HINT)
+    return value
