@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 import typer
 
 from gpufleet.cli.options import words
-from gpufleet.cli.preferred import names_preferred
 from gpufleet.questions.fields import Question, words_of
 from gpufleet.questions.words import Said, Word
 
@@ -69,7 +68,9 @@ def option(row: Word[Any]) -> inspect.Parameter:
     flags = [row.flag, *([row.singular] if row.singular else [])]
     takes: Any = TAKES.get(row.kind.takes, row.kind.takes)
     least, most = (row.bounds.least, row.bounds.most) if row.kind.takes is int and row.bounds else (None, None)
-    about = typer.Option(*flags, metavar=row.kind.metavar or None, help=row.says, min=least, max=most)
+    about = typer.Option(
+        *flags, metavar=row.kind.metavar or None, help=row.says, min=least, max=most, rich_help_panel=row.heading
+    )
     return inspect.Parameter(
         parameter_of(row), inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[takes, about], default=row.default
     )
@@ -82,6 +83,7 @@ def parameter_of(row: Word[Any]) -> str:
 
 def typed_of(values: Mapping[str, Any], rows: Mapping[str, Word[Any]], context: typer.Context) -> Typed:
     """What was typed apart from what is preferred; a preference of a word that takes none is not heard."""
+    from gpufleet.cli.preferred import names_preferred
     from gpufleet.inputs.workload import WorkloadFile
 
     said = WorkloadFile({name: as_said(value) for name, value in values.items() if value})

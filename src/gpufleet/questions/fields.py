@@ -101,7 +101,7 @@ class NamedPath(Protocol):
         ...
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class PlanRequest:
     """What every question of a plan may say; None takes the default. Lists name what is allowed.
 
@@ -174,7 +174,7 @@ class PlanRequest:
         return True
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class ServiceRequest(PlanRequest):
     """What a question of a service adds: what may fail, quiet hours, and what may be spent.
 
@@ -261,7 +261,7 @@ class ServiceRequest(PlanRequest):
         return self.max_spot is not None
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class JobRequest(PlanRequest):
     """What a question of a job adds; spot machines may be rented unless price kinds are named.
 
@@ -317,7 +317,7 @@ class JobRequest(PlanRequest):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class WriterRequest(PlanRequest):
     """What a question of a model that writes adds; `fractions` also plans machines that hold a slice of a GPU.
 
@@ -331,7 +331,7 @@ class WriterRequest(PlanRequest):
     fractions: bool = flag("Also machines with a slice of a GPU, at the share that they hold.", RENTED, comes_last=True)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, init=False)
 class EncoderRequest(PlanRequest):
     """What a question of a model that is not a decoder adds: one input, and what a decoder beside it writes.
 

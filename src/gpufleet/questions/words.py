@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
 
 from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
@@ -53,8 +53,7 @@ class Kind(Generic[T]):
     is_money: bool = False
 
 
-@dataclass(frozen=True)
-class Preferred:
+class Preferred(NamedTuple):
     """A word that may be preferred: what it says, what holds without it, and its place among such words."""
 
     says: str
