@@ -18,10 +18,9 @@ from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.serve import Purse
-from gpufleet.questions.fields import PlanRequest, words_of
+from gpufleet.questions.fields import DEFAULT_HEADROOM, PlanRequest, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 
-DEFAULT_HEADROOM = 0.2
 MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
 T = TypeVar("T", Demand, Purse)

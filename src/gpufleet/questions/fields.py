@@ -26,10 +26,10 @@ from gpufleet.questions.words import (
     WRITTEN,
     Preferred,
     Word,
-    as_said,
     flag,
     names,
     optional,
+    said_by,
     text,
     time_like,
     words_of_fields,
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from gpufleet.domain.token_counts import TokenCounts
 
 MOST_ROWS = 1000
+DEFAULT_HEADROOM = 0.2
 
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests: 50/s, 3000/min; Poisson arrivals.", LOAD)
@@ -147,11 +148,11 @@ class PlanRequest:
     )
     headroom: float | None = optional(
         SHARE,
-        "Capacity beyond the rate; 20% unless said.",
+        f"Capacity beyond the rate; {DEFAULT_HEADROOM:.0%} unless said.",
         SLACK,
         what="the headroom",
         bounds=Bounds(0, 10, "(1 = 100 %)"),
-        preferred=Preferred("capacity of a plan beyond its rate", "20%", 6),
+        preferred=Preferred("capacity of a plan beyond its rate", f"{DEFAULT_HEADROOM:.0%}", 6),
     )
     confidence: float | None = optional(
         SHARE,
@@ -163,7 +164,7 @@ class PlanRequest:
     price_change: float | None = None
     max_price_age_s: float | None = None
     today: date | None = None
-    rows: int = field(default=10, metadata=as_said(ROWS))
+    rows: int = field(default=10, metadata=said_by(ROWS))
     notes: Sequence[str] = ()
     from_file: Collection[str] = ()
     from_config: Collection[str] = ()
@@ -278,7 +279,7 @@ class JobRequest(PlanRequest):
     )
     headroom: float | None = optional(
         SHARE,
-        "Work planned longer than expected; 20% unless said.",
+        f"Work planned longer than expected; {DEFAULT_HEADROOM:.0%} unless said.",
         SLACK,
         what="the headroom",
         bounds=Bounds(0, 10, "(1 = 100 %)"),
@@ -324,10 +325,10 @@ class WriterRequest(PlanRequest):
     `prefix_cache` is the share of prompt tokens that a cache holds.
     """
 
-    model: str | NamedPath | Architecture = field(kw_only=False, metadata=as_said(MODEL))
+    model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
     allow_lower_precision: bool = flag("Also fp8, nvfp4 and int4 weights; says what they cost.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
-    prefix_cache: float | None = field(default=None, metadata=as_said(PREFIX_CACHE))
+    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
     fractions: bool = flag("Also machines with a slice of a GPU, at the share that they hold.", RENTED, comes_last=True)
 
 
@@ -340,9 +341,9 @@ class EncoderRequest(PlanRequest):
     keeps.
     """
 
-    model: str | NamedPath | EncoderModel = field(kw_only=False, metadata=as_said(MODEL))
-    input_tokens: float | None = field(default=None, metadata=as_said(IN))
-    output_tokens: float | None = field(default=None, metadata=as_said(OUT))
+    model: str | NamedPath | EncoderModel = field(kw_only=False, metadata=said_by(MODEL))
+    input_tokens: float | None = field(default=None, metadata=said_by(IN))
+    output_tokens: float | None = field(default=None, metadata=said_by(OUT))
     audio_s: float | None = optional(
         time_like("'30s' or '60min'"), "Length of a recording (Whisper, wav2vec): 30s, 30min.", LOAD, name="audio"
     )
@@ -356,12 +357,12 @@ class RequestKind:
     """One class of requests as it was asked for."""
 
     name: str
-    rate: float = field(metadata=as_said(RATE))
-    input_tokens: float | TokenCounts = field(metadata=as_said(IN))
-    output_tokens: float | TokenCounts = field(metadata=as_said(OUT))
-    slo: str | Slo | None = field(default=None, metadata=as_said(SLO))
-    prefix_cache: float | None = field(default=None, metadata=as_said(PREFIX_CACHE))
-    prefix_kv: float | None = field(default=None, metadata=as_said(PREFIX_KV))
+    rate: float = field(metadata=said_by(RATE))
+    input_tokens: float | TokenCounts = field(metadata=said_by(IN))
+    output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
+    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
+    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
+    prefix_kv: float | None = field(default=None, metadata=said_by(PREFIX_KV))
 
 
 @dataclass(frozen=True)
@@ -374,13 +375,13 @@ class ServeRequest(WriterRequest, ServiceRequest):
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
     """
 
-    rate: float = field(metadata=as_said(RATE))
-    input_tokens: float | TokenCounts = field(metadata=as_said(IN))
-    output_tokens: float | TokenCounts = field(metadata=as_said(OUT))
-    slo: str | Slo | None = field(default=None, metadata=as_said(SLO))
+    rate: float = field(metadata=said_by(RATE))
+    input_tokens: float | TokenCounts = field(metadata=said_by(IN))
+    output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
+    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
     _: KW_ONLY
     classes: Sequence[RequestKind] = ()
-    prefix_kv: float | None = field(default=None, metadata=as_said(PREFIX_KV))
+    prefix_kv: float | None = field(default=None, metadata=said_by(PREFIX_KV))
     fleet_today: str | None = optional(
         text("FLEET"),
         "What runs now, and what to do with it: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
@@ -406,9 +407,9 @@ class EncoderServeRequest(EncoderRequest, ServiceRequest):
     `EncoderRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
     """
 
-    rate: float = field(metadata=as_said(RATE))
+    rate: float = field(metadata=said_by(RATE))
     _: KW_ONLY
-    slo: str | Slo | None = field(default=None, metadata=as_said(SLO))
+    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
 
 
 @dataclass(frozen=True)
@@ -419,10 +420,10 @@ class BatchRequest(JobRequest, WriterRequest):
     counts that differ from request to request.
     """
 
-    requests: float = field(metadata=as_said(REQUESTS))
-    input_tokens: float | TokenCounts = field(metadata=as_said(IN))
-    output_tokens: float | TokenCounts = field(metadata=as_said(OUT))
-    deadline_s: float = field(metadata=as_said(DEADLINE))
+    requests: float = field(metadata=said_by(REQUESTS))
+    input_tokens: float | TokenCounts = field(metadata=said_by(IN))
+    output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
+    deadline_s: float = field(metadata=said_by(DEADLINE))
 
 
 @dataclass(frozen=True)
@@ -432,8 +433,8 @@ class EncoderBatchRequest(JobRequest, EncoderRequest):
     `EncoderRequest`, `JobRequest` and `PlanRequest` say what else may be named.
     """
 
-    requests: float = field(metadata=as_said(REQUESTS))
-    deadline_s: float = field(metadata=as_said(DEADLINE))
+    requests: float = field(metadata=said_by(REQUESTS))
+    deadline_s: float = field(metadata=said_by(DEADLINE))
 
 
 Question = type[PlanRequest]

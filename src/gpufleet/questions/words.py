@@ -3,7 +3,7 @@
 A word is the field of a request that it fills, so that its name, its type and the questions that it belongs to are
 those of the field:
 
-    headroom: float | None = optional(Word(SHARE, "Capacity beyond the rate; 20% unless said.", SLACK))
+    headroom: float | None = optional(SHARE, "Capacity beyond the rate; 20% unless said.", SLACK)
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class Word(Generic[T]):
         return self.kind.read(said, self.what)
 
 
-def as_said(row: Word[T]) -> Mapping[str, Word[T]]:
+def said_by(row: Word[T]) -> Mapping[str, Word[T]]:
     """Metadata of a field that a word fills."""
     return {WORD: row}
 
@@ -117,7 +117,7 @@ def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
     """From what makes a word to what makes a field that may be left unsaid: None takes the default."""
 
     def optional(*about: P.args, **further: P.kwargs) -> T | None:
-        made: T | None = field(default=None, metadata=as_said(make(*about, **further)))
+        made: T | None = field(default=None, metadata=said_by(make(*about, **further)))
         return made
 
     return optional
@@ -186,7 +186,7 @@ def listed(said: Said, _: str) -> Sequence[str]:
 def flag(says: str, heading: str, comes_last: bool = False) -> bool:
     """A field that stands where its option is typed."""
     row = Word(Kind("", plain(bool), takes=bool), says, heading, is_in_files=False, comes_last=comes_last)
-    stands: bool = field(default=False, metadata=as_said(row))
+    stands: bool = field(default=False, metadata=said_by(row))
     return stands
 
 

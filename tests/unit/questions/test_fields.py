@@ -31,7 +31,7 @@ from gpufleet.questions.fields import (
     ServiceRequest,
     words_of,
 )
-from gpufleet.questions.words import RENTED, SHARE, WHOLE, Word, as_said, optional
+from gpufleet.questions.words import RENTED, SHARE, WHOLE, Word, optional, said_by
 from gpufleet.records import dataclass
 from gpufleet.units import Bounds
 
@@ -100,8 +100,8 @@ def test_what_was_said_is_recorded_and_nothing_else() -> None:
 class MadeUpRequest(ServiceRequest):
     """A question with words that nobody else knows."""
 
-    model: str = field(kw_only=False, metadata=as_said(MODEL))
-    most_watts: float | None = optional(SHARE, "So much of the power.", RENTED, name="max_watts", label="most power")
+    model: str = field(kw_only=False, metadata=said_by(MODEL))
+    most_noise: float | None = optional(SHARE, "So much noise.", RENTED, name="max_noise", label="most noise")
     class_: int | None = optional(
         WHOLE, "A word of Python.", RENTED, name="class", what="the class", bounds=Bounds(1, 3, "")
     )
@@ -117,17 +117,23 @@ def test_a_new_word_is_an_option_a_value_and_an_input_by_its_row_alone() -> None
         heard.append(asked)
         return 0
 
-    done = CliRunner().invoke(app, ["--model", "m", "--max-watts", "30%", "--class", "2", "--clouds", "aws,gcp"])
+    done = CliRunner().invoke(app, ["--model", "m", "--max-noise", "30%", "--class", "2", "--clouds", "aws,gcp"])
     assert done.exit_code == 0, done.output
     [asked] = heard
-    assert asked.words.words == {"model": "m", "max_watts": "30%", "class": "2", "clouds": ("aws", "gcp"), "rows": "10"}
+    assert asked.words.words == {"model": "m", "max_noise": "30%", "class": "2", "clouds": ("aws", "gcp"), "rows": "10"}
     layers = SaidWords.of(
-        asked.words, WorkloadFile({"zones": "2", "max_watts": "1%"}), WorkloadFile({"engine": "vllm"})
+        asked.words,
+        WorkloadFile({"zones": "2", "off_peak": "1/s", "max_noise": "1%"}),
+        WorkloadFile({"engine": "vllm"}),
     )
     request = with_words(MadeUpRequest("m"), layers, MarketFlags(as_of="2026-08-31"))
-    assert (request.most_watts, request.class_, request.clouds, request.zones) == (0.3, 2, ("aws", "gcp"), 2)
-    assert (request.from_file, request.from_config, request.today) == ({"zones"}, {"engine"}, date(2026, 8, 31))
-    assert stated_rows(request, MadeUpRequest) == [("most power", "most_watts", "0.3", True)]
+    assert (request.most_noise, request.class_, request.clouds, request.zones) == (0.3, 2, ("aws", "gcp"), 2)
+    assert (request.from_file, request.from_config, request.today) == (
+        {"zones", "off_peak_rate"},
+        {"engine"},
+        date(2026, 8, 31),
+    )
+    assert stated_rows(request, MadeUpRequest) == [("most noise", "most_noise", "0.3", True)]
 
 
 def test_keys_of_files_are_words_of_questions() -> None:
@@ -137,3 +143,22 @@ def test_keys_of_files_are_words_of_questions() -> None:
     of_the_whole = {"budget", "currency", "today", "models", "requests", "deadline", "startup", "every"}
     assert of_the_whole == set(KEYS) - set(MODEL_KEYS)
     assert set(CLASS_KEYS) == {"rate", "share", "in", "out", "slo", "prefix_cache", "prefix_kv", "trace"}
+
+
+@pytest.mark.parametrize(("questions", "heard"), [(SERVE, {"headroom", "clouds"}), (BATCH, {"clouds"})])
+def test_a_preference_is_heard_by_questions_whose_word_takes_one(questions: Any, heard: set[str]) -> None:
+    """The headroom of a service is capacity, that of a job is time."""
+    told: list[Typed] = []
+    app = verb()
+
+    @app.command()
+    @asking(*questions, model=str)
+    def question(asked: Typed) -> int:
+        told.append(asked)
+        return 0
+
+    preferred = {"headroom": "50%", "clouds": ["aws"]}
+    done = CliRunner().invoke(app, ["--model", "m", "--engine", "vllm"], default_map=preferred)
+    assert done.exit_code == 0, done.output
+    assert set(told[0].preferred.words) == heard
+    assert told[0].words.words == {"model": "m", "engine": "vllm", "rows": "10"}
