@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import keyword
 from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import wraps
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
 
 import typer
@@ -41,6 +42,7 @@ def asking(*questions: Question, model: object, only: Collection[str] = ()) -> C
     rows = {n: row for n, row in words_of(*questions).items() if n in (only or words_of(*questions)) and row.is_typed}
 
     def with_options(verb: Verb) -> Verb:
+        @wraps(verb)
         def command(context: typer.Context, **values: Any) -> int:
             said = {"model": values.pop("model"), **{name: values.pop(parameter_of(row)) for name, row in rows.items()}}
             return verb(typed_of(said, rows, context), **values)
@@ -48,7 +50,6 @@ def asking(*questions: Question, model: object, only: Collection[str] = ()) -> C
         own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
         setattr(command, "__signature__", inspect.Signature(parameters(rows.values(), model, own)))  # noqa: B010
         command.__annotations__ = {"context": typer.Context}
-        command.__doc__ = verb.__doc__
         return command
 
     return with_options

@@ -222,7 +222,7 @@ def fleet_of_today(asked: WorkloadFile) -> str | None:
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:
     """The classes of requests, or the one kind that all are of; with notes on traces."""
     if not asked.classes:
-        kind, notes = request_kind(ClassEntry("", asked.words), None)
+        kind, notes = request_kind(ClassEntry(asked.words), None)
         return (kind,), notes
     refuse_beside_classes(asked)
     rate = asked.text("rate")

@@ -38,28 +38,29 @@ MOST_CLASSES, MOST_MODELS = 8, 20
 
 
 @dataclass(frozen=True)
-class ClassEntry:
-    """What a workload file says of one class of requests: its words, unparsed."""
-
-    name: str
-    words: Mapping[str, Said] = field(default_factory=dict)
-
-    def text(self, word: str) -> str | None:
-        """What is said of a word; None where the file is silent."""
-        return text_of(self.words, word)
-
-
-@dataclass(frozen=True)
-class WorkloadFile:
-    """What a workload file or a command line says: words, unparsed, and what holds words of its own."""
+class Words:
+    """Words, unparsed."""
 
     words: Mapping[str, Said] = field(default_factory=dict)
-    classes: tuple[ClassEntry, ...] | None = None
-    models: tuple[WorkloadFile, ...] | None = None
 
     def text(self, word: str) -> str | None:
         """What is said of a word; None where nothing is."""
         return text_of(self.words, word)
+
+
+@dataclass(frozen=True)
+class ClassEntry(Words):
+    """What a workload file says of one class of requests."""
+
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class WorkloadFile(Words):
+    """What a workload file or a command line says, and what holds words of its own."""
+
+    classes: tuple[ClassEntry, ...] | None = None
+    models: tuple[WorkloadFile, ...] | None = None
 
     @property
     def model(self) -> str | None:
@@ -94,7 +95,7 @@ def text_of(words: Mapping[str, Said], word: str) -> str | None:
 
 
 KEYS = (*words_of_files(), "classes", "models")
-CLASS_KEYS = (*words_of_kinds(), "share", "trace")
+CLASS_KEYS = tuple(dict.fromkeys(("rate", "share", *words_of_kinds(), "trace")))
 MODEL_KEYS = (*(n for n, row in words_of(*SERVE).items() if row.is_in_files and row.is_of_each_model), "classes")
 
 
@@ -184,7 +185,7 @@ def class_entry(name: str, entry: Value) -> ClassEntry:
     if not isinstance(entry, dict):
         raise UsageError(f"{WHAT}: class {name!r} says nothing", expected="its keys, such as 'share: 80%'")
     refuse_unknown(entry, CLASS_KEYS, f"key of class {name!r}:")
-    return ClassEntry(name, said_words(entry))
+    return ClassEntry(said_words(entry), name)
 
 
 def model_entries(value: Value) -> tuple[WorkloadFile, ...]:

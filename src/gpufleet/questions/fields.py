@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import KW_ONLY, field
+from dataclasses import field
 from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
@@ -73,6 +73,14 @@ PREFIX_KV = Word(
     label="KV held once",
     shown="{:.0%} of prompt tokens".format,
     is_typed=False,
+)
+FLEET = Word(
+    text("FLEET"),
+    "What runs now, and what to do with it: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
+    BESIDE,
+    name="today",
+    joined_by=", ",
+    is_of_each_model=False,
 )
 ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
 
@@ -379,17 +387,9 @@ class ServeRequest(WriterRequest, ServiceRequest):
     input_tokens: float | TokenCounts = field(metadata=said_by(IN))
     output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
     slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
-    _: KW_ONLY
-    classes: Sequence[RequestKind] = ()
-    prefix_kv: float | None = field(default=None, metadata=said_by(PREFIX_KV))
-    fleet_today: str | None = optional(
-        text("FLEET"),
-        "What runs now, and what to do with it: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
-        BESIDE,
-        name="today",
-        joined_by=", ",
-        is_of_each_model=False,
-    )
+    classes: Sequence[RequestKind] = field(default=(), kw_only=True)
+    prefix_kv: float | None = field(default=None, kw_only=True, metadata=said_by(PREFIX_KV))
+    fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))
 
     @property
     def kinds(self) -> Sequence[RequestKind]:
@@ -408,8 +408,7 @@ class EncoderServeRequest(EncoderRequest, ServiceRequest):
     """
 
     rate: float = field(metadata=said_by(RATE))
-    _: KW_ONLY
-    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
+    slo: str | Slo | None = field(default=None, kw_only=True, metadata=said_by(SLO))
 
 
 @dataclass(frozen=True)
