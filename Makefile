@@ -5,17 +5,19 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 WORKLOAD ?= examples/llama-3.3-70b-chat.yaml
+QUICK := tests/properties tests/unit tests/architecture
 QUESTIONS ?= 200
 MUTANTS ?= 200
 TRIES ?= 1000
 SEED ?= 1
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help plan test lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs site accuracy size bench constraints clean
+.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs site accuracy size bench constraints clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
 	@echo "make test      set up and run lint, types, import contracts and tests"
+	@echo "make quick     run unit tests, laws and architecture tests but for the slow ones, and name the slowest 20"
 	@echo "make test-clocks  run the tests that may know what day it is under five other clocks"
 	@echo "make test-lowest  run all tests on the lowest versions that pyproject.toml allows"
 	@echo "make brute-force  check flips and reasons of 200 random questions by planning from nothing"
@@ -48,6 +50,10 @@ contracts: $(VENV)/developer.stamp
 
 pytest: $(VENV)/developer.stamp
 	PYTHONHASHSEED=0 $(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+quick: $(VENV)/developer.stamp
+	PYTHONHASHSEED=0 $(BIN)/python -m pytest $(QUICK) -m "not slow" --hypothesis-profile quick --durations 20 \
+		--numprocesses auto --dist worksteal
 
 test-clocks: $(VENV)/developer.stamp
 	@$(BIN)/python tools/clocks.py $(CLOCK_TESTS)

@@ -11,9 +11,9 @@ from typing import Any
 
 from gpufleet.accuracy.conditions import StatedLayout, engine_of_row, layout_of
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.models import load_model_config, shipped_architecture
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.inputs.measurements import MeasurementRow
 
 SYSTEMS = {

@@ -19,6 +19,7 @@ Tally = Counter[tuple[str, str]]
 RunGpufleet = Callable[..., "subprocess.CompletedProcess[str]"]
 
 settings.register_profile("repeatable", deadline=None, derandomize=True, database=None)
+settings.register_profile("quick", settings.get_profile("repeatable"), max_examples=30)
 settings.load_profile("repeatable")
 
 

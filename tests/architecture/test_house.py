@@ -6,8 +6,10 @@ import ast
 import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
+from functools import cache
 from graphlib import TopologicalSorter
+from importlib.util import resolve_name
 from pathlib import Path
 
 import pytest
@@ -28,6 +30,7 @@ CORE_PACKAGES = (
     "optimize",
     "results",
     "questions",
+    "answers",
 )
 CORE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in CORE_PACKAGES]
 PURE_LIBRARY = {
@@ -53,13 +56,13 @@ FILE_READERS = {
     *("catalog/calibration.py", "catalog/models.py", "api/installation.py"),  # what is shipped
     *(f"catalog/{name}.py" for name in ("kept", "snapshots", "transport", "update")),  # what gpufleet itself wrote
 }
-WITH_CIRCLES = {"cli", "compat/classic"}
 
 
 def name_of(path: Path) -> str:
     return str(path.relative_to(PACKAGE))
 
 
+@cache
 def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"))
 
@@ -72,11 +75,22 @@ def imported_modules(tree: ast.AST) -> Iterator[str]:
             yield node.module or ""
 
 
-def imported_siblings(path: Path) -> set[Path]:
-    """Modules of the same folder that a module imports anywhere, for types and when they are needed too."""
-    folder = ".".join(["gpufleet", *path.relative_to(PACKAGE).parent.parts, ""])
-    named = (module.removeprefix(folder) for module in imported_modules(tree_of(path)) if module.startswith(folder))
-    return {sibling for sibling in (path.with_name(f"{name}.py") for name in named) if sibling.exists()}
+def dotted(path: Path) -> str:
+    """A module as it is imported: `gpufleet.cli.app`; a folder by its own name."""
+    return ".".join(path.relative_to(PACKAGE.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imports_within(tree: ast.AST, folder: str, modules: Container[str]) -> set[str]:
+    """Which of these modules a file of `folder` imports anywhere: in a function and for types too."""
+    named = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            named |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            origin = resolve_name("." * node.level + (node.module or ""), folder)
+            parts = (f"{origin}.{alias.name}" for alias in node.names)
+            named |= {part if part in modules else origin for part in parts}
+    return {name for name in named if name in modules}
 
 
 def folded_number(node: ast.AST) -> float | None:
@@ -180,11 +194,30 @@ def test_files_of_users_are_looked_up_listed_and_read_in_one_place(path: Path) -
     assert {call for call in calls if re.fullmatch(raising, call)} == set()
 
 
-@pytest.mark.parametrize("folder", sorted({name_of(path.parent) for path in MODULES} - WITH_CIRCLES))
-def test_no_two_modules_need_each_other(folder: str) -> None:
+@pytest.mark.parametrize(
+    ("source", "imported"),
+    [
+        ("from gpufleet.cli.app import run", {"gpufleet.cli.app"}),
+        ("from gpufleet.cli import app", {"gpufleet.cli.app"}),
+        ("from gpufleet.cli import main", {"gpufleet.cli"}),
+        ("from .app import run", {"gpufleet.cli.app"}),
+        ("from . import app", {"gpufleet.cli.app"}),
+        ("import gpufleet.cli.app as started", {"gpufleet.cli.app"}),
+        ("def late():\n    from gpufleet.cli.app import run", {"gpufleet.cli.app"}),
+        ("if TYPE_CHECKING:\n    from gpufleet.cli.app import run", {"gpufleet.cli.app"}),
+        ("import numpy as np\nfrom collections import abc", set()),
+    ],
+)
+def test_the_search_for_imports_finds_what_it_should(source: str, imported: set[str]) -> None:
+    modules = {"gpufleet", "gpufleet.cli", "gpufleet.cli.app"}
+    assert imports_within(ast.parse(source), "gpufleet.cli", modules) == imported
+
+
+def test_no_modules_need_each_other_in_a_circle() -> None:
     """A circle raises CycleError, which names its modules."""
-    siblings = {path: imported_siblings(path) for path in (PACKAGE / folder).glob("*.py") if path.stem != "__init__"}
-    assert set(TopologicalSorter(siblings).static_order()) == set(siblings)
+    modules = {dotted(path) for path in MODULES}
+    needs = {dotted(path): imports_within(tree_of(path), dotted(path.parent), modules) for path in MODULES}
+    assert set(TopologicalSorter(needs).static_order()) == set(needs)
 
 
 def test_every_module_has_found_its_name() -> None:
@@ -203,11 +236,25 @@ def test_functions_are_short(path: Path) -> None:
 
 
 def body_lines(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """Lines from `def` to the end, the docstring not counted: a formula may be explained at length."""
-    total = (function.end_lineno or function.lineno) - function.lineno + 1
-    first = function.body[0]
-    has_docstring = isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant)
-    return total - ((first.end_lineno or 0) - first.lineno + 1 if has_docstring else 0)
+    """Lines of what a function does: parameters stand one to a line, and a formula may be explained at length."""
+    said = function.body[1:] if ast.get_docstring(function) else function.body
+    return (said[-1].end_lineno or 0) - said[0].lineno + 1 if said else 0
+
+
+@pytest.mark.parametrize(
+    ("source", "lines"),
+    [
+        ("def f(a, b): return a", 1),
+        ("def f(\n    a,\n    b,\n):\n    c = a\n    # why\n    return c", 3),
+        ('def f(a):\n    """One.\n\n    More.\n    """\n    b = a\n    return b', 2),
+        ('def f(a):\n    """All that there is."""', 0),
+        ("def f():\n    async def g(\n        a,\n    ):\n        return a\n    return g", 5),
+    ],
+)
+def test_the_length_of_a_function_is_that_of_its_body(source: str, lines: int) -> None:
+    function = ast.parse(source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    assert body_lines(function) == lines
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)

@@ -93,6 +93,15 @@ def test_an_own_gpu_is_described_in_toml(tmp_path: Path) -> None:
     assert not gpu.computes("fp8")
 
 
+@pytest.mark.parametrize("peak", ["0", "-1", '""', "1e300"])
+def test_a_peak_that_is_no_peak_is_named_by_table_and_key(tmp_path: Path, peak: str) -> None:
+    table = 'vendor = "nvidia"\ngeneration = "Hopper"\nmemory_mib_reported = 65536\nmarketed_memory_gb = 64\n'
+    rates = f'bandwidth_gb_per_s = 2000\nfp16_dense_tflop_per_s = {peak}\nsource_id = "nvidia-h100-datasheet"\n'
+    write(tmp_path, "accelerators/own.toml", "[H64]\n", table, rates)
+    with pytest.raises(UsageError, match=r"own\.toml \[H64\]: cannot read fp16_dense_tflop_per_s"):
+        load_catalog(tmp_path, TODAY)
+
+
 def test_of_two_dates_the_newer_price_counts(tmp_path: Path) -> None:
     write(tmp_path, "sources.toml", '[our-books]\ntitle = "Our books"\n')
     older = P5_CONTRACT.replace("2026-10-01", "2026-09-01").replace(",40,", ",50,")

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from tests.conftest import REPOSITORY
 
+from gpufleet.answers.rented import machines_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS
 from gpufleet.cli import main
 from gpufleet.domain.offer import PriceKind
-from gpufleet.results.rented import machines_of
 
 Ask = Callable[..., str]
 BOX = "bargain,box,{gpu},8,96,1024,nvswitch,450,a rack,measured,100,,current,aws-price-list,\n"

@@ -9,7 +9,8 @@ from tests.hostile.mutations import mangled, other_lines, other_number
 from tests.hostile.valid_questions import CLASSES, FLEET, SERVICE
 
 from gpufleet.api.demands import demand_of, purse_of
-from gpufleet.cli.plan_answers import ServeFlags, fleet_requests, serve_request
+from gpufleet.cli.plan_answers import fleet_requests, serve_request
+from gpufleet.cli.plan_words import ServeFlags
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.workload import WorkloadFile, parse_workload
 

@@ -15,11 +15,12 @@ import pytest
 from tests.conftest import Tally
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
-from gpufleet.api.inquiries import solved
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.serve_questions import architecture_of
-from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.api.prepared import Prepared
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.load import Catalog
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
@@ -33,7 +34,7 @@ from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, l
 from gpufleet.optimize.front import pareto_front
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.serve import ServeQuestion, solve_serve
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
 from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio
@@ -48,9 +49,16 @@ from gpufleet.performance.serving import (
 from gpufleet.performance.step import StepModel
 from gpufleet.results.plan import Deployment, Refused, WhyNot
 
+pytestmark = pytest.mark.slow
 LENGTHS_EVERY, BETWEEN = 7, 3
 MOST_OF_A_REASON = 4
 SHOWN_EXACTLY = 1.001  # values are told in four digits
+
+
+def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
+    """The question of a request with its solution."""
+    prepared = Prepared.of(request, tables)
+    return prepared.question, prepared.served
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -163,7 +171,7 @@ class Derived:
     @classmethod
     def of(cls, asked: Asked, setup: str) -> Derived:
         wanted = parse_setup(setup, asked.tables)
-        return cls(asked, narrowed(asked.request, architecture_of(asked.request), asked.tables, wanted)[0])
+        return cls(asked, narrowed(asked.request, whole_question(asked.request, asked.tables), asked.tables, wanted)[0])
 
     def usd_at(self, cheapest: Deployment, usd_per_hour: float) -> float:
         """What the machines of a row cost once each of them has this price, planned from nothing."""

@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
@@ -22,6 +21,7 @@ from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8, FP16
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.domain.workload import Workload
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
@@ -143,6 +143,7 @@ def assert_never_falls(model: StepModel, seconds: np.ndarray, along: np.ndarray)
     )
 
 
+@pytest.mark.slow
 @of_every_model
 @pytest.mark.parametrize("context", [100.0, 2000.0, 30000.0])
 def test_a_token_never_takes_less_among_more_sequences(name: str, context: float) -> None:

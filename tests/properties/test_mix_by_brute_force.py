@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from tests.properties.random_questions import Dice, shipped
 
+from gpufleet.answers.mix import mixed_deployment
 from gpufleet.api import ServeRequest
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.serve_questions import architecture_of, serve_question
@@ -25,7 +26,6 @@ from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import is_host, place
 from gpufleet.optimize.purchase import effective_price
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.results.mix import mixed_deployment
 
 NUM_MARKETS, MOST_OFFERS = 40, 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
@@ -147,6 +147,7 @@ def is_over_a_shared_quota(*parts: tuple[Offer, int]) -> bool:
     return any(taken[quota.name] > quota.max_gpus for offer, _ in parts for quota in offer.gpu_quotas)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [*SMALL_MARKETS, *SHARED_QUOTAS])
 def test_no_pair_of_offers_is_cheaper_than_the_one_told(seed: int) -> None:
     question, solution = solved(seed)

@@ -10,11 +10,11 @@ import pytest
 from gpufleet.accuracy.conditions import engine_of_row, memory_version_of
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.score import score_file
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.memory.fit import Demand, MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory

@@ -7,6 +7,7 @@ from subprocess import CompletedProcess
 import pytest
 
 from gpufleet.api.fits import fit
+from gpufleet.cli import main
 from gpufleet.errors import UsageError
 from gpufleet.report.fit import fit_page
 from gpufleet.report.text import page_as_text
@@ -77,14 +78,15 @@ def test_no_answer_reads_a_byte_less_than_its_weights() -> None:
     assert 0.02 < result.tpot_floor_s.value < 0.0215
 
 
-def test_the_answer_is_complete_as_json_and_the_exit_code_says_whether_it_fits(run_gpufleet: Run) -> None:
-    fitting = run_gpufleet("fit", "llama-3.3-70b", "--gpus", "L40S:4", "-o", "json")
-    answer = json.loads(fitting.stdout)
-    assert (fitting.returncode, answer["verdict"], answer["schema_version"]) == (0, "fits", "1")
+def test_the_answer_is_complete_as_json_and_the_exit_code_says_whether_it_fits(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["fit", "llama-3.3-70b", "--gpus", "L40S:4", "-o", "json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["verdict"], answer["schema_version"]) == ("fits", "1")
     assert {term["name"] for term in answer["terms"]} >= {"attention weights", "KV pool", "activations"}
-    short = run_gpufleet("fit", "llama-3.3-70b", "--gpus", "L40S:2")
-    assert short.returncode == 3
-    assert "short by" in short.stdout
+    assert main(["fit", "llama-3.3-70b", "--gpus", "L40S:2"]) == 3
+    assert "short by" in capsys.readouterr().out
 
 
 def test_explain_shows_formula_numbers_and_source(run_gpufleet: Run) -> None:
@@ -94,11 +96,11 @@ def test_explain_shows_formula_numbers_and_source(run_gpufleet: Run) -> None:
 
 
 @pytest.mark.parametrize("output", ["table", "csv", "md"])
-def test_every_form_of_output_works_when_it_does_not_fit(run_gpufleet: Run, output: str) -> None:
-    done = run_gpufleet("fit", "llama-3.1-405b", "--gpus", "T4:3", "-o", output)
-    assert done.returncode == 3
-    assert done.stdout
-    assert not done.stderr
+def test_every_form_of_output_works_when_it_does_not_fit(capsys: pytest.CaptureFixture[str], output: str) -> None:
+    assert main(["fit", "llama-3.1-405b", "--gpus", "T4:3", "-o", output]) == 3
+    page, remarks = capsys.readouterr()
+    assert page
+    assert not remarks
 
 
 @pytest.mark.parametrize(
@@ -117,11 +119,12 @@ def test_every_form_of_output_works_when_it_does_not_fit(run_gpufleet: Run, outp
         ([], "--gpus is missing"),
     ],
 )
-def test_a_hostile_question_gets_one_message(run_gpufleet: Run, words: list[str], said: str) -> None:
-    done = run_gpufleet("fit", "llama-3.3-70b", *words)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+def test_a_hostile_question_gets_one_message(capsys: pytest.CaptureFixture[str], words: list[str], said: str) -> None:
+    assert main(["fit", "llama-3.3-70b", *words]) == 2
+    page, message = capsys.readouterr()
+    assert page == ""
+    assert said in message
+    assert message.count("\n") == 1
 
 
 def test_ranks_of_a_stage_share_a_machine() -> None:

@@ -16,7 +16,6 @@ from gpufleet.accuracy.conditions import engine_of_row, layout_of
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.accuracy.serving_points import spread_of
 from gpufleet.architecture.parse import parse_architecture
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.benchmark_scripts import StartLimits
 from gpufleet.catalog.calibration import Loan, load_calibration
 from gpufleet.catalog.engine_eras import memory_era_of, remembering
@@ -29,6 +28,7 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.optimize.links import usual_link

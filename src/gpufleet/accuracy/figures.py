@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow
-from gpufleet.memory.fit import DOES_NOT_FIT, FITS
 from gpufleet.records import dataclass
 from gpufleet.results.accuracy import ScoredFigure
 from gpufleet.results.base import Figure

@@ -28,6 +28,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.memory.band import Band
+from gpufleet.report.words import sentence
 from gpufleet.units import GIB
 
 WEIGHTS = Quantity("weights", "weights_gb", "GiB", GIB)
@@ -131,7 +132,7 @@ def memory_of(row: MeasurementRow, setup: Setup) -> ReplicaMemory:
         )
     )
     if found.refusal:
-        raise Infeasible(found.refusal)
+        raise Infeasible(sentence(found.refusal))
     return found
 
 

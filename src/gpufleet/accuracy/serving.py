@@ -13,9 +13,9 @@ from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScore
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.errors import GpufleetError, Infeasible
 from gpufleet.inputs.measurements import MeasurementRow
-from gpufleet.memory.fit import DOES_NOT_FIT
 from gpufleet.records import dataclass
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import MILLISECOND

@@ -7,38 +7,36 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
-from gpufleet.catalog.load import Catalog
 from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
 
 if TYPE_CHECKING:
-    from gpufleet.api.requests import ServeRequest
+    from gpufleet.api.prepared import Prepared
     from gpufleet.pricing.token_price import TokenPrice
 
 
 class ServeAnswer(ServePlan):
-    """A serving plan that knows its question, so that it can be asked further. Each method plans again as needed."""
+    """A serving plan that knows its question and its solution, so that it can be asked further."""
 
-    _request: Any = PrivateAttr(default=None)
-    _tables: Any = PrivateAttr(default=None)
+    _prepared: Any = PrivateAttr(default=None)
 
     @classmethod
-    def of(cls, plan: ServePlan, request: ServeRequest, tables: Catalog) -> ServeAnswer:
-        """The answer of a plan to the request that it was made for."""
+    def of(cls, plan: ServePlan, prepared: Prepared) -> ServeAnswer:
+        """The answer of a plan to the question that it was made for."""
         answer = cls.model_construct(**dict(plan))
-        answer._request, answer._tables = request, tables
+        answer._prepared = prepared
         return answer
 
     def with_basis(self) -> ServePlan:
         """The plan with what it rests on: digests and every price that counts."""
-        from gpufleet.api.plan_basis import basis_of_request
+        from gpufleet.api.plan_basis import basis_of_plan
 
-        return self.model_copy(update={"basis": self.basis or basis_of_request(self._request, self._tables)})
+        return self.model_copy(update={"basis": self.basis or basis_of_plan(self._prepared)})
 
     @model_serializer(mode="wrap")
     def _written(self, write: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """A plan that is written down says what it rests on."""
-        return dict(write(self.with_basis() if self.basis is None and self._request is not None else self))
+        return dict(write(self.with_basis() if self.basis is None and self._prepared is not None else self))
 
     def why(self) -> str:
         """The reasons for the answer in words; without one, what would have to give way."""
@@ -50,25 +48,25 @@ class ServeAnswer(ServePlan):
         """Why GPUs ('L40S:4': replicas of four, 'L40S': of any size) or a machine type are not the answer."""
         from gpufleet.api.inquiries import why_not
 
-        return why_not(self._request, self._tables, self, setup)
+        return why_not(self._prepared, self, setup)
 
     def what_flips(self) -> list[Flip]:
         """The nearest price, rate, limit and length at which another machine type wins."""
         from gpufleet.api.inquiries import what_flips
 
-        return what_flips(self._request, self._tables)
+        return what_flips(self._prepared)
 
     def pareto(self, figure: str | None = None) -> Front:
         """Deployments that none beats in both cost and a latency figure such as 'ttft.p95'."""
         from gpufleet.api.inquiries import pareto
 
-        return pareto(self._request, self._tables, figure)
+        return pareto(self._prepared, figure)
 
     def against_tokens(self, price: str | TokenPrice) -> BreakEven:
         """The answer beside an API that charges by the token: '0.6/1.2' USD per million in and out."""
         from gpufleet.api.inquiries import against_tokens
 
-        return against_tokens(self._request, self._tables, price)
+        return against_tokens(self._prepared, price)
 
     def to_json(self) -> str:
         """The plan as JSON, which `gpufleet explain` reads."""
@@ -99,7 +97,7 @@ def asked_further(
         found |= {"front": plan.pareto()} if front else {}
         found |= {} if token_price is None else {"break_even": plan.against_tokens(token_price)}
     if grid_g_co2_per_kwh is not None:
-        from gpufleet.results.energy import with_grid
+        from gpufleet.answers.energy import with_grid
 
         found["deployments"] = [with_grid(d, grid_g_co2_per_kwh) for d in plan.deployments]
     return plan.model_copy(update=found)

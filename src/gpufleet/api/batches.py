@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.answers.batch_plan import batch_plan
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, workload_of
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
 from gpufleet.api.jobs import job_of, job_rows
@@ -29,7 +30,6 @@ from gpufleet.optimize.serve import Purse, ServeQuestion
 from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
-from gpufleet.results.batch_plan import batch_plan
 
 ANY_SPEND = Purse()
 

@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from os import PathLike
 
+from gpufleet.answers.comparison import rate_ranges
+from gpufleet.answers.rejections import refusals
+from gpufleet.answers.why_not import best_of
 from gpufleet.api.plan_changes import recorded, refuse_encoders, refuse_mix
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import doubts_of
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of, sold_tables
-from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.api.serve_questions import sold_tables
+from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import solve_serve
+from gpufleet.optimize.serve import ServeQuestion, solve_serve
 from gpufleet.records import dataclass
-from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side, rate_ranges
+from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.why_not import best_of, refusals
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,11 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     ('L40S', 'H100-SXM')
     """
     tables = sold_tables(request, load_catalog() if catalog is None else catalog)
-    one, other = solved_side(request, tables, first), solved_side(request, tables, second)
+    whole = whole_question(request, tables)
+    one, other = (solved_side(request, whole, tables, text) for text in (first, second))
     question = one.curve.demand.workload
     return Comparison(
-        model=architecture_of(request).name,
+        model=whole.arch.name,
         rate_requests_per_s=question.rate_requests_per_s,
         objectives={limit.label: limit.limit_s for limit in question.slo.limits},
         first=one.side,
@@ -54,17 +57,17 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     )
 
 
-def solved_side(request: ServeRequest, tables: Catalog, text: str) -> SolvedSide:
+def solved_side(request: ServeRequest, whole: ServeQuestion, tables: Catalog, text: str) -> SolvedSide:
     """The cheapest of one setup, and its cost at every rate."""
     setup = parse_setup(text, tables)
-    question, left_out = narrowed(request, architecture_of(request), tables, setup)
+    question, left_out = narrowed(request, whole, tables, setup)
     refuse_too_old(request, question.offers)
     kept = EveryRejection()
     solution = solve_serve(question, calibration_of(tables), kept)
     best = best_of(question, solution)
     doubts = [] if best is None else doubts_of([best])
     notes = [*doubts, *setup.notes, *([f"{text} was left out by {left_out}"] if left_out else [])]
-    side = Side(asked=text, deployment=best, refused=refusals(kept) if best is None else [], notes=notes)
+    side = Side(asked=text, deployment=best, refused=refusals(kept.kept) if best is None else [], notes=notes)
     return SolvedSide(side, CostCurve.of(question, solution))
 
 
@@ -161,5 +164,7 @@ def ranges_of_plans(plans: list[ServePlan], names: list[str], catalog: Catalog |
         d = plan.answer
         if (d.cloud, d.instance) not in tables.instances:
             raise UsageError(f"the tables no longer know {d.cloud} {d.instance}", hint="'gpufleet explain' says more.")
-        curves.append(solved_side(request_of(recorded(plan)), tables, f"{d.cloud}:{d.instance}").curve)
+        request = request_of(recorded(plan))
+        whole = whole_question(request, tables)
+        curves.append(solved_side(request, whole, tables, f"{d.cloud}:{d.instance}").curve)
     return rate_ranges(stretches(curves[0], curves[1]), names[0], names[1])

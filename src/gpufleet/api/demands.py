@@ -130,8 +130,8 @@ def quiet_hours(request: ServiceRequest, busy_rate: float) -> QuietHours | None:
     if not 0 < request.peak_hours < HOURS_PER_DAY:
         raise UsageError("the hours of the peak are out of range", found=request.peak_hours, expected="from 0 to 24")
     if request.off_peak_rate > busy_rate:
-        raise UsageError("the rate off peak is above the rate", found=request.off_peak_rate,
-                         expected=f"at most {busy_rate:g}/s")  # fmt: skip
+        most = f"at most {busy_rate:g}/s"
+        raise UsageError("the rate off peak is above the rate", found=request.off_peak_rate, expected=most)
     return QuietHours(1 - request.peak_hours / HOURS_PER_DAY, request.off_peak_rate)
 
 

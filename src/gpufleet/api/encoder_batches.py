@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.answers.encoder_batch_plan import encoder_batch_plan
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import digest, inputs_of
@@ -19,7 +20,6 @@ from gpufleet.optimize.encoder_batch import EncoderJobQuestion, solve_encoder_ba
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan
-from gpufleet.results.encoder_batch_plan import encoder_batch_plan
 
 
 def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = None) -> EncoderBatchPlan:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
+from gpufleet.answers.rest_of_bill import rest_of_bill
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
@@ -22,9 +24,7 @@ from gpufleet.optimize.encoder_serve import (
 )
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
-from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
 from gpufleet.results.encoder_service import EncoderServePlan
-from gpufleet.results.rest_of_bill import rest_of_bill
 
 
 def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:

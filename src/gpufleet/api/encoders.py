@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from functools import lru_cache
 from os import PathLike
 
+from gpufleet.answers.encoder_estimate import encoder_estimate
 from gpufleet.api.estimates import MOST_SEQUENCES
 from gpufleet.api.lengths import MOST_TOKENS
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
-from gpufleet.architecture.precision_labels import LABELS
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.listing import cheapest_on_demand
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -19,6 +19,7 @@ from gpufleet.catalog.runtimes import find_runtime
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.precision import BF16, FP16, PRECISIONS, WeightFormat
+from gpufleet.domain.precision_labels import LABELS
 from gpufleet.domain.runtime import Runtime
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
@@ -26,9 +27,10 @@ from gpufleet.inputs.model_config import read_encoder
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion, solve_encoder
+from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.catalog import PriceRow
-from gpufleet.results.encoder_estimate import EncoderEstimate, encoder_estimate
+from gpufleet.results.encoder_estimate import EncoderEstimate
 from gpufleet.units import DAY
 
 DEFAULT_ENGINE = "transformers"
@@ -102,7 +104,7 @@ def refuse_device(runtime: Runtime, gpu: Accelerator) -> None:
     """Refuse a device that the engine does not run on."""
     reason = runtime_refusal(runtime, gpu)
     if reason is not None:
-        raise Infeasible(reason, expected=f"a GPU of {' or '.join(runtime.vendors)}")
+        raise Infeasible(sentence(reason), expected=f"a GPU of {' or '.join(runtime.vendors)}")
 
 
 def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:

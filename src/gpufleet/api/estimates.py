@@ -8,6 +8,7 @@ from os import PathLike
 
 import numpy as np
 
+from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import (
@@ -17,8 +18,6 @@ from gpufleet.api.remarks import (
     stages_take_turns,
     widened_formats,
 )
-from gpufleet.architecture.precision_labels import kv_format, weight_format
-from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
@@ -32,6 +31,8 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
@@ -42,9 +43,9 @@ from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
+from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.serving_estimate import serving_estimate
 from gpufleet.units import GIB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
@@ -178,7 +179,7 @@ def explained(
     answer: ServingEstimate, question: EstimateQuestion, solution: EstimateSolution, tables: Catalog
 ) -> ServingEstimate:
     """The same with the steps by operation, and what would be faster."""
-    from gpufleet.results.estimate_explained import explanation
+    from gpufleet.answers.estimate_explained import explanation
 
     reasons = explanation(question, solution, calibration_of(tables), curve_names())
     return answer.model_copy(update={"explanation": reasons})
@@ -225,7 +226,7 @@ def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
     has = engine.architectures.has
     expected = f"one of {', '.join(has)}" if has else None
     others = ", ".join(engines_that_implement(arch)) or "none"
-    raise Infeasible(reason, found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
+    raise Infeasible(sentence(reason), found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
 
 
 def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
@@ -234,8 +235,8 @@ def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator,
     if precision is not None and formats[0].name == BF16.name:
         formats = formats[:1]
     reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
-    if all(reasons):
-        raise Infeasible(str(reasons[-1]), hint=other_formats(engine, gpu))
+    if all(reasons) and reasons[-1] is not None:
+        raise Infeasible(sentence(reasons[-1]), hint=other_formats(engine, gpu))
     return formats[reasons.index(None)]
 
 
@@ -255,7 +256,7 @@ def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, 
     asked = kv_format(kv_precision)
     reason = kv_refusal(engine, gpu, asked)
     if reason:
-        raise Infeasible(reason)
+        raise Infeasible(sentence(reason))
     return asked
 
 
@@ -295,7 +296,7 @@ def checked_layout(
         raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
     reason = refusal(arch, layout, weights)
     if reason:
-        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {reason}")
+        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
     return layout
 
 

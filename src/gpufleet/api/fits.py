@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from dataclasses import replace
 from os import PathLike
 
+from gpufleet.answers.fit import fit_result
 from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine, load_engines
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -18,6 +18,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.precision import BF16, FP8, WeightFormat
+from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
@@ -26,7 +27,7 @@ from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
 from gpufleet.results.base import Input
-from gpufleet.results.fit import FitResult, fit_result
+from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB, parse_tokens
 
 ALTERNATIVE_FORMATS = ("fp8", "nvfp4", "int4")

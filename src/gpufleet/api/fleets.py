@@ -7,25 +7,24 @@ from typing import Any, NamedTuple
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment
+from gpufleet.answers.fleet_plan import fleet_plan
+from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
-from gpufleet.api.plans import answered, solved
+from gpufleet.api.plans import answered
+from gpufleet.api.prepared import Prepared
 from gpufleet.api.price_ends import doubts_of
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import sold_tables
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
 from gpufleet.optimize.purchase import PricedPlacement
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
-from gpufleet.results.encoder_serve_plan import EncoderContext, encoder_deployment
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
-from gpufleet.results.fleet_plan import fleet_plan
 from gpufleet.results.plan import RentedService, ServicePlan
-from gpufleet.results.serve_plan import Context, deployment
 
 MOST_MODELS = 20
 SHARING = "Models share machines only where all of their replicas fit the same offer; latency is that of own GPUs"
@@ -66,10 +65,8 @@ def plan_fleet(
         raise UsageError("today's fleet beside several models", hint="Ask about one model and its machines at a time.")
     tables = load_catalog() if catalog is None else catalog
     every = [solved_by_name(request, tables) for request in writers]
-    pairs = [(question, solution) for question, solution, _ in every]
-    plans = [
-        answered(request, *parts, sold_tables(request, tables)) for request, parts in zip(writers, every, strict=True)
-    ]
+    pairs = [(prepared.question, prepared.solution) for prepared in every]
+    plans = [answered(prepared) for prepared in every]
     encoders = [planned_encoder(r, tables) for r in requests if isinstance(r, EncoderServeRequest)]
     are_served = all(plan.deployments for plan in (*plans, *(encoder.plan for encoder in encoders)))
     found = planned_together(pairs, [e.pair for e in encoders]) if are_served else Together([], None, [])
@@ -89,11 +86,11 @@ def plan_fleet(
     return FleetAnswer.model_construct(**{**dict(fleet), "shared": started, "notes": [*doubts, *fleet.notes]})
 
 
-def solved_by_name(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
+def solved_by_name(request: ServeRequest, tables: Catalog) -> Prepared:
     """One model that writes, solved alone."""
     name = request.model.name if isinstance(request.model, Architecture) else request.model
     with named(name):
-        return solved(request, tables)
+        return Prepared.of(request, tables)
 
 
 class PlannedEncoder(NamedTuple):

@@ -43,8 +43,11 @@ def input_origin(request: PlanRequest, field: str, stated: object) -> str:
 
 def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:
     """A hash of everything that the plan rests on: the question as read and every price considered."""
-    prices = sorted(f"{o.cloud}/{o.region}/{o.instance}/{o.price_kind.value}/{o.as_of}/"
-                    f"{o.price_per_instance_usd_per_hour!r}{supply(o)}" for o in offers)  # fmt: skip
+    prices = sorted(
+        f"{o.cloud}/{o.region}/{o.instance}/{o.price_kind.value}/{o.as_of}/"
+        f"{o.price_per_instance_usd_per_hour!r}{supply(o)}"
+        for o in offers
+    )
     text = json.dumps([[i.name, i.value] for i in inputs] + [prices])
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 

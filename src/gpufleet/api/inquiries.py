@@ -4,43 +4,33 @@ from __future__ import annotations
 
 import math
 
-from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of, serve_question
+from gpufleet.answers.flips import flips_of
+from gpufleet.answers.front import front_of
+from gpufleet.answers.rejections import refusals
+from gpufleet.answers.why_not import best_of, price_to_win
+from gpufleet.api.prepared import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
-from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.load import Catalog
 from gpufleet.domain.slo import metric_of
-from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.flips import all_flips
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.serve import solve_serve
 from gpufleet.pricing.token_price import TokenPrice
-from gpufleet.results.flips import Flip, flips_of
-from gpufleet.results.front import front_of
+from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
-from gpufleet.results.why_not import best_of, price_to_win, refusals
 from gpufleet.units import USD_PER_MILLION
 
 USUAL_FIGURE = "latency.p95"
 LEAST_USD_PER_MILLION = 1e-6
 
 
-def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
-    """The question of a request and its solution; an error where nothing serves."""
-    question, _ = serve_question(request, architecture_of(request), tables)
-    solution = solve_serve(question, calibration_of(tables))
-    if not solution.ranked:
-        raise Infeasible(f"no offer alone serves {question.arch.name} as asked", hint="The plan says why.")
-    return question, solution
-
-
-def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) -> WhyNot:
+def why_not(prepared: Prepared, plan: ServePlan, text: str) -> WhyNot:
     """Why GPUs or a machine type are not the answer of a plan: what each candidate misses, or what it costs."""
-    setup = parse_setup(text, tables)
-    question, left_out = narrowed(request, architecture_of(request), tables, setup)
+    setup = parse_setup(text, prepared.tables)
+    question, left_out = narrowed(prepared.request, prepared.question, prepared.tables, setup)
     kept = EveryRejection()
-    solution = solve_serve(question, calibration_of(tables), kept)
+    solution = solve_serve(question, prepared.calibration, kept)
     cheapest, answer = best_of(question, solution), plan.answer if plan.deployments else None
     return WhyNot(
         model=question.arch.name,
@@ -52,20 +42,19 @@ def why_not(request: ServeRequest, tables: Catalog, plan: ServePlan, text: str) 
         cheapest=cheapest,
         answer=answer,
         wins_below_usd_per_hour=price_to_win(solution, answer),
-        refused=refusals(kept),
+        refused=refusals(kept.kept),
         notes=list(setup.notes),
     )
 
 
-def what_flips(request: ServeRequest, tables: Catalog) -> list[Flip]:
+def what_flips(prepared: Prepared) -> list[Flip]:
     """Every flip of an answer: prices, rate, limits, lengths."""
-    question, solution = solved(request, tables)
-    return flips_of(all_flips(question, solution, calibration_of(tables)))
+    return flips_of(all_flips(prepared.question, prepared.served, prepared.calibration))
 
 
-def pareto(request: ServeRequest, tables: Catalog, figure: str | None = None) -> Front:
+def pareto(prepared: Prepared, figure: str | None = None) -> Front:
     """The front of cost against a latency figure: the asked one, else that of the latency objective, else its p95."""
-    question, solution = solved(request, tables)
+    question, solution = prepared.question, prepared.served
     known = list(solution.found.objectives_s)
     usual = next((label for label in known if metric_of(label) == "latency"), USUAL_FIGURE)
     chosen = usual if figure is None else figure
@@ -74,10 +63,10 @@ def pareto(request: ServeRequest, tables: Catalog, figure: str | None = None) ->
     return front_of(question, solution, chosen)
 
 
-def against_tokens(request: ServeRequest, tables: Catalog, price: str | TokenPrice) -> BreakEven:
+def against_tokens(prepared: Prepared, price: str | TokenPrice) -> BreakEven:
     """The answer beside an API that charges by the token, and from which rate on machines cost no more."""
     paid = price if isinstance(price, TokenPrice) else parse_token_price(price)
-    question, solution = solved(request, tables)
+    question, solution = prepared.question, prepared.served
     workload, own = question.demand.workload, solution.ranked[0].usd_per_hour
     mean = question.demand.mean_requests_per_s
     api = paid.usd_per_hour(mean, workload.input_tokens, workload.output_tokens)

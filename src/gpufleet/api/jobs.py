@@ -39,9 +39,16 @@ def job_of(
         raise UsageError("the budget is out of range", found=budget, expected="USD above 0")
     period_s = checked_period(request.period_s, deadline_s)
     return Job(
-        requests, deadline_s, startup_s, headroom_ratio, longest_ratio, most, budget, period_s,
+        requests,
+        deadline_s,
+        startup_s,
+        headroom_ratio,
+        longest_ratio,
+        most,
+        budget,
+        period_s,
         checked_confidence(request.confidence),
-    )  # fmt: skip
+    )
 
 
 def checked_period(period_s: float | None, deadline_s: float) -> float | None:

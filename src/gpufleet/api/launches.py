@@ -47,14 +47,23 @@ def serve_launches(
     rows = np.array([p.row for p in placements], dtype=np.int64)
     fractions = fractions_of(question.arch, solution.candidates.take(rows), question.demand.mix)
     return [
-        with_refused(question.demand, launch(
-            replica_of(
-                model, question.arch, solution.candidates, p.row, float(fraction), question.demand.mix.longest_tokens,
-                float(solution.found.curves.largest_batch[p.row]), round(p.replicas / p.instance_count),
-            )
-        ))
+        with_refused(
+            question.demand,
+            launch(
+                replica_of(
+                    model,
+                    question.arch,
+                    solution.candidates,
+                    p.row,
+                    float(fraction),
+                    question.demand.mix.longest_tokens,
+                    float(solution.found.curves.largest_batch[p.row]),
+                    round(p.replicas / p.instance_count),
+                )
+            ),
+        )
         for p, fraction in zip(placements, fractions, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def tenant_launch(model: Model, question: ServeQuestion, solution: ServeSolution, row: int) -> Launch | None:
@@ -86,12 +95,18 @@ def batch_launches(model: Model, question: BatchQuestion, solution: BatchSolutio
     return [
         launch(
             replica_of(
-                model, service.arch, solution.candidates, p.row, float(fraction), service.demand.mix.longest_tokens,
-                float(solution.rates.best_batch[p.row]), round(p.replicas / p.machines),
+                model,
+                service.arch,
+                solution.candidates,
+                p.row,
+                float(fraction),
+                service.demand.mix.longest_tokens,
+                float(solution.rates.best_batch[p.row]),
+                round(p.replicas / p.machines),
             )
         )
         for p, fraction in zip(placed, fractions, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def estimate_launch(model: Model, question: EstimateQuestion, solution: EstimateSolution) -> Launch | None:

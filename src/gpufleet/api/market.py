@@ -58,11 +58,13 @@ def offers_of(request: PlanRequest, tables: Catalog, wanted: OfferFilter) -> lis
 def machines(tables: Catalog, wanted: OfferFilter) -> tuple[Instance, ...]:
     """Whole-GPU machine types of the allowed clouds and accelerators, priced or not."""
     allowed = (
-        i for i in tables.instances.values()
-        if i.gpu_count >= 1 and not i.retired
+        i
+        for i in tables.instances.values()
+        if i.gpu_count >= 1
+        and not i.retired
         and (wanted.clouds is None or i.cloud in wanted.clouds)
         and (wanted.accelerators is None or i.accelerator in wanted.accelerators)
-    )  # fmt: skip
+    )
     return tuple(allowed)
 
 

@@ -9,8 +9,8 @@ from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
+from gpufleet.api.prepared import Prepared
 from gpufleet.api.requests import RequestKind, ServeRequest
-from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.accelerator import Accelerator
@@ -30,10 +30,9 @@ RELEASE, MODEL, ENGINE, KERNELS = "release", "model", "engine", "kernels"
 Words = dict[str, Any]
 
 
-def basis_of_request(request: ServeRequest, tables: Catalog) -> PlanBasis:
-    """What the plan of a request rests on."""
-    question, _ = serve_question(request, architecture_of(request), tables)
-    return basis_of(request_words(request), question, tables)
+def basis_of_plan(prepared: Prepared) -> PlanBasis:
+    """What the plan of a question rests on."""
+    return basis_of(request_words(prepared.request), prepared.question, prepared.tables)
 
 
 def request_words(request: ServeRequest) -> Words:

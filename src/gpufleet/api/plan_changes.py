@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 from os import PathLike
 
+from gpufleet.answers.plan_changes import cheapest_by_key, digest_changes, key_of_price, price_changes, usd
+from gpufleet.answers.why_not import best_of
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleets import plan_fleet
 from gpufleet.api.plan_basis import machine_digest
@@ -27,18 +29,7 @@ from gpufleet.optimize.together import Solved, planned_together
 from gpufleet.records import dataclass
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
-from gpufleet.results.plan_changes import (
-    FleetChanges,
-    PlanChanges,
-    QuotaChange,
-    TypeKey,
-    cheapest_by_key,
-    digest_changes,
-    key_of_price,
-    price_changes,
-    usd,
-)
-from gpufleet.results.why_not import best_of
+from gpufleet.results.plan_changes import FleetChanges, PlanChanges, QuotaChange, TypeKey
 
 RECORDED = "recorded in the plan"
 

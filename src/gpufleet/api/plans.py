@@ -5,30 +5,28 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpufleet.answers.flips import flips_of
+from gpufleet.answers.mix import mixed_deployment
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rest_of_bill import with_rest_of_bill
+from gpufleet.answers.serve_plan import Context, deployment, serve_plan
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
-from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.prepared import Prepared
 from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables, understood
-from gpufleet.catalog.calibration import calibration_of
+from gpufleet.api.serve_questions import choices_of, understood
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
-from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
-from gpufleet.results.flips import flips_of
-from gpufleet.results.mix import mixed_deployment
 from gpufleet.results.plan import Deployment, ServePlan
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.rest_of_bill import with_rest_of_bill
-from gpufleet.results.serve_plan import Context, deployment, serve_plan
 
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
@@ -43,51 +41,41 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     >>> plan.answer.usd_per_hour > 0
     True
     """
-    tables = sold_tables(request, load_catalog() if catalog is None else catalog)
-    question, solution, notes = solved(request, tables)
-    plan = answered(request, question, solution, notes, tables)
+    prepared = Prepared.of(request, load_catalog() if catalog is None else catalog)
+    plan = answered(prepared)
     if request.fleet_today is None:
         return plan
     from gpufleet.api.today import with_today
 
-    return with_today(plan, request, question, solution, tables)
+    return with_today(plan, prepared)
 
 
-def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution, list[str]]:
-    """The question with its solution, and notes on how it was read."""
-    sold = sold_tables(request, tables)
-    question, notes = serve_question(request, architecture_of(request), sold)
-    refuse_too_old(request, question.offers)
-    return question, solve_serve(question, calibration_of(sold)), notes
-
-
-def answered(
-    request: ServeRequest, question: ServeQuestion, solution: ServeSolution, notes: list[str], tables: Catalog
-) -> ServeAnswer:
-    """The plan of a solved question, with the alternatives that were not asked for."""
+def answered(prepared: Prepared) -> ServeAnswer:
+    """The plan of a question, with the alternatives that were not asked for."""
+    request, tables, question, solution = prepared.request, prepared.tables, prepared.question, prepared.solution
     inputs, arch = understood(request, question), question.arch
     longest = question.demand.mix.longest_tokens
     of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     sliced = [SLICE_NOTE] if request.fractions else []
-    said = [*notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
+    said = [*prepared.notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
     plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
-    plan = with_mix(plan, request, question, solution, tables)
+    plan = with_mix(plan, prepared)
     plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
-        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), request, tables)
+        return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
     spot = best_on_spot(request, solution.ranked, tables)
     launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
     alternatives = {
         "deployments": launched(plan.deployments, launches),
         "spot_alternative": spot and deployment(Context.of(question, solution), spot),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
-        "lower_precision_alternative": lower_precision_alternative(request, arch, plan, tables),
+        "lower_precision_alternative": lower_precision_alternative(prepared, plan),
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
     beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
     whole = whole.model_copy(update={"notes": list(dict.fromkeys([*whole.notes, *beside]))})
-    return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), request, tables)
+    return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
 
 
 def chosen_of(plan: ServePlan) -> list[Deployment]:
@@ -109,10 +97,9 @@ def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog)
     return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
 
 
-def with_mix(
-    plan: ServePlan, request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
-) -> ServePlan:
+def with_mix(plan: ServePlan, prepared: Prepared) -> ServePlan:
     """The plan with two offers together where they cost less than any alone; where nothing serves, why not two."""
+    question, solution, tables = prepared.question, prepared.solution, prepared.tables
     found = cheapest_mix(question, solution)
     least = min((row.usd_per_hour for row in solution.ranked), default=math.inf)
     if found is None or found.usd_per_hour > question.purse.most_usd_per_hour:
@@ -120,7 +107,7 @@ def with_mix(
         return plan.model_copy(update={"notes": [*plan.notes, *told]})
     if found.usd_per_hour >= least:
         return plan
-    launches = serve_launches(request.model, question, solution, [part.priced for part in found.parts])
+    launches = serve_launches(prepared.request.model, question, solution, [part.priced for part in found.parts])
     mix = mixed_deployment(question, solution, found, launches)
     sources = price_sources(price_days([*plan.deployments, *(part.deployment for part in mix.parts)]), tables.sources)
     return plan.model_copy(update={"mix": mix, "price_sources": sources})
@@ -134,14 +121,15 @@ def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | 
     return [NO_MIX] if is_short and not may_mix(question) else []
 
 
-def lower_precision_alternative(
-    request: ServeRequest, arch: Architecture, plan: ServePlan, tables: Catalog
-) -> Deployment | None:
+def lower_precision_alternative(prepared: Prepared, plan: ServePlan) -> Deployment | None:
     """What fp8 weights would cost, where the question kept to a 16-bit checkpoint and they are cheaper."""
+    request, arch = prepared.request, prepared.question.arch
     if request.precision or request.allow_lower_precision or arch.weights.name not in ("bf16", "fp16"):
         return None
-    question, _ = serve_question(replace(request, precision=(FP8.name,)), arch, tables)
-    solution = solve_serve(question, calibration_of(tables))
+    in_fp8, machines = replace(request, precision=(FP8.name,)), prepared.question.choices.instances
+    choices, _ = choices_of(in_fp8, arch, prepared.tables, machines)
+    question = replace(prepared.question, choices=choices)
+    solution = solve_serve(question, prepared.calibration)
     if not solution.ranked or solution.ranked[0].usd_per_hour >= plan.answer.usd_per_hour:
         return None
     return deployment(Context.of(question, solution), solution.ranked[0])

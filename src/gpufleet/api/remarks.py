@@ -21,6 +21,7 @@ from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.layer_operators import CACHE_BYTES_PER_S_PER_CORE, cache_bytes_per_s_of
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.vision import VISION_FLOP_RATIO, vision_s
+from gpufleet.report.words import sentence
 from gpufleet.units import GB, MILLISECOND
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     """What a figure leaves out where a replica spans machines."""
     spans = stage_beyond_one_machine(layout, gpus_per_machine)
     if spans:
-        return f"{spans}: no network is modelled, the exchange in every layer is taken over PCIe."
+        return f"{sentence(spans)}: no network is modelled, the exchange in every layer is taken over PCIe."
     if layout.num_devices > gpus_per_machine:
         return "Stages on several machines: what they hand to each other is not counted; nothing so large was measured."
     return None

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.architecture.kv_cache import state_bytes_per_sequence
-from gpufleet.architecture.precision_labels import kv_format, weight_format
 from gpufleet.catalog.engine_eras import checked_version, remembering
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
@@ -14,6 +13,8 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
+from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.reason import Reason
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
 from gpufleet.memory.fit import Demand, MemoryBudget, cached_bytes_per_sequence, memory_budget
 from gpufleet.memory.overhead import EngineMemory
@@ -53,7 +54,7 @@ class ReplicaMemory:
     budget: MemoryBudget
     context_tokens: float
     grade: str
-    refusal: str | None
+    refusal: Reason | None
     kv_bytes_per_block_token: float
 
     @property

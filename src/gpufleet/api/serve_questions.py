@@ -14,8 +14,6 @@ from gpufleet.api.demands import (
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
 from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
-from gpufleet.architecture.precision_labels import kv_format, weight_format
-from gpufleet.architecture.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
@@ -24,7 +22,10 @@ from gpufleet.catalog.slices import with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.instance import Instance
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
@@ -76,14 +77,22 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     """Formats, engines and machines that a request allows."""
     refuse_rows(request.rows)
     market = market_of(request, tables)
+    choices, quality = choices_of(request, arch, tables, market.instances)
+    notes = [*market.notes, *quality, *engines_instead(arch, choices.palette.engines)]
+    return WriterChoices(choices, market, notes)
+
+
+def choices_of(
+    request: WriterRequest, arch: Architecture, tables: Catalog, instances: tuple[Instance, ...]
+) -> tuple[Choices, list[str]]:
+    """Formats and engines that a request allows on machine types, and what lower formats cost in quality."""
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     engines = engines_allowed(request.engine)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    choices = Choices(palette, market.instances, tuple(tuple(map(distinct.index, row)) for row in kv))
-    return WriterChoices(choices, market, [*market.notes, *quality, *engines_instead(arch, engines)])
+    return Choices(palette, instances, tuple(tuple(map(distinct.index, row)) for row in kv)), quality
 
 
 def formats_allowed(arch: Architecture, request: WriterRequest) -> tuple[list[WeightFormat], list[str]]:

@@ -6,10 +6,9 @@ from dataclasses import replace
 
 from gpufleet.api.market import machines, offer_filter, offers_of
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import serve_question
+from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
-from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.inputs.gpu_request import parse_gpus
@@ -52,12 +51,17 @@ def machine_setup(text: str, tables: Catalog, otherwise: UnknownName | None) -> 
     return Setup(text, instance.accelerator, None, instance)
 
 
-def narrowed(request: ServeRequest, arch: Architecture, tables: Catalog, setup: Setup) -> tuple[ServeQuestion, str]:
-    """The question for this setup alone, and the words of the request that would have left it out."""
+def whole_question(request: ServeRequest, tables: Catalog) -> ServeQuestion:
+    """The question of a request; of all GPUs where those that it names have no price."""
+    arch = architecture_of(request)
     try:
-        whole, _ = serve_question(request, arch, tables)
+        return serve_question(request, arch, tables)[0]
     except DataMissing:
-        whole, _ = serve_question(replace(request, gpus=None), arch, tables)
+        return serve_question(replace(request, gpus=None), arch, tables)[0]
+
+
+def narrowed(request: ServeRequest, whole: ServeQuestion, tables: Catalog, setup: Setup) -> tuple[ServeQuestion, str]:
+    """The question for this setup alone, and the words of the request that would have left it out."""
     wanted = offer_filter(request, tables, {setup.gpu})
     offers = [o for o in offers_of(request, tables, wanted) if is_of(setup, tables.instance_of(o))]
     hosts = tuple(i for i in machines(tables, wanted) if is_of(setup, i))

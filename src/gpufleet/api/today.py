@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpufleet.answers.price_sources import price_sources
+from gpufleet.answers.service_figures import running_usd
+from gpufleet.answers.today import PlanEnds, SolvedMachines, today_of
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.fleet_today import FleetToday, HadMachines, fleet_of
+from gpufleet.api.prepared import Prepared
 from gpufleet.api.requests import ServeRequest
-from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
@@ -22,20 +25,16 @@ from gpufleet.optimize.serve import ServeQuestion, ServeSolution, rate_replicas
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.questions.fields import words_of
 from gpufleet.results.plan import PriceSource
-from gpufleet.results.price_sources import price_sources
-from gpufleet.results.service_figures import running_usd
-from gpufleet.results.today_figures import PlanEnds, SolvedMachines, today_of
 
 LOW_END = 1 - HIGH_END
 OTHER_LINES = "Lines of bill_lines.csv are in neither bill of today's verdict"
 
 
-def with_today(
-    plan: ServeAnswer, request: ServeRequest, question: ServeQuestion, solution: ServeSolution, tables: Catalog
-) -> ServeAnswer:
+def with_today(plan: ServeAnswer, prepared: Prepared) -> ServeAnswer:
     """The plan with what runs today, and what to do with it."""
+    request, tables, question, solution = prepared.request, prepared.tables, prepared.question, prepared.solution
     refuse_unanswered(request)
-    fleet, calibration = fleet_of(request, tables), calibration_of(tables)
+    fleet, calibration = fleet_of(request, tables), prepared.calibration
     asked, fast, slow = (
         [solved_machines(m, question, calibration, c) for m in fleet.machines]
         for c in (question.demand.confidence, LOW_END, HIGH_END)

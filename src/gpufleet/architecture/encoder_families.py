@@ -240,11 +240,15 @@ def _sample_convolutions(fields: ConfigFields) -> Sequence[Convolution]:
     channels = [1, *widths]
     return tuple(
         Convolution(
-            channels[i], width, kernels[i], strides[i], vector_params=(2 * (every or i == 0) + biased) * width,
+            channels[i],
+            width,
+            kernels[i],
+            strides[i],
+            vector_params=(2 * (every or i == 0) + biased) * width,
             is_padded=False,
         )
         for i, width in enumerate(widths)
-    )  # fmt: skip
+    )
 
 
 def _sizes(fields: ConfigFields, key: str, default: list[int]) -> list[int]:

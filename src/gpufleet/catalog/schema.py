@@ -300,7 +300,7 @@ USUAL_LINKED_GPUS = 8
 def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accelerator:
     """An accelerator from its TOML table."""
     refuse_unknown_keys(place, table, ACCELERATOR_KEYS)
-    peaks = {kind: number(place, column, table.get(column)) for kind, column in PEAK_COLUMNS.items()}
+    stated = {kind: column for kind, column in PEAK_COLUMNS.items() if column in table}
     link = number(place, "link_gb_per_s_per_direction", table.get("link_gb_per_s_per_direction"))
     l2 = number(place, "l2_mib", table.get("l2_mib"))
     return Accelerator(
@@ -310,7 +310,7 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
         memory_bytes=required_number(place, "memory_mib_reported", table.get("memory_mib_reported")) * MIB,
         marketed_memory_gb=required_number(place, "marketed_memory_gb", table.get("marketed_memory_gb")),
         bandwidth_bytes_per_s=required_number(place, "bandwidth_gb_per_s", table.get("bandwidth_gb_per_s")) * GIGA,
-        peak_flop_per_s={kind: peak * TERA for kind, peak in peaks.items() if peak is not None},
+        peak_flop_per_s={k: required_number(place, column, table[column]) * TERA for k, column in stated.items()},
         nvlink_bytes_per_s=None if link is None else link * GIGA,
         pcie_generation=whole(place, "pcie_generation", table.get("pcie_generation")),
         board_power_watts=number(place, "board_power_watts", table.get("board_power_watts")),

@@ -13,7 +13,7 @@ from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from gpufleet.cli import INTERRUPTED
+from gpufleet.cli.exit_codes import INTERRUPTED, OUR_BUG
 from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
 from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import UnknownName
@@ -22,7 +22,6 @@ from gpufleet.report.output_stream import remark, say, tolerate_narrow_encodings
 if TYPE_CHECKING:
     import typer
 
-OUR_BUG = 1
 HELP_FLAGS = ("-h", "--help", "help")
 COMPLETION_VARIABLE = "_GPUFLEET_COMPLETE"
 COMPLETION_FLAGS = ("--install-completion", "--show-completion")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from gpufleet.api.batches import BatchRequest, plan_batch
 from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
-from gpufleet.cli.asked import SaidWords, needed, with_words
 from gpufleet.cli.encoder_answers import (
     asks_encoder,
     one_length,
@@ -16,6 +15,7 @@ from gpufleet.cli.encoder_answers import (
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import write_money_in
 from gpufleet.cli.plan_answers import request_tokens, seen_in
+from gpufleet.cli.plan_words import SaidWords, needed, with_words
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import BATCH, DEADLINE, REQUESTS, words_of
 from gpufleet.results.batch import BatchPlan

@@ -7,11 +7,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from gpufleet.answers.model_explained import explain_model
 from gpufleet.api.price_ends import ended_notes
 from gpufleet.catalog.areas import chosen_regions, region_notes
 from gpufleet.catalog.listing import gpu_memory_bytes, list_gpus, list_instances, list_prices
 from gpufleet.catalog.load import load_catalog
-from gpufleet.catalog.model_explained import explain_model
 from gpufleet.catalog.model_listing import list_models
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.places import list_coverage, list_discounts, list_places, list_regions

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.api.encoder_services import EncoderServeRequest, plan_encoder_serve
-from gpufleet.cli.asked import SaidWords, needed, with_words
 from gpufleet.cli.encoder_answers import one_length, refuse_of_decoders, written_tokens
-from gpufleet.cli.plan_answers import FurtherFlags, ServeFlags
+from gpufleet.cli.plan_words import FurtherFlags, SaidWords, ServeFlags, needed, with_words
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.units import parse_rate
 

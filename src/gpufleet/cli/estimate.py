@@ -124,11 +124,18 @@ def estimate(
         batch=None if batch is None else parse_count(batch),
         full_queue=full_queue,
         requests=None if requests is None else parse_count(requests),
-        tp=tp, pp=pp, ep=ep, attention_dp=attention_dp,
-        precision=precision, kv_precision=kv_precision,
-        engine=engine, engine_version=engine_version, instance=instance,
-        explain=explain or roofline or picture is not None, launch=True,
-    )  # fmt: skip
+        tp=tp,
+        pp=pp,
+        ep=ep,
+        attention_dp=attention_dp,
+        precision=precision,
+        kv_precision=kv_precision,
+        engine=engine,
+        engine_version=engine_version,
+        instance=instance,
+        explain=explain or roofline or picture is not None,
+        launch=True,
+    )
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline), output, out_file)
     return 0 if result.is_held else Infeasible.exit_code

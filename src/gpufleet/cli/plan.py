@@ -17,7 +17,7 @@ from gpufleet.questions.fields import BATCH, SERVE
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
-    from gpufleet.cli.plan_answers import FurtherFlags
+    from gpufleet.cli.plan_words import FurtherFlags
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
@@ -90,7 +90,8 @@ def serve(
 
     MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
     """
-    from gpufleet.cli.plan_answers import ServeFlags, serve_answer
+    from gpufleet.cli.plan_answers import serve_answer
+    from gpufleet.cli.plan_words import ServeFlags
 
     flags = ServeFlags(seed_config, MarketFlags(catalog_dir, max_age, as_of, prices))
     further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
@@ -108,7 +109,7 @@ def further_flags(
     grid: float | None,
 ) -> FurtherFlags:
     """What is asked beside the answer; a page of HTML has a front that nobody typed."""
-    from gpufleet.cli.plan_answers import FurtherFlags
+    from gpufleet.cli.plan_words import FurtherFlags
 
     asks_front = pareto or picture is not None
     return FurtherFlags(tuple(words(why_not or ())), flips, pareto or has_front, token_price, grid, asks_front)

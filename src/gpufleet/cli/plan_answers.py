@@ -6,18 +6,17 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpufleet.api.requests import RequestKind, ServeRequest
-from gpufleet.cli.asked import SaidWords, needed, with_words
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
+from gpufleet.cli.plan_words import NOTHING_FURTHER, FurtherFlags, SaidWords, ServeFlags, needed, with_words
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.inputs.workload import CLASS_KEYS, KEYS, ClassEntry, WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import SERVE, words_of
-from gpufleet.records import dataclass
 from gpufleet.units import parse_rate, parse_ratio, parse_usd_per_hour
 
 if TYPE_CHECKING:
@@ -30,29 +29,6 @@ if TYPE_CHECKING:
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
-
-
-@dataclass(frozen=True)
-class ServeFlags:
-    """What the command line says beside the words that a workload file may hold."""
-
-    seed_config: str | None = None
-    market: MarketFlags = SHIPPED_MARKET
-
-
-@dataclass(frozen=True)
-class FurtherFlags:
-    """What is asked about the plan beside its answer; `asks_front`: by a flag of its own, not by a page of HTML."""
-
-    why_not: tuple[str, ...] = ()
-    flips: bool = False
-    front: bool = False
-    token_price: str | None = None
-    grid_g_co2_per_kwh: float | None = None
-    asks_front: bool = False
-
-
-NOTHING_FURTHER = FurtherFlags()
 
 
 def serve_answer(

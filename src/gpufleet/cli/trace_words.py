@@ -51,5 +51,7 @@ def cache_notes(trace: Trace) -> list[str]:
     if not trace.cached_ratio:
         return []
     share = f"{trace.cached_ratio * PERCENT:.0f}%"
-    return [f"{share} of the trace's prompt tokens repeat a prefix: an endless cache would hit them; "
-            "'prefix_cache' states what yours does"]  # fmt: skip
+    return [
+        f"{share} of the trace's prompt tokens repeat a prefix: an endless cache would hit them; 'prefix_cache' states "
+        "what yours does"
+    ]

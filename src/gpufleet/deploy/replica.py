@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.records import dataclass
 
 SIXTEEN_BITS = (BF16.name, FP16.name)

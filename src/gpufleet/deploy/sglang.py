@@ -40,8 +40,10 @@ def sglang_notes(r: Replica) -> list[str]:
     """What the flags cannot say, or what must hold for them to work."""
     notes = []
     if r.is_quantised_by_loading:
-        notes.append("SGLang needs more memory while it makes fp8 of the stored weights: where that fails, serve a "
-                     "checkpoint that is stored in fp8, without --quantization")  # fmt: skip
+        notes.append(
+            "SGLang needs more memory while it makes fp8 of the stored weights: where that fails, serve a checkpoint "
+            "that is stored in fp8, without --quantization"
+        )
     if r.names_cache_format and r.kv.name not in (*CACHE_WORDS, *SIXTEEN_BITS):
         notes.append(f"No flag of SGLang asks for a KV cache in {r.kv.name}")
     return notes

@@ -39,11 +39,13 @@ def vllm_notes(r: Replica) -> list[str]:
     """What the flags cannot say, or what must hold for them to work."""
     notes = []
     if r.is_quantised_by_loading:
-        notes.append("vLLM may load the stored weights before it makes fp8 of them: where those do not fit, serve a "
-                     "checkpoint that is stored in fp8, without --quantization")  # fmt: skip
+        notes.append(
+            "vLLM may load the stored weights before it makes fp8 of them: where those do not fit, serve a checkpoint "
+            "that is stored in fp8, without --quantization"
+        )
     if r.layout.ep not in (1, r.layout.devices_per_stage):
-        notes.append(f"vLLM spreads experts over all {r.layout.devices_per_stage} GPUs of a stage, not over EP "
-                     f"{r.layout.ep}")  # fmt: skip
+        gpus = r.layout.devices_per_stage
+        notes.append(f"vLLM spreads experts over all {gpus} GPUs of a stage, not over EP {r.layout.ep}")
     if r.names_cache_format and r.kv.name not in (*CACHE_WORDS, *SIXTEEN_BITS):
         notes.append(f"No flag of vLLM asks for a KV cache in {r.kv.name}")
     return notes

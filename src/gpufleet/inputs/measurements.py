@@ -11,7 +11,7 @@ from pathlib import Path
 from gpufleet.errors import UsageError
 from gpufleet.files import read_text_file
 from gpufleet.records import dataclass
-from gpufleet.units import MB
+from gpufleet.units import MB, TABLE_NUMBERS
 
 LARGEST_FILE_BYTES = 64 * MB
 MOST_ROWS = 500_000
@@ -87,6 +87,8 @@ class MeasurementRow:
         value = as_number(cell)
         if value is None:
             raise UsageError(f"{column} is not a number", found=cell)
+        if value != 0:
+            TABLE_NUMBERS.refuse_outside(abs(value), column, cell)
         return value
 
     def positive(self, column: str) -> float | None:

@@ -8,6 +8,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import WeightFormat
+from gpufleet.domain.reason import Reason
 from gpufleet.layout.feasible import refusal
 from gpufleet.records import dataclass
 
@@ -70,7 +71,7 @@ def enumerate_layouts(
 
 def refused_layouts(
     arch: Architecture, num_devices: int, weights: WeightFormat | None = None, *, by_layer: bool = False
-) -> list[tuple[Layout, str]]:
+) -> list[tuple[Layout, Reason]]:
     """The layouts that a rule excludes, each with its reason."""
     conceivable = conceivable_layouts(arch, num_devices, by_layer=by_layer)
     reasons = [(layout, refusal(arch, layout, weights)) for layout in conceivable]

@@ -9,6 +9,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile, FormatSupport
 from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.domain.reason import Reason
 
 if TYPE_CHECKING:
     from gpufleet.domain.runtime import Runtime
@@ -44,37 +45,37 @@ def arithmetic_of(engine: EngineProfile, accelerator: Accelerator, precision: Pr
     return None if row is None else row.arithmetic
 
 
-def architecture_refusal(engine: EngineProfile, arch: Architecture) -> str | None:
+def architecture_refusal(engine: EngineProfile, arch: Architecture) -> Reason | None:
     """Why an engine does not run a model on any device; None where it does, or where nobody could know.
 
     A family that is only read by its usual fields is in no engine's list: it passes.
     """
     if arch.is_assumed or engine.architectures.includes(arch.family):
         return None
-    return f"{engine.title} does not implement the architecture of {arch.family} models"
+    return Reason.of("unsupported_architecture", engine=engine.title, family=arch.family)
 
 
-def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> str | None:
+def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> Reason | None:
     """Why an engine does not run on an accelerator at all; None where it does."""
     if accelerator.vendor not in engine.vendors:
-        return f"{engine.title} does not run on {accelerator.name}"
+        return Reason.of("unsupported_device", engine=engine.title, device=accelerator.name)
     if not any(accelerator.generation in row.generations for row in engine.formats):
         dropped = next((d for d in engine.dropped if d.generation == accelerator.generation), None)
         if dropped is not None:
-            return f"{engine.title} {dropped.until} and later {dropped.why}"
-        return f"{engine.title} does not run on {accelerator.name} ({accelerator.generation})"
+            return Reason.of("unmaintained_device", engine=engine.title, until=dropped.until, why=dropped.why)
+        return Reason.of("unsupported_device", engine=engine.title, device=_of_generation(accelerator))
     return None
 
 
-def runtime_refusal(runtime: Runtime, accelerator: Accelerator) -> str | None:
+def runtime_refusal(runtime: Runtime, accelerator: Accelerator) -> Reason | None:
     """Why a runtime of encoders does not run on an accelerator; None where it does."""
     runs = accelerator.vendor in runtime.vendors
-    return None if runs else f"{runtime.title} does not run on {accelerator.name}"
+    return None if runs else Reason.of("unsupported_device", engine=runtime.title, device=accelerator.name)
 
 
 def weight_refusal(
     engine: EngineProfile, accelerator: Accelerator, weights: WeightFormat, *, allow_fp16_twin: bool = True
-) -> str | None:
+) -> Reason | None:
     """Why a checkpoint format does not run here; None where it does.
 
     With `allow_fp16_twin`, a bf16 checkpoint passes where the card can run it as fp16.
@@ -94,23 +95,31 @@ def weights_that_run(engine: EngineProfile, accelerator: Accelerator) -> tuple[s
     return tuple(row.name for row in engine.formats if accelerator.generation in row.generations)
 
 
-def _format_refusal(engine: EngineProfile, accelerator: Accelerator, name: str) -> str:
+def _format_refusal(engine: EngineProfile, accelerator: Accelerator, name: str) -> Reason:
+    device = _of_generation(accelerator)
     if name not in engine.weight_formats:
-        return f"{engine.title} does not run {name} weights"
-    usual = f"does not run {name} weights in this engine{_as_wide(engine, accelerator, name)}"
-    reason = engine.refusals.get(name, usual)
-    return f"{accelerator.name} ({accelerator.generation}) {reason}"
+        return Reason.of("unsupported_weights", engine=engine.title, weights=name)
+    if name in engine.refusals:
+        return Reason.of("device_refuses_weights", device=device, why=engine.refusals[name])
+    wide = _wider_that_runs(engine, accelerator, name)
+    if wide is not None:
+        return Reason.of("device_runs_wider", device=device, weights=name, wide=wide)
+    return Reason.of("device_lacks_weights", device=device, weights=name)
 
 
-def _as_wide(engine: EngineProfile, accelerator: Accelerator, name: str) -> str:
+def _wider_that_runs(engine: EngineProfile, accelerator: Accelerator, name: str) -> str | None:
     """The other 16-bit format, where that one runs: engines convert to it at start."""
-    runs = (wide for wide, half in HALF_TWIN.items() if half == name and supported(engine.formats, wide, accelerator))
-    return "".join(f", but {wide} of the same bytes (--precision {wide})" for wide in runs)
+    wider = (wide for wide, half in HALF_TWIN.items() if half == name)
+    return next((wide for wide in wider if supported(engine.formats, wide, accelerator)), None)
 
 
-def kv_refusal(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> str | None:
+def _of_generation(accelerator: Accelerator) -> str:
+    return f"{accelerator.name} ({accelerator.generation})"
+
+
+def kv_refusal(engine: EngineProfile, accelerator: Accelerator, precision: Precision) -> Reason | None:
     """Why a KV-cache format does not run here; None where it does. bf16 passes where fp16 does."""
     names = {precision.name, HALF_TWIN.get(precision.name, precision.name)}
     if any(supported(engine.kv_formats, name, accelerator) for name in names):
         return None
-    return f"{engine.title} on {accelerator.name} ({accelerator.generation}) has no {precision.name} KV cache"
+    return Reason.of("unsupported_kv_cache", engine=engine.title, device=_of_generation(accelerator), kv=precision.name)

@@ -10,8 +10,8 @@ from gpufleet.architecture.encoder_parameters import encoder_weights_bytes
 from gpufleet.domain.encoder import EncoderModel, Tower
 from gpufleet.domain.precision import FP32, WeightFormat
 from gpufleet.domain.runtime import Runtime
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.band import Band
-from gpufleet.memory.fit import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.records import dataclass
 
 MLP_COPIES = 2

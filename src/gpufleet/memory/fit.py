@@ -15,6 +15,7 @@ from gpufleet.domain.arrays import AnyArray, Floats, Ints
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.activations import activation_bytes_per_device
 from gpufleet.memory.band import Band
 from gpufleet.memory.graphs import after_pool_bytes, graph_bytes_per_device
@@ -31,7 +32,6 @@ from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.records import dataclass
 from gpufleet.units import GIB, MIB
 
-FITS, TIGHT, DOES_NOT_FIT = "fits", "tight", "does not fit"
 RAISED_POOL_RATIO = 0.05  # engines are started with a higher memory fraction until KV has this share of the card
 PAGES_SOURCE = "vLLM, v1/core/kv_cache_utils.py"
 ROUNDING = 1e-9  # a pool of exactly n sequences holds n of them in floating point too

@@ -21,6 +21,7 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
 from gpufleet.optimize.placement import is_host, once_per_host
 from gpufleet.optimize.purchase import effective_price
@@ -35,13 +36,11 @@ from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR, MINUTE
+from gpufleet.units import HOUR
 
 FULL_QUANTILE = 0.95
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
-NOT_IN_TIME = "not done by the deadline, whatever the number of machines"
-CAPPED = "not done by the deadline with the cap of"
-BINDS_LONGER = "bought for a term and paid round the clock: a job that runs once buys none (--every, if it comes again)"
+NOT_IN_TIME, BINDS_LONGER = Reason("late"), Reason("binds_longer")
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 
 
@@ -192,13 +191,11 @@ class Late:
     soonest_s: float
     enough_machines: int | None
 
-    def said(self, most: int | None, confidence: float = EXPECTED) -> str:
+    def miss(self, most: int | None, confidence: float = EXPECTED) -> Reason:
         """When the soonest is done, how many can be had, and how many would do."""
-        sure = f" at {confidence:.0%} confidence" if confidence > EXPECTED else ""
-        had = [] if most is None else [f"{most:,} to be had"]
-        soonest = ", ".join([f"{said_time(self.soonest_s)} with the headroom{sure}", *had])
-        enough = [] if self.enough_machines is None else [f"{said_machines(self.enough_machines)} would do it"]
-        return "; ".join(["none to be had" if math.isinf(self.soonest_s) else soonest, *enough])
+        hours_s = None if math.isinf(self.soonest_s) else self.soonest_s
+        had = {"to_be_had": most, "confidence": confidence}
+        return Reason.of("soonest", hours_s=hours_s, **had, enough_machines=self.enough_machines)
 
 
 @dataclass(frozen=True)
@@ -318,10 +315,13 @@ def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Off
     """Offers that a job may buy: one that runs once buys no term, which is counted by machine type."""
     if market.job.period_s is not None:
         return list(market.offers)
-    terms = {(o.cloud, o.instance, o.price_kind.value.replace("_", " ")) for o in market.offers
-             if o.price_kind in TERM_KINDS and len(hosts.rows.get((o.cloud, o.instance), ()))}  # fmt: skip
+    terms = {
+        (o.cloud, o.instance, o.price_kind.value.replace("_", " "))
+        for o in market.offers
+        if o.price_kind in TERM_KINDS and len(hosts.rows.get((o.cloud, o.instance), ()))
+    }
     for cloud, name, kind in sorted(terms):
-        rejections.add(BINDS_LONGER, f"{cloud} {name}, {kind}")
+        rejections.add(Rejection(BINDS_LONGER, f"{cloud} {name}, {kind}"))
     return [offer for offer in market.offers if offer.price_kind not in TERM_KINDS]
 
 
@@ -341,9 +341,19 @@ def place_job(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates) -
     key, count = (offer.cloud, offer.instance), int(tried.machines[j])
     row, (rate, wait) = int(hosts.rows[key][i]), interruptions_of(market, offer)
     return JobPlacement(
-        hosts.instances[key], offer, row, count, count * int(tried.per_machine[i]), float(tried.requests[i, j]),
-        float(tried.work_s[i, j]), float(tried.wave_s[i]), rate, wait, market.job.held_s, float(hosts.slow_ratio[row]),
-    )  # fmt: skip
+        hosts.instances[key],
+        offer,
+        row,
+        count,
+        count * int(tried.per_machine[i]),
+        float(tried.requests[i, j]),
+        float(tried.work_s[i, j]),
+        float(tried.wave_s[i]),
+        rate,
+        wait,
+        market.job.held_s,
+        float(hosts.slow_ratio[row]),
+    )
 
 
 def try_machines(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates, machines: FloatArray) -> Tried:
@@ -410,8 +420,9 @@ def within_usd(placed: Sequence[JobPlacement], job: Job, rejections: Rejections)
     """What the budget pays for; the rest is counted with its price."""
     for p in placed:
         if (usd := expected_usd(p, job)) > job.most_usd:
-            what = f"{p.machines}x {p.offer.cloud} {p.offer.instance}: ${usd:,.2f}"
-            rejections.add(f"over the budget of ${job.most_usd:,.2f}", what, usd)
+            machines = f"{p.machines}x {p.offer.cloud} {p.offer.instance}"
+            budget = Reason.of("over_job_budget", budget_usd=job.most_usd)
+            rejections.add(Rejection(budget, machines, Reason.of("costs", usd=usd), usd))
     return [p for p in placed if expected_usd(p, job) <= job.most_usd]
 
 
@@ -420,35 +431,21 @@ def count_late(found: Mapping[Terms, JobPlacement | Late], job: Job, rejections:
     in_time = {terms[:3] for terms, p in found.items() if isinstance(p, JobPlacement)}
     for (cloud, name, kind, _, most), p in found.items():
         if isinstance(p, Late) and (cloud, name, kind) not in in_time:
-            what = f"{cloud} {name}, {kind.replace('_', ' ')}: {p.said(most, job.confidence)}"
-            rejections.add(late_reason(p, job, most), what, p.soonest_s)
+            machine, miss = f"{cloud} {name}, {kind.replace('_', ' ')}", p.miss(most, job.confidence)
+            rejections.add(Rejection(late_reason(p, job, most), machine, miss, p.soonest_s))
 
 
-def late_reason(late: Late, job: Job, most: int | None) -> str:
+def late_reason(late: Late, job: Job, most: int | None) -> Reason:
     """What keeps a job from being done in time: a quota, the cap of the question, or time that no machine saves."""
     if late.enough_machines is None:
         return NOT_IN_TIME
     if most is not None and most <= job.most_machines:
         return BEYOND_QUOTA
-    return f"{CAPPED} {said_machines(job.most_machines)}"
-
-
-def said_machines(number: int) -> str:
-    """A number of machines in words."""
-    return f"{number:,} machine" if number == 1 else f"{number:,} machines"
-
-
-def said_time(seconds: float) -> str:
-    """Hours from two on, minutes below.
-
-    >>> said_time(5400.0), said_time(155_958.0)
-    ('90.0 min', '43.3 h')
-    """
-    return f"{seconds / HOUR:,.1f} h" if seconds >= 2 * HOUR else f"{seconds / MINUTE:,.1f} min"
+    return Reason.of("late_with_cap", cap_machines=job.most_machines)
 
 
 def count_unsold(hosts: Hosts, offers: Iterable[Offer], rejections: Rejections) -> None:
     """Count machine types that would do the job but have no price under the chosen terms."""
     priced = {(o.cloud, o.instance) for o in offers}
     for cloud, name in sorted(key for key, rows in hosts.rows.items() if len(rows) and key not in priced):
-        rejections.add(NO_PRICE, f"{cloud} {name}")
+        rejections.add(Rejection(NO_PRICE, f"{cloud} {name}"))

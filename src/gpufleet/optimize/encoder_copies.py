@@ -10,6 +10,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.errors import DataMissing
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import EncoderMemory, encoder_memory
@@ -25,7 +26,7 @@ from gpufleet.optimize.encoder import (
     log_bounds,
     pass_times,
 )
-from gpufleet.optimize.replicas import NO_CURVE, TOO_LARGE, Rejections, shortage
+from gpufleet.optimize.replicas import NO_CURVE, TOO_LARGE, Rejections
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 
@@ -107,17 +108,17 @@ def copy_of(q: EncoderQuestion, calibration: Calibration, rejections: Rejections
     what = f"{q.gpu.name} in {q.weights.name}"
     refusal = runtime_refusal(q.runtime, q.gpu)
     if refusal is not None:
-        rejections.add(refusal.replace(q.gpu.name, q.gpu.generation), what)
+        rejections.add(Rejection(refusal.about(device=q.gpu.generation), what))
         return None
     try:
         curves = curves_of(calibration, q.gpu, q.weights)
     except DataMissing:
-        rejections.add(NO_CURVE, what)
+        rejections.add(Rejection(NO_CURVE, what))
         return None
     memory = encoder_memory(q.model, q.tower, q.runtime, q.weights, q.size, q.gpu.memory_bytes)
     if memory.largest_batch < 1:
         missing = missing_bytes(memory)
-        rejections.add(TOO_LARGE, f"{what}: short by {shortage(missing)}", missing)
+        rejections.add(Rejection(TOO_LARGE, what, Reason.of("input_short_by", missing_bytes=missing), missing))
         return None
     largest = min(memory.largest_batch, q.most_inputs)
     batches = batches_in(largest)

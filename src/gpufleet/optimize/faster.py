@@ -8,13 +8,13 @@ from enum import Enum
 
 import numpy as np
 
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import FP8, FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.errors import GpufleetError
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal, stage_beyond_one_machine

@@ -14,6 +14,7 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.precision import FP8, Precision, WeightFormat
+from gpufleet.domain.reason import Reason
 from gpufleet.layout.enumerate import enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import architecture_refusal, engine_refusal, kv_refusal, weight_refusal
@@ -25,6 +26,7 @@ from gpufleet.units import GIB
 
 MACHINE_SIZES = (1, 2, 4, 8, 16)
 SHORTEST_CONTEXT_TOKENS = 256
+SHORT = Reason("short_of_memory")
 
 
 @dataclass(frozen=True)
@@ -72,7 +74,7 @@ class PrecisionOption:
     weights: WeightFormat
     kv: Precision
     placement: Placement | None
-    reason: str | None
+    reason: Reason | None
 
 
 @dataclass(frozen=True)
@@ -92,8 +94,8 @@ class FitReport:
 
     question: FitQuestion
     chosen: Placement | None
-    refusal: str | None
-    rejected: tuple[tuple[Layout, str, float | None], ...]
+    refusal: Reason | None
+    rejected: tuple[tuple[Layout, Reason, float | None], ...]
     options: tuple[PrecisionOption, ...]
     changes: tuple[Change, ...]
     tpot_floor_s: float | None
@@ -150,7 +152,7 @@ def _rank(placement: Placement) -> tuple[object, ...]:
     )
 
 
-def unsupported(q: FitQuestion) -> str | None:
+def unsupported(q: FitQuestion) -> Reason | None:
     """Why the engine cannot run this model in these formats on this accelerator; None where it can."""
     return (
         architecture_refusal(q.engine, q.arch)
@@ -270,7 +272,7 @@ def fit_report(
     refusal = unsupported(q)
     found = [] if refusal else placements(q)
     chosen = found[0] if found else None
-    short = [(p.layout, "short of memory", p.short_by_bytes) for p in found if not p.fits]
+    short = [(p.layout, SHORT, p.short_by_bytes) for p in found if not p.fits]
     fits = chosen is not None and chosen.fits
     return FitReport(
         question=q,
@@ -284,7 +286,7 @@ def fit_report(
     )
 
 
-def _excluded(q: FitQuestion) -> list[tuple[Layout, str, float | None]]:
+def _excluded(q: FitQuestion) -> list[tuple[Layout, Reason, float | None]]:
     """Layouts that a rule of the model or of the machine excludes."""
     reasons = [(layout, stage_beyond_one_machine(layout, q.gpus_per_machine)) for layout in possible_layouts(q)]
     wide = [(layout, reason) for layout, reason in reasons if reason]
@@ -292,7 +294,7 @@ def _excluded(q: FitQuestion) -> list[tuple[Layout, str, float | None]]:
     return [(layout, reason, None) for layout, reason in (*refused, *wide)]
 
 
-def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: str | None) -> str:
+def binding_limit(q: FitQuestion, chosen: Placement | None, refusal: Reason | None) -> str:
     """What stops more users, or stops the model altogether."""
     if refusal:
         lacking = architecture_refusal(q.engine, q.arch) or engine_refusal(q.engine, q.accelerator)

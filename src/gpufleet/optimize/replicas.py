@@ -10,13 +10,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import Precision, WeightFormat
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.enumerate import conceivable_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal
@@ -25,38 +25,28 @@ from gpufleet.memory.fit import HeldBytes, MemoryBudget, budget_around, held_byt
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.memory.weights import ElementBytes
 from gpufleet.performance.serving import Lengths
-from gpufleet.units import GIB, MIB
 
-TOO_LARGE, NO_CURVE = "does not fit in memory", "no kernel curve for this format on this device"
+TOO_LARGE, NO_CURVE, LINK_UNKNOWN = Reason("too_large"), Reason("no_curve"), Reason("link_unknown")
 
 
 @dataclass
 class Rejections:
     """How many candidates each reason rejected, and the one that came nearest (smallest shortfall)."""
 
-    counts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    nearest: dict[str, tuple[float, str]] = field(default_factory=dict)
+    counts: dict[Reason, int] = field(default_factory=lambda: defaultdict(int))
+    nearest: dict[Reason, Rejection] = field(default_factory=dict)
 
-    def add(self, reason: str, what: str, shortfall: float = 0.0, count: int = 1) -> None:
+    def add(self, rejection: Rejection) -> None:
         """Count a rejection and keep the nearest miss."""
-        self.counts[reason] += count
-        if reason not in self.nearest or shortfall < self.nearest[reason][0]:
-            self.nearest[reason] = (shortfall, what)
+        reason, nearest = rejection.reason, self.nearest.get(rejection.reason)
+        self.counts[reason] += rejection.count
+        if nearest is None or rejection.shortfall < nearest.shortfall:
+            self.nearest[reason] = rejection
 
-    def rows(self) -> list[tuple[str, int, str]]:
-        """(reason, count, best) with the commonest reason first."""
-        order = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason))
-        return [(reason, self.counts[reason], self.nearest[reason][1]) for reason in order]
-
-
-@dataclass(frozen=True)
-class Rejection:
-    """One rejection: why, what, by how much, and how many candidates it stands for."""
-
-    reason: str
-    what: str
-    shortfall: float
-    count: int
+    def rows(self) -> list[tuple[int, Rejection]]:
+        """How many candidates each reason rejected, the commonest first, and the nearest miss of each."""
+        order = sorted(self.counts, key=lambda reason: (-self.counts[reason], reason.code, str(reason.figures)))
+        return [(self.counts[reason], self.nearest[reason]) for reason in order]
 
 
 @dataclass
@@ -65,10 +55,10 @@ class EveryRejection(Rejections):
 
     kept: list[Rejection] = field(default_factory=list)
 
-    def add(self, reason: str, what: str, shortfall: float = 0.0, count: int = 1) -> None:
+    def add(self, rejection: Rejection) -> None:
         """Count a rejection and keep it."""
-        super().add(reason, what, shortfall, count)
-        self.kept.append(Rejection(reason, what, shortfall, count))
+        super().add(rejection)
+        self.kept.append(rejection)
 
 
 class Host(NamedTuple):
@@ -138,12 +128,13 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
         gpu = palette.accelerators[host.accelerator]
         if size > 1 and not host.link_bytes_per_s:
             cut = len(layouts[size, False])
-            rejections.add("the link between the GPUs is not known", f"{size}x {gpu.name}", count=cut)
+            rejections.add(Rejection(LINK_UNKNOWN, f"{size}x {gpu.name}", count=cut))
             continue
         for engine_index, engine in enumerate(palette.engines):
             lacking = architecture_refusal(engine, arch)
             if lacking is not None:
-                rejections.add(lacking, f"{size}x {gpu.name}", count=len(layouts[size, engine.splits_by_layer]))
+                number = len(layouts[size, engine.splits_by_layer])
+                rejections.add(Rejection(lacking, f"{size}x {gpu.name}", count=number))
                 continue
             for format_index, kv_index in formats(engine_index, host.accelerator).counted(rejections):
                 for layout in layouts[size, engine.splits_by_layer]:
@@ -151,20 +142,20 @@ def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> I
                     if reason is None:
                         yield _Replica(host, format_index, kv_index, engine_index, layout)
                     else:
-                        rejections.add(reason, f"{size}x {gpu.name} {layout.label}")
+                        rejections.add(Rejection(reason, f"{size}x {gpu.name} {layout.label}"))
 
 
 @dataclass
 class _Formats:
-    """Pairs of weight and KV format that an engine runs on an accelerator; what it refuses, and in which words."""
+    """Pairs of weight and KV format that an engine runs on an accelerator, and what it refuses."""
 
     run: list[tuple[int, int]] = field(default_factory=list)
-    refused: list[tuple[str, str]] = field(default_factory=list)
+    refused: list[Rejection] = field(default_factory=list)
 
     def counted(self, rejections: Rejections) -> list[tuple[int, int]]:
         """Those that run; the others are counted."""
-        for reason, what in self.refused:
-            rejections.add(reason, what)
+        for rejection in self.refused:
+            rejections.add(rejection)
         return self.run
 
 
@@ -175,15 +166,10 @@ def _formats(choices: Choices, engine_index: int, accelerator_index: int) -> _Fo
         kv = palette.kv_precisions[j]
         reason = weight_refusal(engine, gpu, weights, allow_fp16_twin=False) or kv_refusal(engine, gpu, kv)
         if reason:
-            found.refused.append((_without_name(reason, gpu), f"{gpu.name} in {weights.name}"))
+            found.refused.append(Rejection(reason.about(device=gpu.generation), f"{gpu.name} in {weights.name}"))
         else:
             found.run.append((i, j))
     return found
-
-
-def _without_name(reason: str, gpu: Accelerator) -> str:
-    """The reason of a whole class of devices."""
-    return reason.replace(f"{gpu.name} ({gpu.generation})", f"{gpu.generation}").replace(gpu.name, gpu.generation)
 
 
 def with_fp16_twins(formats: Iterable[WeightFormat], fp16: Precision) -> tuple[WeightFormat, ...]:
@@ -256,14 +242,9 @@ def keep_fitting(candidates: Candidates, space: Room, rejections: Rejections) ->
     short = np.broadcast_to(np.asarray(space.budget.short_by_bytes, dtype=np.float64), fits.shape)
     for row in np.flatnonzero(~fits):
         missing = max(float(short[row]), 0.0)
-        what = f"{describe(candidates, int(row))}: short by {shortage(missing)} per GPU"
-        rejections.add(TOO_LARGE, what, missing)
+        miss = Reason.of("short_by", missing_bytes=missing)
+        rejections.add(Rejection(TOO_LARGE, describe(candidates, int(row)), miss, missing))
     return fits
-
-
-def shortage(missing_bytes: float) -> str:
-    """What is missing, in words."""
-    return f"{missing_bytes / GIB:.1f} GiB" if missing_bytes >= GIB / 10 else f"{missing_bytes / MIB:.0f} MiB"
 
 
 def describe(candidates: Candidates, row: int) -> str:

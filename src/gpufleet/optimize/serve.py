@@ -15,10 +15,11 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement, is_host, once_per_host, place
-from gpufleet.optimize.purchase import ROUNDING, PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import (
     NO_CURVE,
     Choices,
@@ -35,14 +36,9 @@ from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.records import dataclass
-from gpufleet.units import MILLISECOND
 
-NO_PRICE = "no price under the chosen clouds, regions and price kinds"
-BEYOND_QUOTA = "more machines than the quota, the reservation or one's own rack holds"
-REASONS = {
-    LOAD: "saturated before any request is admitted",
-    ROOM: "KV room for fewer sequences than a burst needs",
-}
+NO_PRICE, BEYOND_QUOTA, LONGEST = Reason("no_price"), Reason("beyond_quota"), Reason("longest_too_long")
+REASONS = {LOAD: Reason("saturated"), ROOM: Reason("no_room_for_burst")}
 
 
 @dataclass(frozen=True)
@@ -158,8 +154,8 @@ def keep_holding_longest(memory: MemoryModel, mix: RequestMix, fits: BoolArray, 
     """The same; of those that fit, the others are counted."""
     holds = holds_longest(memory, mix)
     for row in np.flatnonzero(fits & ~holds):
-        what = f"{describe(memory.candidates, int(row))}: {mix.longest_tokens:,.0f} tokens"
-        rejections.add("no KV room for the longest request", what)
+        miss = Reason.of("needs_tokens", longest_tokens=mix.longest_tokens)
+        rejections.add(Rejection(LONGEST, describe(memory.candidates, int(row)), miss))
     return holds
 
 
@@ -167,10 +163,12 @@ def within_budget(
     priced: Sequence[PricedPlacement], most_usd_per_hour: float, rejections: Rejections
 ) -> list[PricedPlacement]:
     """What the budget pays for; the rest is counted with its price."""
-    budget = f"${most_usd_per_hour:,.2f}/h (${usd_per_month(most_usd_per_hour):,.0f}/mo)"
+    month = float(usd_per_month(most_usd_per_hour))
+    budget = Reason.of("over_budget", budget_usd_per_hour=most_usd_per_hour, budget_usd_per_month=month)
     for p in (p for p in priced if p.usd_per_hour > most_usd_per_hour):
-        what = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}: ${p.usd_per_hour:,.2f}/h"
-        rejections.add(f"over the budget of {budget}", what, p.usd_per_hour)
+        machines = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}"
+        cost = Reason.of("costs_per_hour", usd_per_hour=p.usd_per_hour)
+        rejections.add(Rejection(budget, machines, cost, p.usd_per_hour))
     return [p for p in priced if p.usd_per_hour <= most_usd_per_hour]
 
 
@@ -178,7 +176,7 @@ def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) ->
     """Candidates whose kernels are known; of those that fit, the others are counted."""
     supported = model.is_supported
     for row in np.flatnonzero(fits & ~supported):
-        rejections.add(NO_CURVE, describe(model.candidates, int(row)))
+        rejections.add(Rejection(NO_CURVE, describe(model.candidates, int(row))))
     return supported
 
 
@@ -207,41 +205,19 @@ def count_infeasible(
     over = {label: np.min(found.planned_s(label), axis=1) / limit_s for label, limit_s in limits.items()}
     for row in missed:
         of_row = {label: float(ratios[row]) for label, ratios in over.items()}
-        reason, what, times = missed_objective(name(int(row)), found, int(row), limits, of_row)
-        rejections.add(reason, what if has_price[row] else f"{what}, no price", times)
+        rejections.add(missed_objective(name(int(row)), found, int(row), limits, of_row, bool(has_price[row])))
 
 
 def missed_objective(
-    name: str, found: Capacity, row: int, limits: Mapping[str, float], over: Mapping[str, float]
-) -> tuple[str, str, float]:
-    """(reason, nearest miss in words, how many times over the limit) of a candidate, `over` each limit at best."""
+    name: str, found: Capacity, row: int, limits: Mapping[str, float], over: Mapping[str, float], has_price: bool
+) -> Rejection:
+    """The objective that a candidate misses most, or what saturates it; `over`: each over its limit at best."""
     worst = max(over, key=lambda label: over[label], default=LOAD)
     if over.get(worst, 0.0) <= 1:
         is_full = ROOM in found.breaks and found.breaks[ROOM][row].all()
-        return REASONS[ROOM if is_full else LOAD], name, 0.0
-    what = f"{name}: {at_least_ms(over[worst] * limits[worst])} at best"
-    return f"{worst} above {in_ms(limits[worst])} at any load", what, over[worst]
-
-
-def in_ms(seconds: float) -> str:
-    """Milliseconds as an SLO can take them: whole ones from 10 ms on.
-
-    >>> in_ms(0.5), in_ms(0.0005)
-    ('500 ms', '0.5 ms')
-    """
-    milliseconds = seconds / MILLISECOND
-    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
-
-
-def at_least_ms(seconds: float) -> str:
-    """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on.
-
-    >>> at_least_ms(0.5001), at_least_ms(0.0023141)
-    ('501 ms', '2.32 ms')
-    """
-    milliseconds = seconds / MILLISECOND
-    scale = 1.0 if milliseconds >= 10 else 10.0 ** (2 - math.floor(math.log10(milliseconds)))
-    return f"{math.ceil(milliseconds * scale - ROUNDING) / scale:.10g} ms"
+        return Rejection(REASONS[ROOM if is_full else LOAD], name, None if has_price else Reason("unpriced"))
+    miss = Reason.of("at_best" if has_price else "at_best_unpriced", least_s=over[worst] * limits[worst])
+    return Rejection(Reason.of("over_limit", limit=worst, limit_s=limits[worst]), name, miss, over[worst])
 
 
 def count_unpriced(
@@ -259,9 +235,9 @@ def count_unpriced(
             continue
         name, own = f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", sold_as(key, offers)
         if own:
-            rejections.add(BEYOND_QUOTA, name + shortage(p, own, most_spot_ratio), p.instance_count)
+            rejections.add(Rejection(BEYOND_QUOTA, name, shortage(p, own, most_spot_ratio), p.instance_count))
         else:
-            rejections.add(NO_PRICE, name, p.instance_count)
+            rejections.add(Rejection(NO_PRICE, name, shortfall=p.instance_count))
 
 
 def sold_as(key: tuple[str, str], offers: Sequence[Offer]) -> list[Offer]:
@@ -269,13 +245,15 @@ def sold_as(key: tuple[str, str], offers: Sequence[Offer]) -> list[Offer]:
     return [offer for offer in offers if (offer.cloud, offer.instance) == key]
 
 
-def shortage(placement: Placement, offers: Sequence[Offer], most_spot_ratio: float) -> str:
+def shortage(placement: Placement, offers: Sequence[Offer], most_spot_ratio: float) -> Reason | None:
     """How many of these machines can be had, and what all that are needed would cost at these prices."""
     bounds = [offer.most_instances for offer in offers]
     if None in bounds:
-        return ""
+        return None
     most = max(bound for bound in bounds if bound is not None)
     free = [replace(offer, max_instances=None, gpu_quotas=()) for offer in offers]
     priced = rank([placement], free, most_spot_ratio)
-    cost = f"; {placement.instance_count:,} would be ${priced[0].usd_per_hour:,.2f}/h" if priced else ""
-    return f": {most or 'none'} to be had{cost}"
+    if not priced:
+        return Reason.of("to_be_had", to_be_had=most)
+    cost = priced[0].usd_per_hour
+    return Reason.of("to_be_had_at", to_be_had=most, needed=placement.instance_count, usd_per_hour=cost)

@@ -283,9 +283,16 @@ class RoutedExperts(KernelGroup):
         """Seconds of each layer's routed experts."""
         moe, tokens = self.moe, self._tokens(at)
         return experts_s(
-            self.at_widths, tokens, moe.num_experts, moe.top_k, self.hidden_size, moe.expert_width,
-            self.ep, self.moe_tp, moe.gated,
-        )  # fmt: skip
+            self.at_widths,
+            tokens,
+            moe.num_experts,
+            moe.top_k,
+            self.hidden_size,
+            moe.expert_width,
+            self.ep,
+            self.moe_tp,
+            moe.gated,
+        )
 
     def work(self, at: StepTokens) -> Work:
         """The weights of every active expert once, and the rows that they work on."""

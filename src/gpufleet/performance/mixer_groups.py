@@ -82,8 +82,13 @@ class DeltaPrompts(OfPrompts, MixerGroup):
     def rising_curves(self) -> Curves:
         """The curves for value heads that share a key head like these, rising over states and tokens."""
         of = self.of
-        distinct = Distinct.of(self.curves, of.flop_per_token / of.heads, of.bytes_per_token / of.heads,
-                               of.state_bytes / of.heads, of.heads_per_key)  # fmt: skip
+        distinct = Distinct.of(
+            self.curves,
+            of.flop_per_token / of.heads,
+            of.bytes_per_token / of.heads,
+            of.state_bytes / of.heads,
+            of.heads_per_key,
+        )
         flop, moved, state, per_key = distinct.sizes
         rows = narrowed(distinct.curves, chunks_coordinates(1.0, 1.0, 1.0, per_key), ("log2 value heads / key heads",))
 

@@ -115,10 +115,13 @@ def own_columns(plan: EncoderBatchPlan) -> OwnColumns:
     return OwnColumns(
         data=(),
         figures=(
-            "usd_per_million_inputs", "usd_per_million_tokens", "usd_per_hour_of_audio", "inputs_per_s",
+            "usd_per_million_inputs",
+            "usd_per_million_tokens",
+            "usd_per_hour_of_audio",
+            "inputs_per_s",
             "audio_s_per_s",
         ),
         replicas=[f"{count(d.replicas)}x {d.gpu}" for d in plan.deployments],
         per_million=[usd(unit_cost(plan, d)[1].value) for d in plan.deployments],
         million_header=f"$ {name}",
-    )  # fmt: skip
+    )

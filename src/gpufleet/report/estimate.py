@@ -29,7 +29,7 @@ MEANING = {
 }
 PERCENTILES = "p95: 95% of the requests stay below. Latency adds both at the same percentile: an upper bound."
 LONE_TTFT = "TTFT of a lone prompt"
-LIMITS = ("KV room", "the engine's largest batch")
+WAITING = ("KV room", "engine_batch")
 
 
 def estimate_page(
@@ -39,7 +39,8 @@ def estimate_page(
     figures = [figures_table(result), *percentile_tables(result)]
     tables = [why_table(result), *figures, *launch_tables(result.launch)] if result.is_held else []
     if explain and result.explanation is not None:
-        tables += [*explanation_tables(result.explanation, result.num_gpus, result.layout), inputs_table(result)]
+        stages = 1 if result.ranks is None else result.ranks.pp
+        tables += [*explanation_tables(result.explanation, result.num_gpus, stages), inputs_table(result)]
     if roofline and result.explanation is not None:
         tables.append(roofline_table(chart_of(result.explanation), width))
     return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
@@ -125,7 +126,7 @@ def sequences(batch: float) -> str:
 
 def binding_line(result: ServingEstimate) -> str:
     """What keeps clients waiting, or the operator that takes most of a decode step."""
-    if result.binding_limit in LIMITS:
+    if result.binding in WAITING:
         return f"Binding limit: {result.binding_limit}: further clients wait for a place."
     total_s = sum(term.value for term in result.terms)
     share = next((t.value / total_s for t in result.terms if t.name == result.binding_limit), None)

@@ -23,10 +23,10 @@ ALONE = "Each change alone, under the same load, by the same equations; percenta
 CURVE_NOTE = "curve: the GPU and format whose kernels were measured; 'from': lent by another GPU or format."
 
 
-def explanation_tables(explanation: Explanation, num_gpus: int, layout: str) -> list[Table]:
+def explanation_tables(explanation: Explanation, num_gpus: int, stages: int) -> list[Table]:
     """The decode step, TPOT, the prefill, TTFT, and the changes."""
     decode, prefill = explanation.decode, explanation.prefill
-    where = gpus_of_a_step(num_gpus, stages_of(layout))
+    where = gpus_of_a_step(num_gpus, stages)
     return [
         operations_table(decode, decode_title(decode, where)),
         account_table(decode),
@@ -47,15 +47,6 @@ def decode_title(step: ExplainedStep, where: str) -> str:
 def prefill_title(step: ExplainedStep, where: str) -> str:
     """Which prefill is explained."""
     return f"Prefill on {where}: {sequences(step.prompts, 'prompt')} of {count(step.prompt_tokens)} tokens"
-
-
-def stages_of(layout: str) -> int:
-    """Pipeline stages of a layout by its name.
-
-    >>> stages_of("TP2/PP4"), stages_of("TP8")
-    (4, 1)
-    """
-    return next((int(part.removeprefix("PP")) for part in layout.split("/") if part.startswith("PP")), 1)
 
 
 def gpus_of_a_step(num_gpus: int, stages: int) -> str:

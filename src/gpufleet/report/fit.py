@@ -123,12 +123,17 @@ def _is_asked(result: FitResult, row: UsersByPrecision) -> bool:
 
 def _users_row(row: UsersByPrecision) -> dict[str, object]:
     users = row.users
-    figures = {"users": None, "users_low": None, "users_high": None} if users is None else {
-        "users": users.value, "users_low": users.low, "users_high": users.high}  # fmt: skip
     return {
-        "weights": row.weights, "kv": row.kv, "verdict": row.verdict, "layout": row.layout,
-        "weights_bytes_per_gpu": row.weights_bytes_per_gpu, "users_text": users_text(users), **figures,
-    }  # fmt: skip
+        "weights": row.weights,
+        "kv": row.kv,
+        "verdict": row.verdict,
+        "layout": row.layout,
+        "weights_bytes_per_gpu": row.weights_bytes_per_gpu,
+        "users_text": users_text(users),
+        "users": users and users.value,
+        "users_low": users and users.low,
+        "users_high": users and users.high,
+    }
 
 
 def _number(value: object) -> float | None:

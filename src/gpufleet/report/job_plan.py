@@ -28,15 +28,15 @@ from gpufleet.report.rented import (
     tight_row,
     until_line,
 )
-from gpufleet.report.search import OVER_BUDGET, notes_of, rejection_table
+from gpufleet.report.search import notes_of, rejection_table
 from gpufleet.report.service_reasons import EXPECTED_CONFIDENCE
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
 BINDING = {
-    "the deadline": "The deadline binds: fewer machines would be late.",
-    "one machine is enough": "One machine is enough: it is done in time.",
-    "starting machines": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
+    "deadline": "The deadline binds: fewer machines would be late.",
+    "one_machine": "One machine is enough: it is done in time.",
+    "starting": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
 }
 SEED_RULE = "seed rule"
 ASSUMED_WORDS = {
@@ -46,7 +46,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
-BOUND = "bought for a term"
+TELLING = ("over_job_budget", "binds_longer")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always"
 )
@@ -83,7 +83,7 @@ def why_nothing(plan: JobPlan) -> str:
     """Why there is no answer."""
     if not plan.rejections:
         return "nothing on offer runs it."
-    telling = (r for r in plan.rejections if r.reason.startswith((OVER_BUDGET, BOUND)))
+    telling = (r for r in plan.rejections if r.code in TELLING)
     first = next(telling, plan.rejections[0])
     return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
 
@@ -97,8 +97,8 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     """Interruptions that are expected and what they cost; else what steady machines cost more."""
     if d.price_kind != "spot":
         return []
-    lines = [f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}; {percent(d.repeated_ratio)} of "
-             "the machine time repeats what they lose."]  # fmt: skip
+    expected = f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}"
+    lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats what they lose."]
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
@@ -279,7 +279,7 @@ def job_reasons(plan: JobPlan, layout: str, batches: str, throughput: str) -> Ta
     lines = [
         layout,
         batches,
-        BINDING[d.binding_limit],
+        BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         f"All together {throughput}.",
         grade_line(d.grade),
         *spot_lines(plan, d),

@@ -9,15 +9,16 @@ from gpufleet import units
 from gpufleet.report.shown_currency import shown_amount, shown_code, shown_currency
 
 DIGITS = 3
+MOST_DECIMALS = 12
 UNKNOWN, UNLIMITED = "unknown", "unlimited"
 DIME, WHOLE_DOLLARS_FROM, MULTIPLE_FROM = 0.1, 1000, 9.0
 
 
 def significant(value: float | None, digits: int = DIGITS) -> str:
-    """A number rounded to significant digits, never in scientific notation; whole digits are kept.
+    """A number rounded to significant digits, never in scientific notation; whole digits are kept, decimals end at 12.
 
-    >>> significant(1234.56), significant(0.012345), significant(131.43)
-    ('1,235', '0.0123', '131')
+    >>> significant(1234.56), significant(0.012345), significant(131.43), significant(1e-300)
+    ('1,235', '0.0123', '131', '0.000000000000')
     """
     if value is None:
         return UNKNOWN
@@ -26,7 +27,7 @@ def significant(value: float | None, digits: int = DIGITS) -> str:
     if value == 0:
         return "0"
     magnitude = math.floor(math.log10(abs(float(f"{value:.{digits - 1}e}"))))
-    return f"{value:,.{max(0, digits - 1 - magnitude)}f}"
+    return f"{value:,.{min(max(0, digits - 1 - magnitude), MOST_DECIMALS)}f}"
 
 
 def ranged(

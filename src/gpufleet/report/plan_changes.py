@@ -69,8 +69,8 @@ def fleet_changes_page(result: FleetChanges) -> Page:
     """The verdict on all models together, then on each."""
     tables = [verdict_table(result)]
     for model in result.models:
-        found = [table for table, is_there in ((prices_table(model), model.price_changes),
-                                               (digests_table(model), model.digest_changes)) if is_there]  # fmt: skip
+        own = ((prices_table(model), model.price_changes), (digests_table(model), model.digest_changes))
+        found = [table for table, is_there in own if is_there]
         tables += [replace(table, title=f"{model.model}: {table.title}") for table in found]
     hashes = f"Hash of inputs and prices: {result.was_hash} in the plan, {result.now_hash} today."
     was, now = (usd_per_hour(usd) for usd in (result.was_usd_per_hour, result.now_usd_per_hour))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
 from gpufleet.report.page import Column, Table
-from gpufleet.results.base import Input
+from gpufleet.results.base import Input, Ranks
 from gpufleet.results.plan import Deployment, Energy, ServePlan
 from gpufleet.units import DAY, HOUR, in_full
 
 ASSUMED = "*"
 ALIKE, DIFFERENT = "M/D/1", "M/G/1 with the variation of the prompts"
-PART_FLAGS = {"TP": "--tp", "PP": "--pp", "EP": "--ep", "DP": "--attention-dp"}
 
 FORMULAS = (
     (
@@ -75,7 +73,7 @@ def estimate_words(plan: ServePlan) -> list[list[str]]:
     return [
         ["gpufleet", "estimate", shlex.quote(plan.model)],
         ["--gpus", f"{d.gpu}:{d.gpus_per_replica}"],
-        *layout_flags(d.layout),
+        *layout_flags(d.ranks),
         ["--in", in_full(round(plan.input_tokens))],
         ["--out", in_full(max(round(plan.output_tokens), 1))],
         ["--concurrency", str(max(round(d.batch), 1))],
@@ -86,13 +84,16 @@ def estimate_words(plan: ServePlan) -> list[list[str]]:
     ]
 
 
-def layout_flags(label: str) -> list[list[str]]:
-    """A layout as flags.
+def layout_flags(ranks: Ranks | None) -> list[list[str]]:
+    """A layout as flags; none of a plan that an older release wrote.
 
-    >>> layout_flags("TP4/PP2"), layout_flags("DP8xTP1/EP8")
-    ([['--tp', '4'], ['--pp', '2']], [['--attention-dp', '8'], ['--tp', '1'], ['--ep', '8']])
+    >>> layout_flags(Ranks(tp=4, pp=2)), layout_flags(Ranks(attention_dp=8, ep=8))
+    ([['--tp', '4'], ['--pp', '2']], [['--tp', '1'], ['--attention-dp', '8'], ['--ep', '8']])
     """
-    return [[PART_FLAGS[part], number] for part, number in re.findall(r"(TP|PP|EP|DP)([0-9]+)", label)]
+    if ranks is None:
+        return []
+    beside = {"--attention-dp": ranks.attention_dp, "--ep": ranks.ep, "--pp": ranks.pp}
+    return [["--tp", str(ranks.tp)], *([flag, str(number)] for flag, number in beside.items() if number > 1)]
 
 
 def inputs_table(inputs: list[Input]) -> Table:

@@ -166,22 +166,11 @@ def nearest_refusal(refused: Sequence[Refused]) -> str:
     """Of all that was rejected, what came nearest."""
     if not refused:
         return "no layout of this many GPUs is possible"
-    nearest = min(refused, key=lambda r: (STAGES.get(stage_of(r), 0), r.shortfall))
+    nearest = min(refused, key=lambda r: (STAGES.get(r.code, 0), r.shortfall))
     return f"{nearest.candidate}, {nearest.reason}" + (f", {nearest.detail}" if nearest.detail else "")
 
 
-STAGES = {"quota": -5, "objective": -3, "price": -4, "memory": -2}
-
-
-def stage_of(refused: Refused) -> str:
-    """How far a candidate came: a rule, memory, an objective, or nothing but a price is missing."""
-    if refused.reason.startswith("more machines than"):
-        return "quota"
-    if refused.reason.startswith("no price"):
-        return "price"
-    if refused.reason.endswith("at any load"):
-        return "objective"
-    return "memory" if refused.reason.startswith("does not fit") else "rule"
+STAGES = {"beyond_quota": -5, "no_price": -4, "over_limit": -3, "too_large": -2}
 
 
 def break_even_table(found: BreakEven, plan: ServePlan) -> Table:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from gpufleet.results.job import JobPlan
 
 SHOWN_REJECTIONS = 6
-OVER_BUDGET, TOO_FEW = "over the budget", "more machines than"
+OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 
 

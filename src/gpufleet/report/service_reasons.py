@@ -18,7 +18,7 @@ from gpufleet.report.numbers import (
     wanted_beside,
 )
 from gpufleet.report.rented import about, machines, place, tight_row
-from gpufleet.report.search import OVER_BUDGET, TOO_FEW
+from gpufleet.report.search import BEYOND_QUOTA, OVER_BUDGET
 from gpufleet.results.plan import RentedService, ServicePlan
 
 if TYPE_CHECKING:
@@ -27,15 +27,14 @@ if TYPE_CHECKING:
 MOSTLY_IDLE_RATIO = 0.2
 EXPECTED_CONFIDENCE = 0.5
 UNMEASURED = "roofline"
-LEAST_REPLICAS = "the least number of replicas"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
     "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
-    "the engine's largest batch": "The engine's largest batch binds: memory would hold more sequences.",
-    "one replica is enough": "One replica is enough: no limit is near.",
-    "one machine is enough": "One machine is enough: no limit is near.",
-    "machines that may fail": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
-    LEAST_REPLICAS: "The least number of replicas decides (--min-replicas): no limit is near.",
+    "engine_batch": "The engine's largest batch binds: memory would hold more sequences.",
+    "one_replica": "One replica is enough: no limit is near.",
+    "one_machine": "One machine is enough: no limit is near.",
+    "spare_machines": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
+    "least_replicas": "The least number of replicas decides (--min-replicas): no limit is near.",
 }
 
 
@@ -52,10 +51,10 @@ def why_nothing(plan: ServicePlan | PlanChanges) -> str:
         return "nothing on offer keeps every objective."
     if not plan.rejections:
         return "nothing on offer runs it."
-    dear = next((r for r in plan.rejections if r.reason.startswith(OVER_BUDGET)), None)
+    dear = next((r for r in plan.rejections if r.code == OVER_BUDGET), None)
     if dear is not None:
         return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
-    short = next((r for r in plan.rejections if r.reason.startswith(TOO_FEW)), None)
+    short = next((r for r in plan.rejections if r.code == BEYOND_QUOTA), None)
     if short is not None:
         return f"all that serves it takes {short.reason} (fewest: {short.best})."
     first = plan.rejections[0]
@@ -79,11 +78,11 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
-    if d.binding_limit in broken_at_high_end(plan, d):
+    if d.binding in broken_at_high_end(plan, d):
         return f"{d.binding_limit} binds: it is the first to break, and breaks at the high end of its range."
-    if d.binding_limit in plan.objectives:
+    if d.binding in plan.objectives:
         return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
-    return BINDING.get(d.binding_limit, f"Binding limit: {d.binding_limit}.")
+    return BINDING.get(d.binding, f"Binding limit: {d.binding_limit}.")
 
 
 def broken_at_high_end(plan: ServicePlan, d: RentedService) -> list[str]:
@@ -118,7 +117,7 @@ def confidence_line(plan: ServicePlan) -> list[str]:
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
     """Where a limit on latency, not work, decides how much is bought."""
     is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1
-    if not is_idle or d.binding_limit not in plan.objectives:
+    if not is_idle or d.binding not in plan.objectives:
         return []
     return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
 

@@ -230,16 +230,18 @@ def tables_of_today(plan: ServePlan, today: Today) -> list[Table]:
     cells = [row for m in today.machines for row in machine_rows(m)] + fleet_rows(plan, today)
     rows = [{"name": name, "value": value} for name, value in cells if value]
     columns = [Column("name", "figure"), Column("value", "", wraps=True)]
-    notes = ["A saving is today's bill less that of machines then, 730 hours a month, other lines of a bill aside.",
-             "It begins when machines can be given back: a term is paid to its end."]  # fmt: skip
+    notes = [
+        "A saving is today's bill less that of machines then, 730 hours a month, other lines of a bill aside.",
+        "It begins when machines can be given back: a term is paid to its end.",
+    ]
     refused = [refused_table(m) for m in today.machines if m.service is None and m.refused]
     return [Table(columns, rows, "What runs today", notes), *refused]
 
 
 def refused_table(machines: TodaysMachines) -> Table:
     """Why machines cannot serve."""
-    nearest = {r.reason: r for r in reversed(machines.refused)}
-    rows = [refused_row(r) for r in machines.refused if nearest[r.reason] == r]
+    nearest = {r.rule: r for r in reversed(machines.refused)}
+    rows = [refused_row(r) for r in machines.refused if nearest[r.rule] == r]
     title = f"Why {machines.asked} cannot serve: the nearest miss of each reason"
     return Table(refused_columns(), rows, title)
 

@@ -52,6 +52,15 @@ class Input(Result):
     origin: str
 
 
+class Ranks(Result):
+    """Over how many ranks one replica is spread: tensor, pipeline, expert and attention-data parallel."""
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    attention_dp: int = 1
+
+
 class ExplainedTerm(Result):
     """One part of a total with its formula and the numbers put in."""
 

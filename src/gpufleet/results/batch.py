@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.results.base import Figure
+from gpufleet.results.base import Figure, Ranks
 from gpufleet.results.job import JobPlan, RentedJob
 from gpufleet.results.launch import Launch
 
@@ -12,6 +12,7 @@ class JobDeployment(RentedJob):
 
     kv_precision: str
     layout: str
+    ranks: Ranks | None = None
     output_tokens_per_s: Figure
     usd_per_million_tokens: Figure
     usd_per_million_output_tokens: Figure

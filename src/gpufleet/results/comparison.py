@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from gpufleet.optimize.crossover import FIRST, NEITHER, SECOND, Stretch
 from gpufleet.results.base import SCHEMA_VERSION, Result
 from gpufleet.results.plan import Deployment
 from gpufleet.results.refused import Refused
@@ -73,16 +72,3 @@ class FleetComparison(Result):
     def is_feasible(self) -> bool:
         """Whether both serve all that they were asked for."""
         return self.first_usd_per_hour is not None and self.second_usd_per_hour is not None
-
-
-def rate_ranges(found: list[Stretch], first: str, second: str) -> list[RateRange]:
-    """The stretches with the names of who is cheaper."""
-    return [
-        RateRange(
-            from_requests_per_s=s.from_requests_per_s,
-            to_requests_per_s=s.to_requests_per_s,
-            cheaper={FIRST: first, SECOND: second}.get(s.cheaper),
-            is_served=s.cheaper != NEITHER,
-        )
-        for s in found
-    ]

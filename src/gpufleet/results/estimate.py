@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
+from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Ranks, Result
 from gpufleet.results.explanation import Explanation
 from gpufleet.results.launch import Launch
 
@@ -33,6 +33,7 @@ class ServingEstimate(Result):
     gpu: str
     num_gpus: int
     layout: str
+    ranks: Ranks | None = None
     engine: str
     weight_format: str
     kv_precision: str
@@ -48,6 +49,7 @@ class ServingEstimate(Result):
     batch: float
     largest_batch: float
     load_ratio: float | None = None
+    binding: str = ""
     binding_limit: str
     terms: list[ExplainedTerm] = []
     notes: list[str] = []

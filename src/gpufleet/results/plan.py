@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Result
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
 from gpufleet.results.refused import Refused
@@ -85,6 +85,7 @@ class Deployment(RentedService):
 
     kv_precision: str
     layout: str
+    ranks: Ranks | None = None
     usd_per_million_output_tokens: float
     energy: Energy | None = None
     launch: Launch | None = None
@@ -114,8 +115,13 @@ class MixedDeployment(Result):
 
 
 class RejectionCount(Result):
-    """Candidates that one rule rejected, and the one that came nearest."""
+    """Candidates that one rule rejected, and the one that came nearest.
 
+    `code` names the rule, `figures` what it compared, in base units; `reason` and `best` say both in words.
+    """
+
+    code: str = ""
+    figures: dict[str, float | str | None] = {}
     reason: str
     count: int
     best: str
@@ -128,6 +134,8 @@ class Relaxation(Result):
     """
 
     limit: str
+    asked_s: float | None = None
+    needed_s: float | None = None
     asked: str
     needed: str
     candidate: str

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Result
 from gpufleet.results.fleet import MissingMachines
-from gpufleet.results.plan import ConsideredPrice, Deployment, RejectionCount, Relaxation
+from gpufleet.results.plan import Deployment, RejectionCount, Relaxation
 from gpufleet.results.today import Today
 
 TypeKey = tuple[str, str, str]
@@ -177,64 +176,3 @@ COST_TOLERANCE = 1e-9
 def bought(d: Deployment) -> tuple[object, ...]:
     """What a deployment rents and runs."""
     return d.cloud, d.instance, d.price_kind, d.instance_count, d.engine, d.layout, d.weight_format
-
-
-def key_of_price(price: ConsideredPrice) -> TypeKey:
-    """The row of the ranking that a price belongs to."""
-    return price.cloud, price.instance, price.price_kind
-
-
-def cheapest_by_key(prices: Iterable[ConsideredPrice]) -> dict[TypeKey, ConsideredPrice]:
-    """The cheapest region of each row of the ranking."""
-    dearest_first = sorted(prices, key=lambda p: -p.usd_per_hour)
-    return {key_of_price(p): p for p in dearest_first}
-
-
-def price_changes(
-    was: list[ConsideredPrice], now: list[ConsideredPrice], decisive: frozenset[TypeKey]
-) -> list[PriceChange]:
-    """Every machine type whose cheapest price changed, came or went."""
-    then, today = cheapest_by_key(was), cheapest_by_key(now)
-    changed = (key for key in sorted({*then, *today}) if usd(then.get(key)) != usd(today.get(key)))
-    return [price_change(key, then.get(key), today.get(key), key in decisive) for key in changed]
-
-
-def usd(price: ConsideredPrice | None) -> float | None:
-    """The figure of a price that may be unknown."""
-    return None if price is None else price.usd_per_hour
-
-
-def price_change(
-    key: TypeKey, was: ConsideredPrice | None, now: ConsideredPrice | None, is_decisive: bool
-) -> PriceChange:
-    """One row of the price list, then and now."""
-    return PriceChange(
-        cloud=key[0],
-        instance=key[1],
-        price_kind=key[2],
-        was_usd_per_hour=usd(was),
-        now_usd_per_hour=usd(now),
-        was_region=None if was is None else was.region,
-        now_region=None if now is None else now.region,
-        was_as_of=None if was is None else was.as_of,
-        now_as_of=None if now is None else now.as_of,
-        is_decisive=is_decisive,
-    )
-
-
-def digest_changes(
-    was: dict[str, str], now: dict[str, str], old: list[ConsideredPrice], machines_now: dict[tuple[str, str], str]
-) -> list[DigestChange]:
-    """Digests that differ, and machine types whose figures differ."""
-    found = [
-        DigestChange(what=name, was=was.get(name), now=now.get(name))
-        for name in {**was, **now}
-        if was.get(name) != now.get(name)
-    ]
-    machines = {(p.cloud, p.instance): p.machine for p in old}
-    found += [
-        DigestChange(what=f"{cloud} {name}", was=machine, now=machines_now.get((cloud, name)))
-        for (cloud, name), machine in machines.items()
-        if machines_now.get((cloud, name)) != machine
-    ]
-    return found

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 from datetime import date
-from typing import Any
 
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer
-from gpufleet.optimize.purchase import effective_price
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Result
 
@@ -41,7 +37,10 @@ class OfferedMachines(Result):
 
 
 class RentedMachines(OfferedMachines):
-    """Machines and what runs on them; `idle_gpus` are paid for and hold no replica."""
+    """Machines and what runs on them; `idle_gpus` are paid for and hold no replica.
+
+    `binding` is the code of what binds, or the name of an objective; `binding_limit` says it in words.
+    """
 
     interruption: str | None = None
     price_per_instance_usd_per_hour: float
@@ -53,27 +52,7 @@ class RentedMachines(OfferedMachines):
     idle_gpus: int
     batch: float
     largest_batch: float
+    binding: str = ""
     binding_limit: str
     is_tight: bool
     grade: str
-
-
-def machines_of(offer: Offer, instance: Instance, count: int, steady: Offer | None = None) -> dict[str, Any]:
-    """What an offer says of so many machines, of which some may be bought from `steady`."""
-    doubts = dict.fromkeys(o.doubt for o in (offer, steady) if o is not None and o.doubt)
-    return {
-        "cloud": offer.cloud,
-        "region": offer.region,
-        "instance": offer.instance,
-        "instance_count": count,
-        "gpu": instance.accelerator,
-        "gpus_per_instance": instance.gpu_count,
-        "price_kind": offer.price_kind.value,
-        "price_basis": offer.basis.value,
-        "price_source": offer.source,
-        "price_as_of": offer.as_of,
-        "price_first_seen": offer.first_seen,
-        "price_until": offer.until,
-        "price_doubt": "; ".join(doubts),
-        "price_per_instance_usd_per_hour": effective_price(offer),
-    }

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import date
 
-from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Figure, Result
 from gpufleet.results.refused import Refused
+from gpufleet.units import HOURS_PER_MONTH
 
 
 class ListPrice(Result):
@@ -130,7 +129,7 @@ class Today(Result):
 
     def saved_by(self, usd_per_hour: float) -> float | None:
         """What anything else saves, or costs more (below zero); None where today's bill is unknown   [USD/month]."""
-        return None if self.usd_per_hour is None else float(usd_per_month(self.usd_per_hour - usd_per_hour))
+        return None if self.usd_per_hour is None else (self.usd_per_hour - usd_per_hour) * HOURS_PER_MONTH
 
     @property
     def instance_count(self) -> int:
@@ -141,9 +140,3 @@ class Today(Result):
     def idle_count(self) -> int:
         """Machines that could be shut down."""
         return sum(m.idle_count for m in self.machines)
-
-
-def origin_of(prices: Sequence[PricePaid]) -> str:
-    """Where a bill of these comes from: one word where all agree."""
-    origins = {p.origin for p in prices}
-    return origins.pop() if len(origins) == 1 else "unknown" if "unknown" in origins else "stated and list"

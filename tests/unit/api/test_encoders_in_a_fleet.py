@@ -16,7 +16,8 @@ from gpufleet.api.plan_changes import explain_plan
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import QUOTA_COLUMNS
 from gpufleet.catalog.tables import Catalog
-from gpufleet.cli.plan_answers import ServeFlags, fleet_answer
+from gpufleet.cli.plan_answers import fleet_answer
+from gpufleet.cli.plan_words import ServeFlags
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, parse_workload
 from gpufleet.report.fleet_plan import fleet_page, fleet_rows_page

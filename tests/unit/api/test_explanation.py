@@ -37,6 +37,7 @@ def reasons(*question: str, **more) -> Explanation:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", LOADS, ids=str)
 @pytest.mark.parametrize(("model", "gpus", "more"), SHAPES, ids=lambda value: str(value)[:30])
 def test_operations_sum_to_the_kernels_and_parts_to_the_latency(model: str, gpus: str, more: dict, load: dict) -> None:

@@ -15,7 +15,8 @@ from gpufleet.api.plan_changes import explain_plan
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import load_catalog
-from gpufleet.cli.plan_answers import ServeFlags, fleet_answer
+from gpufleet.cli.plan_answers import fleet_answer
+from gpufleet.cli.plan_words import ServeFlags
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile, read_workload
 from gpufleet.report.comparison import fleet_comparison_page

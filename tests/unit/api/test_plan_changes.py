@@ -62,6 +62,7 @@ def test_a_plan_is_reproduced_from_its_file(tmp_path: Path) -> None:
     assert why(found) == "Nothing changed since."
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(KINDS)), ids=KINDS)
 def test_a_plan_of_any_kind_is_reproduced_at_its_own_prices(index: int) -> None:
     """Quotas, budgets, what stands beside spot, quiet hours: what the file records is enough to answer again."""

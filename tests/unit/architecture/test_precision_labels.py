@@ -2,10 +2,10 @@
 
 import pytest
 
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.errors import UnknownName
 
 LLAMA, DEEPSEEK, GPT_OSS = (shipped_architecture(n) for n in ("llama-3.1-8b", "deepseek-v3", "gpt-oss-120b"))

@@ -62,6 +62,14 @@ def test_training_says_what_is_counted_and_what_is_not_modelled() -> None:
     assert row(answer, "KV cache").ours_text == "training keeps none"
 
 
+@pytest.mark.parametrize("precision", ["fp32", "fp16", "fp8"])
+def test_weights_in_training_are_those_of_fit(precision: str) -> None:
+    weights = row(memory_answer(MemoryQuestion(precision=precision, training=True)), "model weights").ours
+    checkpoint_bytes = fit("llama-2-7b", "H100:1", precision=precision).checkpoint_bytes_per_gpu
+    assert weights is not None
+    assert weights.value * GIB == checkpoint_bytes
+
+
 def test_a_named_model_brings_its_own_parameters(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["rules", "memory", "--model", "llama-3.1-8b", "-o", "json"]) == 0
     answer = json.loads(capsys.readouterr().out)
@@ -101,6 +109,26 @@ def test_the_latency_beside_the_rule_is_that_of_estimate() -> None:
     found = row(runtime_answer(RuntimeQuestion(gpus=("H100",))), "time to read them").ours
     alone = estimate("llama-2-7b", "H100:1", input_tokens=1000, output_tokens=1, batch=1, precision="fp16")
     assert found == alone.latency_s
+
+
+@pytest.mark.parametrize(
+    ("model", "tokens", "bottlenecks"),
+    [
+        ("llama-2-7b", 10, "memory to read, memory to write"),
+        ("llama-2-7b", 1000, "arithmetic to read, memory to write"),
+        ("gpt2", 100, "kernel latency to read, kernel latency to write"),
+    ],
+)
+def test_what_bounds_reading_and_writing_is_asked_not_known(model: str, tokens: float, bottlenecks: str) -> None:
+    answer = runtime_answer(RuntimeQuestion(gpus=("H100",), model=model, tokens=tokens))
+    assert row(answer, "bottleneck").ours_text == bottlenecks
+
+
+def test_a_model_that_does_not_fit_has_no_bottleneck() -> None:
+    answer = runtime_answer(RuntimeQuestion(gpus=("L4",), model="llama-3.3-70b"))
+    assert [row(answer, name).ours for name in ("time to read", "time to write")] == [None, None]
+    assert "does not fit" in row(answer, "time to write").ours_text
+    assert row(answer, "bottleneck").ours_text == ""
 
 
 def test_a_training_time_is_never_below_what_the_peak_allows() -> None:

@@ -101,6 +101,12 @@ def test_a_text_is_no_number(cell: str) -> None:
         MeasurementRow(2, {"batch": cell}).number("batch")
 
 
+@pytest.mark.parametrize("cell", ["1e308", "-1e16", "1e-300"])
+def test_a_number_that_nobody_measures_is_refused(cell: str) -> None:
+    with pytest.raises(UsageError, match=r"osl is out of range; found .*; expected from 0\.000000001 to"):
+        MeasurementRow(2, {"osl": cell}).number("osl")
+
+
 def test_an_empty_cell_is_unknown_and_not_zero() -> None:
     row = MeasurementRow(2, {"batch": "", "isl": "0", "tp": "2.5"})
     assert row.number("batch") is None

@@ -5,33 +5,39 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.architecture.families import FAMILIES
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.engine import EngineProfile, Implemented
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP8
+from gpufleet.domain.precision_labels import weight_format
+from gpufleet.domain.reason import Reason
 from gpufleet.layout.enumerate import conceivable_layouts, enumerate_layouts, refused_layouts
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, arithmetic_of, engine_refusal, kv_refusal, weight_refusal
+from gpufleet.report.words import sentence
 
 
 @pytest.mark.parametrize(
     ("model", "layout", "reason"),
     [
-        ("llama-3.3-70b", Layout(tp=3), "64 heads are not divisible by 3"),
-        ("llama-3.3-70b", Layout(tp=2, ep=2), "expert parallelism needs a mixture of experts"),
-        ("llama-3.3-70b", Layout(attention_dp=2), "attention data parallelism is for MoE and MLA models"),
-        ("llama-3.3-70b", Layout(pp=81), "80 layers cannot fill 81 pipeline stages"),
-        ("mixtral-8x7b", Layout(tp=16, ep=16), "8 experts are not divisible by EP 16"),
-        ("phi-4-14b", Layout(tp=4), "10 KV heads neither divide by nor repeat over 4 ranks"),
-        ("deepseek-v3", Layout(tp=64, ep=1), "leaves 32, not a multiple of the fp8_block block of 128"),
-        ("phi-4-14b", Layout(tp=5), "a vocabulary of 100352 is not divisible by 5"),
+        ("llama-3.3-70b", Layout(tp=3), Reason.of("heads_not_divisible", heads=64, parts=3)),
+        ("llama-3.3-70b", Layout(tp=2, ep=2), Reason("no_experts")),
+        ("llama-3.3-70b", Layout(attention_dp=2), Reason("attention_dp_of_dense")),
+        ("llama-3.3-70b", Layout(pp=81), Reason.of("too_few_layers", layers=80, stages=81)),
+        ("mixtral-8x7b", Layout(tp=16, ep=16), Reason.of("experts_not_divisible", experts=8, parts=16)),
+        ("phi-4-14b", Layout(tp=4), Reason.of("kv_heads_not_divisible", kv_heads=10, parts=4)),
+        (
+            "deepseek-v3",
+            Layout(tp=64, ep=1),
+            Reason.of("width_breaks_block", width=2048, parts=64, rest=32, precision="fp8_block", block=128),
+        ),
+        ("phi-4-14b", Layout(tp=5), Reason.of("vocabulary_not_divisible", vocabulary=100352, parts=5, padded=100352)),
     ],
 )
-def test_a_refused_layout_says_why(model: str, layout: Layout, reason: str) -> None:
-    assert reason in str(refusal(shipped_architecture(model), layout))
+def test_a_refused_layout_says_why(model: str, layout: Layout, reason: Reason) -> None:
+    assert refusal(shipped_architecture(model), layout) == reason
 
 
 @pytest.mark.parametrize(
@@ -48,9 +54,10 @@ def test_tp_cuts_no_expert_within_a_block_of_128_scales(model: str, runs: list[L
     """
     arch = shipped_architecture(model)
     assert [refusal(arch, layout) for layout in runs] == [None] * len(runs)
-    assert "leaves 192, not a multiple of the fp8_block block of 128; EP leaves experts whole" in str(
-        refusal(arch, refused)
-    )
+    found = refusal(arch, refused)
+    assert found is not None
+    assert found.code == "expert_width_breaks_block"
+    assert dict(found.figures)["rest"] == 192
 
 
 @pytest.mark.parametrize("model", ["llama-3.3-70b", "deepseek-v3", "gpt-oss-120b"])
@@ -81,7 +88,9 @@ def test_every_layout_is_either_offered_or_refused_and_uses_all_gpus(model: str)
 )
 def test_a_format_that_does_not_run_is_refused_with_a_reason(engine: str, gpu: str, label: str, reason: str) -> None:
     arch, accelerator = shipped_architecture("llama-3.1-8b"), load_catalog().accelerators[gpu]
-    assert reason in str(weight_refusal(find_engine(engine), accelerator, weight_format(arch, label)))
+    refused = weight_refusal(find_engine(engine), accelerator, weight_format(arch, label))
+    assert refused is not None
+    assert reason in sentence(refused)
 
 
 @pytest.mark.parametrize(
@@ -122,7 +131,9 @@ def test_fp8_weights_are_widened_on_ampere() -> None:
 def test_kv_formats_follow_the_card() -> None:
     accelerators, vllm = load_catalog().accelerators, find_engine("vllm")
     assert kv_refusal(vllm, accelerators["T4"], BF16) is None
-    assert kv_refusal(vllm, accelerators["T4"], FP8) == "vLLM on T4 (Turing) has no fp8 KV cache"
+    assert kv_refusal(vllm, accelerators["T4"], FP8) == Reason.of(
+        "unsupported_kv_cache", engine="vLLM", device="T4 (Turing)", kv="fp8"
+    )
     assert engine_refusal(find_engine("sglang"), accelerators["V100-SXM2-16GB"]) is not None
 
 

@@ -5,13 +5,13 @@ from dataclasses import fields, replace
 import numpy as np
 import pytest
 
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.engine_eras import remembering
 from gpufleet.catalog.engines import find_engine, load_engines
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.memory.band import Band
 from gpufleet.memory.fit import (
     Demand,

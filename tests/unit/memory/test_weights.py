@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.precision_labels import weight_format
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Attention
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.memory.weights import (
     ElementBytes,
     attention_matrix_params,
@@ -84,7 +84,7 @@ def test_the_last_of_two_stages_needs_its_own_copy_of_a_tied_head() -> None:
 
 
 def test_many_candidates_of_many_formats_equal_one_by_one() -> None:
-    from gpufleet.architecture.precision_labels import weight_format
+    from gpufleet.domain.precision_labels import weight_format
 
     arch = shipped_architecture("mixtral-8x7b")
     formats = [weight_format(arch, label) for label in ("bf16", "fp8", "int4")]

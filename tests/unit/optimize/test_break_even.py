@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of
-from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.break_even import break_even_rates
@@ -27,7 +26,7 @@ def test_the_first_rate_breaks_even_and_from_the_settled_one_on_every_rate_does(
 ) -> None:
     """4,000 rates below the first, between both and a hundred times beyond; the cost changes in steps."""
     tables, price = load_catalog(), TokenPrice(usd_per_million, usd_per_million)
-    question, _ = narrowed(CHAT, architecture_of(CHAT), tables, parse_setup(gpus, tables))
+    question, _ = narrowed(CHAT, whole_question(CHAT, tables), tables, parse_setup(gpus, tables))
     solution = solve_serve(question, calibration_of(tables))
     curve, found = CostCurve.of(question, solution), break_even_rates(question, solution, price)
     first, settled = found.first_requests_per_s, found.settled_requests_per_s

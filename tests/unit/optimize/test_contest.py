@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import architecture_of
-from gpufleet.api.setups import narrowed, parse_setup
+from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
@@ -17,7 +16,7 @@ from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.contest import Contest, key_of
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.replicas import EveryRejection, describe
-from gpufleet.optimize.serve import solve_serve
+from gpufleet.optimize.serve import LONGEST, solve_serve
 
 MIXED = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "tpot.p95<100ms", clouds=["aws"], max_spot=0.5)
 
@@ -27,7 +26,7 @@ MIXED = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "tpot.p95<100ms", clouds=[
 def test_a_dearer_type_costs_what_it_costs_where_its_prices_are_listed_so(asked: ServeRequest, ratio: float) -> None:
     """On demand it also stands beside spot machines, of which only a share may be had; all others cost the same."""
     tables = load_catalog()
-    question, _ = narrowed(asked, architecture_of(asked), tables, parse_setup("L40S", tables))
+    question, _ = narrowed(asked, whole_question(asked, tables), tables, parse_setup("L40S", tables))
     solution = solve_serve(question, calibration_of(tables))
     rates, contest = np.array([5.0, 40.0, 333.0]), Contest.of(question, solution)
     for key in {key_of(offer) for offer in contest.offers}:
@@ -50,7 +49,7 @@ def test_a_dearer_type_costs_what_it_costs_where_its_prices_are_listed_so(asked:
 
 def test_machines_of_six_gpus_hold_one_replica_of_four_in_the_contest_as_in_the_ranking() -> None:
     asked, tables = ServeRequest("llama-3.3-70b", 3.0, 1000, 200, "tpot.p95<200ms"), load_catalog()
-    question, _ = narrowed(asked, architecture_of(asked), tables, parse_setup("L40S", tables))
+    question, _ = narrowed(asked, whole_question(asked, tables), tables, parse_setup("L40S", tables))
     wide = tuple(replace(i, gpu_count=6.0) for i in question.choices.instances if i.gpu_count == 4)
     question = replace(question, choices=replace(question.choices, instances=wide))
     solution = solve_serve(question, calibration_of(tables))
@@ -65,11 +64,11 @@ def test_machines_of_six_gpus_hold_one_replica_of_four_in_the_contest_as_in_the_
 
 def test_only_layouts_that_drop_out_are_said_to_lack_room_for_the_longest_request() -> None:
     tables = load_catalog()
-    question, _ = narrowed(MIXED, architecture_of(MIXED), tables, parse_setup("L4", tables))
+    question, _ = narrowed(MIXED, whole_question(MIXED, tables), tables, parse_setup("L4", tables))
     lengths = TokenCounts(1000.0, 4.0, longest=120_000.0)
     workload = Workload.of((RequestClass("long", 1.0, lengths, TokenCounts(200.0)),))
     asked, kept = replace(question, demand=replace(question.demand, workload=workload)), EveryRejection()
     candidates = solve_serve(asked, calibration_of(tables), kept).candidates
-    rejected = {r.what.partition(":")[0] for r in kept.kept if "KV room for the longest" in r.reason}
+    rejected = {r.subject for r in kept.kept if r.reason == LONGEST}
     assert rejected
     assert not rejected & {describe(candidates, row) for row in range(len(candidates))}

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.api.comparisons import solved_side
 from gpufleet.api.requests import ServeRequest
+from gpufleet.api.setups import whole_question
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.crossover import EQUAL, FIRST, NEITHER, SECOND, cheaper_of, stretches
 
@@ -20,7 +21,7 @@ CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")
 def test_at_every_rate_the_stretch_around_it_names_the_cheaper(one: str, other: str) -> None:
     """Against the costs themselves, at 500 rates over four orders of magnitude."""
     tables = load_catalog()
-    first, second = (solved_side(CHAT, tables, name).curve for name in (one, other))
+    first, second = (solved_side(CHAT, whole_question(CHAT, tables), tables, name).curve for name in (one, other))
     found = stretches(first, second)
     edges = [found[0].from_requests_per_s, *(stretch.to_requests_per_s for stretch in found)]
     assert edges[0] == pytest.approx(CHAT.rate / 100)
@@ -35,7 +36,7 @@ def test_at_every_rate_the_stretch_around_it_names_the_cheaper(one: str, other: 
 def test_where_steps_are_too_many_to_count_only_what_was_searched_is_told() -> None:
     """At 40,000 requests/s a step is a machine of thousands: beyond the nearest of them nothing is claimed."""
     tables, busy = load_catalog(), replace(CHAT, rate=40_000.0)
-    first, second = (solved_side(busy, tables, name).curve for name in ("L4", "H100"))
+    first, second = (solved_side(busy, whole_question(busy, tables), tables, name).curve for name in ("L4", "H100"))
     found = stretches(first, second)
     begin, end = found[0].from_requests_per_s, found[-1].to_requests_per_s
     for curve in (first, second):
@@ -51,7 +52,7 @@ def test_what_serves_costs_less_than_what_does_not() -> None:
 
 def test_who_is_asked_first_does_not_matter() -> None:
     tables = load_catalog()
-    first, second = (solved_side(CHAT, tables, name).curve for name in ("L4", "L40S"))
+    first, second = (solved_side(CHAT, whole_question(CHAT, tables), tables, name).curve for name in ("L4", "L40S"))
     swapped = {FIRST: SECOND, SECOND: FIRST}
     there, back = stretches(first, second), stretches(second, first)
     assert [s.cheaper for s in there] == [swapped.get(s.cheaper, s.cheaper) for s in back]

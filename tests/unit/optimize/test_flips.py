@@ -10,9 +10,9 @@ import pytest
 from tests.properties.random_questions import question_at
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.inquiries import solved
+from gpufleet.api.prepared import Prepared
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize.contest import key_of
@@ -24,6 +24,12 @@ from gpufleet.optimize.size import at_limit, capacity
 
 CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s")
 QUESTIONS = range(12)
+
+
+def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
+    """The question of a request with its solution."""
+    prepared = Prepared.of(request, tables)
+    return prepared.question, prepared.served
 
 
 @lru_cache(maxsize=1)
@@ -46,6 +52,7 @@ def winner(heat: Heat) -> tuple[tuple[str, str, str], float] | None:
     return (key_of(heat.contest.offers[first]), float(usd[first])) if np.isfinite(usd[first]) else None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", QUESTIONS)
 def test_a_field_at_a_length_is_the_search_at_that_length(index: int) -> None:
     """What replicas have in common at all lengths is gathered once; the answer is that of planning from nothing."""
@@ -59,6 +66,7 @@ def test_a_field_at_a_length_is_the_search_at_that_length(index: int) -> None:
         assert [found] == (expected or [None])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("index", QUESTIONS)
 def test_who_cannot_win_between_two_lengths_does_not(index: int) -> None:
     asked = question_at(index)

@@ -7,18 +7,29 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.precision import FP8, FP16
+from gpufleet.domain.precision_labels import kv_precision, weight_format
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.feasible import refusal
 from gpufleet.optimize import replicas as search
 from gpufleet.optimize.links import pcie_bytes_per_s, usual_link
-from gpufleet.optimize.replicas import Choices, Rejections, describe, hosts, replicas, room, with_fp16_twins
+from gpufleet.optimize.replicas import (
+    LINK_UNKNOWN,
+    Choices,
+    Rejections,
+    describe,
+    hosts,
+    replicas,
+    room,
+    with_fp16_twins,
+)
 from gpufleet.performance.serving import Lengths
+from gpufleet.report.words import sentence
 
 CATALOG = load_catalog()
 LLAMA, LLAMA_70B, QWEN = (shipped_architecture(n) for n in ("llama-3.1-8b", "llama-3.3-70b", "qwen3-30b-a3b"))
@@ -69,31 +80,31 @@ def test_a_card_without_bf16_runs_the_fp16_twin_and_says_why_not_bf16() -> None:
     found = labels(replicas(LLAMA, choices(LLAMA, T4_X4), rejections))
     assert "4x T4 TP4 fp16" in found
     assert not any(label.endswith("bf16") for label in found)
-    assert any("bf16" in reason for reason, _, _ in rejections.rows())
+    assert any("bf16" in sentence(nearest.reason) for _, nearest in rejections.rows())
 
 
 def test_nvfp4_before_ampere_is_refused_with_its_reason() -> None:
     rejections = Rejections()
     found = replicas(LLAMA, choices(LLAMA, T4_X4, formats=[weight_format(LLAMA, "nvfp4")]), rejections)
     assert len(found) == 0
-    [(reason, count, best)] = [row for row in rejections.rows() if "nvfp4" in row[0]]
-    assert count >= 1
-    assert "T4" in best
-    assert "Turing" in reason
+    [nearest] = [x for _, x in rejections.rows() if x.subject.endswith(" in nvfp4")]
+    assert nearest.subject == "T4 in nvfp4"
+    assert nearest.reason.code == "device_refuses_weights"
+    assert dict(nearest.reason.figures)["device"] == "Turing"
 
 
 def test_a_kv_format_that_does_not_run_is_refused_with_its_reason() -> None:
     rejections = Rejections()
     found = replicas(LLAMA, choices(LLAMA, T4_X4, kv=FP8), rejections)
     assert len(found) == 0
-    assert any("has no fp8 KV cache" in reason for reason, _, _ in rejections.rows())
+    assert "unsupported_kv_cache" in {nearest.reason.code for _, nearest in rejections.rows()}
 
 
 def test_heads_that_do_not_divide_are_counted() -> None:
     rejections = Rejections()
     odd = shipped_architecture("gpt2")
     replicas(odd, choices(odd, H100_X8), rejections)
-    assert any("12 heads are not divisible by 8" in reason for reason, _, _ in rejections.rows())
+    assert Reason.of("heads_not_divisible", heads=12, parts=8) in rejections.counts
 
 
 def test_a_machine_with_an_unknown_link_hosts_single_gpus_only() -> None:
@@ -101,7 +112,7 @@ def test_a_machine_with_an_unknown_link_hosts_single_gpus_only() -> None:
     rejections = Rejections()
     found = replicas(LLAMA, choices(LLAMA, unknown), rejections)
     assert set(found.num_devices.tolist()) == {1}
-    assert any("link between the GPUs is not known" in reason for reason, _, _ in rejections.rows())
+    assert LINK_UNKNOWN in rejections.counts
 
 
 def test_machines_with_the_same_gpu_and_link_are_one_host() -> None:
@@ -123,17 +134,17 @@ def test_rules_are_asked_once_of_a_layout_and_a_format_and_count_for_every_host(
     assert len(asked) == len({(layout, weights.name) for _, layout, weights in asked})
     one = Rejections()
     replicas(odd, choices(odd, H100_X8), one)
-    of_heads = "12 heads are not divisible by 8"
+    of_heads = Reason.of("heads_not_divisible", heads=12, parts=8)
     assert rejections.counts[of_heads] == 2 * one.counts[of_heads] > 0
 
 
 def test_a_rejection_keeps_the_nearest_miss_and_the_commonest_reason_comes_first() -> None:
     found = Rejections()
-    found.add("does not fit", "short by 9", 9.0)
-    found.add("does not fit", "short by 2", 2.0)
-    found.add("does not fit", "short by 5", 5.0)
-    found.add("no price", "a machine")
-    assert found.rows() == [("does not fit", 3, "short by 2"), ("no price", 1, "a machine")]
+    large, unsold = Reason("too_large"), Rejection(Reason("no_price"), "a machine")
+    short = {missing: Rejection(large, f"short by {missing:g}", shortfall=missing) for missing in (9.0, 2.0, 5.0)}
+    for rejection in (unsold, *short.values()):
+        found.add(rejection)
+    assert found.rows() == [(3, short[2.0]), (1, unsold)]
 
 
 def test_more_gpus_hold_at_least_as_many_sequences() -> None:

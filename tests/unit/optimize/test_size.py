@@ -9,7 +9,6 @@ from datetime import date
 import numpy as np
 import pytest
 
-from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
@@ -18,13 +17,15 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
+from gpufleet.domain.precision_labels import kv_precision
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import is_host, once_per_host, place
 from gpufleet.optimize.purchase import best_of_each_type, rank
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import REASONS, at_least_ms, missed_objective, within_budget
+from gpufleet.optimize.serve import REASONS, missed_objective, within_budget
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,
@@ -37,6 +38,7 @@ from gpufleet.optimize.size import (
     needed_together,
     operate,
 )
+from gpufleet.report.words import at_least_ms
 
 BATCH = np.array([1.0, 4.0, 16.0, 64.0, 256.0])
 GPU = load_catalog().accelerators["L40S"]
@@ -135,24 +137,26 @@ def test_nineteen_of_twenty_requests_find_room() -> None:
     assert rooms[fits.index(True)] == np.searchsorted(at_most, 0.95) == 283
 
 
-def missed_by(found: Capacity, asked: Demand) -> tuple[str, str, float]:
+def missed_by(found: Capacity, asked: Demand) -> Rejection:
     """Why the first replica serves nothing, and by how many times."""
     limits = {limit.label: limit.limit_s for limit in asked.workload.slo.limits}
     over = {label: float(np.min(found.planned_s(label), axis=1)[0] / limit_s) for label, limit_s in limits.items()}
-    return missed_objective("x", found, 0, limits, over)
+    return missed_objective("x", found, 0, limits, over, has_price=True)
 
 
 def test_a_replica_without_room_is_not_said_to_miss_a_limit_that_it_keeps() -> None:
     """Nor one that misses it to be full; of two limits the one that is missed by more is named."""
     kept, missed, worse = Limit("tpot", "mean", 1.0), Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)
     full = capacity(curves(largest_batch=1.0), replicas(1), demand(10.0, kept))
-    assert missed_by(full, demand(10.0, kept)) == (REASONS[ROOM], "x", 0.0)
+    assert missed_by(full, demand(10.0, kept)) == Rejection(REASONS[ROOM], "x")
     roomy = replace(full, breaks={**full.breaks, ROOM: np.zeros((1, len(BATCH)), dtype=np.bool_)})
-    assert missed_by(roomy, demand(10.0, kept)) == (REASONS[LOAD], "x", 0.0)
+    assert missed_by(roomy, demand(10.0, kept)) == Rejection(REASONS[LOAD], "x")
     late = capacity(curves(), replicas(1), demand(10.0, missed, worse))
-    reason, what, over = missed_by(late, demand(10.0, missed, worse))
-    assert (reason, what) == ("ttft.mean above 10 ms at any load", "x: 61 ms at best")
-    assert over == pytest.approx(6.01, abs=0.02)
+    found = missed_by(late, demand(10.0, missed, worse))
+    assert found.reason == Reason.of("over_limit", limit="ttft.mean", limit_s=0.01)
+    assert found.miss.code == "at_best"
+    assert dict(found.miss.figures)["least_s"] == pytest.approx(0.0601, abs=2e-4)
+    assert found.shortfall == pytest.approx(6.01, abs=0.02)
 
 
 @pytest.mark.parametrize("milliseconds", [0.0213, 2.3141, 9.996, 10.5, 99.01, 1234.5])

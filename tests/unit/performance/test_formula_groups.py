@@ -10,13 +10,13 @@ import pytest
 
 from gpufleet.architecture.flops import flop_per_token, prefill_flop
 from gpufleet.architecture.parameters import num_active_parameters, num_text_parameters
-from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.optimize.links import usual_link
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.serving import Lengths

@@ -8,7 +8,6 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from gpufleet.architecture.precision_labels import kv_precision
 from gpufleet.catalog import calibration as kernels
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.calibration import read_tables as kernel_file
@@ -17,6 +16,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.calibration import MIXER_OPERATORS, Calibration
 from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.performance.uncertainty import grades, mixer_curves
 from gpufleet.provenance import Grade

@@ -74,6 +74,7 @@ def foretold(shape: str, load: float, quantile: float | None) -> float:
     return float(np.interp(load * full_per_s, rates, latency))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("load", LOADS)
 @pytest.mark.parametrize("shape", SHAPES)
 def test_percentiles_are_those_of_a_simulated_server(shape: str, load: float) -> None:

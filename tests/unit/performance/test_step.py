@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from gpufleet.architecture.parameters import weights_bytes
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
@@ -16,6 +15,7 @@ from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.optimize.links import usual_link
 from gpufleet.performance.layer_operators import OVER_CACHE
 from gpufleet.performance.step import StepLoad, StepModel

@@ -9,12 +9,12 @@ import pytest
 
 from gpufleet.api import estimate
 from gpufleet.api.estimates import one_candidate
-from gpufleet.architecture.precision_labels import kv_precision, weight_format
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, crowding, grades, regime_ratio, time_bounds, weighty_curves

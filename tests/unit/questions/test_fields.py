@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 
 from gpufleet.api.demands import checked_headroom, within_limits
 from gpufleet.api.input_rows import slack_rows, stated_rows
-from gpufleet.cli.asked import SaidWords, with_words
 from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.options import verb
+from gpufleet.cli.plan_words import SaidWords, with_words
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import CLASS_KEYS, KEYS, MODEL_KEYS, WorkloadFile

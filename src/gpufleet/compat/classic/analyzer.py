@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import Any
 
 from gpufleet.compat.classic import schema
-from gpufleet.compat.classic.analysis import analysis
+from gpufleet.compat.classic.analysis import Analysis, analysis
 from gpufleet.compat.classic.arithmetic import Setup, memory_needed_gb, model_size_gb
 from gpufleet.compat.classic.config import load_config
 from gpufleet.compat.classic.lines import INDENT, bullets, hanging, usd
@@ -18,8 +18,13 @@ from gpufleet.compat.classic.options import USUAL_GOAL, Question
 from gpufleet.compat.classic.records import DEFAULT_HOURS, DEFAULT_PRECISION, Scenario
 from gpufleet.compat.classic.report import OF_ITS_DAY, REFUTED, MigrationReport, migration_report
 from gpufleet.compat.classic.troubles import trouble_of
-from gpufleet.compat.classic.true_today import Truth, true_today
+from gpufleet.compat.classic.truth import Truth
 from gpufleet.errors import UsageError
+
+HOW_TO_GET_IT = (
+    "Needs the full install: 'pip install .' in the clone, or 'make plan' there and its .venv/bin/python instead of "
+    "python3. The arithmetic below needs nothing."
+)
 
 
 class AWSGPUMigrationAnalyzer:
@@ -106,6 +111,15 @@ class AWSGPUMigrationAnalyzer:
         answer = analysis(self.config, question)
         truth = true_today(answer) if self._true_today else Truth()
         return migration_report(answer, title, expected, self.config.notes, truth)
+
+
+def true_today(answer: Analysis) -> Truth:
+    """What catalog and model say of today's setup and of every option, or how to get that."""
+    try:
+        from gpufleet.compat.classic.comparison import comparison
+    except ImportError:
+        return Truth([HOW_TO_GET_IT])
+    return comparison(answer)
 
 
 def title_of(question: Question) -> str:

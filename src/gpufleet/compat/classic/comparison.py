@@ -15,20 +15,24 @@ from gpufleet.compat.classic.lines import usd
 from gpufleet.compat.classic.names import WorkloadType
 from gpufleet.compat.classic.options import Option, Question
 from gpufleet.compat.classic.records import GpuInstance, SizeClass
-from gpufleet.compat.classic.true_today import Truth, Verdict
-from gpufleet.compat.rules_today.stand_ins import model_of, said
+from gpufleet.compat.classic.truth import Truth, Verdict
+from gpufleet.compat.rules_today.stand_ins import (
+    TRAINING_STATE_BYTES_PER_PARAMETER,
+    model_of,
+    said,
+    training_state_bytes,
+)
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import GpufleetError
 from gpufleet.records import dataclass
-from gpufleet.units import GIB, GIGA
+from gpufleet.units import GB, GIB, GIGA
 
 CLOUD, CLOUD_TITLE, ENGINE_TITLE = "aws", "AWS", "vLLM"
 RATE_PER_S = 1.0
 LOAD_TOKENS_PER_S, SPARE = RATE_PER_S * OUTPUT_TOKENS, 0.2
-ADAM_BYTES_PER_PARAMETER = 16
 TRAINING_FAILS = "does not fit without adapters or offloading"
 
 
@@ -165,7 +169,7 @@ def assumptions(question: Question, arch: Architecture) -> str:
     size = question.size
     model = f"{said(arch)} stands for {size.name} ({size.parameter_count_billion:g}B)"
     if question.work is not WorkloadType.INFERENCE:
-        return f"Assumed: {model}; mixed-precision Adam, {ADAM_BYTES_PER_PARAMETER} bytes per parameter."
+        return f"Assumed: {model}; mixed-precision Adam, {TRAINING_STATE_BYTES_PER_PARAMETER} bytes per parameter."
     load = f"{RATE_PER_S:g} request/s ({LOAD_TOKENS_PER_S:g} tokens/s)"
     lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {load}"
     return f"Assumed: {model}, {question.precision.name} weights, {ENGINE_TITLE}, {lengths}."
@@ -218,21 +222,17 @@ def rental(tables: Catalog, setup: Setup, gpu: Accelerator) -> Rental | None:
 
 def holds_training(question: Question, setup: Setup, gpu: Accelerator) -> bool:
     """Whether weights, gradients and optimizer states of mixed-precision Adam have room, before activations."""
-    return training_state_gb(question) < setup.gpu_count * gpu.memory_bytes / GIGA
+    return training_state_gb(question) < setup.gpu_count * gpu.memory_bytes / GB
 
 
 def training_state_gb(question: Question) -> float:
-    """Weights, gradients and optimizer states of mixed-precision Adam. [GB]
-
-    16 bytes per parameter: 2 + 2 for weights and gradients in 16 bits, 4 + 4 + 4 for a 32-bit copy and two moments.
-    Source: Rajbhandari et al. 2020, ZeRO, section 3.1 (arXiv:1910.02054).
-    """
-    return question.size.parameter_count_billion * ADAM_BYTES_PER_PARAMETER
+    """What the training of a size class keeps, before activations. [GB]"""
+    return training_state_bytes(question.size.parameter_count_billion * GIGA) / GB
 
 
 def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
     """What the state of a training takes, against the memory there is."""
-    there_gb = setup.gpu_count * gpu.memory_bytes / GIGA
+    there_gb = setup.gpu_count * gpu.memory_bytes / GB
     fits = "held, before activations" if holds_training(question, setup, gpu) else TRAINING_FAILS
     there = f"{there_gb:,.0f} GB are there ({gpu.memory_bytes / GIB:.0f} GiB a GPU)"
     return f"{question.work.title} state is {training_state_gb(question):,.0f} GB, {there}: {fits}."
@@ -242,9 +242,15 @@ def cheapest(question: Question, arch: Architecture) -> str:
     """The cheapest machines on AWS that serve the assumed load."""
     pricing = ("spot",) if question.today.use_spot else None
     request = ServeRequest(
-        arch, RATE_PER_S, INPUT_TOKENS, OUTPUT_TOKENS,
-        clouds=[CLOUD], pricing=pricing, precision=[question.precision.key.casefold()], headroom=SPARE,
-    )  # fmt: skip
+        arch,
+        RATE_PER_S,
+        INPUT_TOKENS,
+        OUTPUT_TOKENS,
+        clouds=[CLOUD],
+        pricing=pricing,
+        precision=[question.precision.key.casefold()],
+        headroom=SPARE,
+    )
     try:
         plan = plan_serve(request)
     except GpufleetError as error:

@@ -12,7 +12,7 @@ from gpufleet.compat.classic.judgement import Judgement, Level
 from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, percent, plural, share, usd
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Option
-from gpufleet.compat.classic.true_today import Truth
+from gpufleet.compat.classic.truth import Truth
 from gpufleet.report.controls import visible_lines
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text, wrapped

@@ -13,7 +13,15 @@ from gpufleet.compat.rules.gpus import (
     whole_gpus,
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, exact, given
-from gpufleet.compat.rules_today.stand_ins import StandIn, billions, gpu_of_memory, memory_note, model_of
+from gpufleet.compat.rules_today.stand_ins import (
+    TRAINING_STATE_BYTES_PER_PARAMETER,
+    StandIn,
+    billions,
+    gpu_of_memory,
+    memory_note,
+    model_of,
+    training_state_bytes,
+)
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import gib
@@ -22,7 +30,6 @@ from gpufleet.units import GB
 
 SOURCE = "Computation Requirements, 'GPU Memory Estimation'"
 NUMBERS_OF_GPUS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
-MIXED_PRECISION_STATE_BYTES = 16  # bf16 weights and gradients, fp32 master weights and Adam's two moments
 UNIT = "GPUs"
 
 
@@ -46,30 +53,38 @@ def gpus_answer(q: GpusQuestion) -> RuleAnswer:
     bytes_each, category = precision_bytes(q.precision), size_category(size_b)
     inference, training = (rule(size_b, bytes_each, memory_gb) for rule in (gpus_for_inference, gpus_for_training))
     holding, said = least_gpus(q, gpu, stand_in)
-    state_gpus = MIXED_PRECISION_STATE_BYTES * stand_in.parameters / gpu.memory_bytes
+    state_gpus = bound(float(whole_gpus(training_state_bytes(stand_in.parameters) / gpu.memory_bytes)), UNIT)
+    rows = [
+        RuleRow(name="inference, by the formula", unit=UNIT, seed=round(inference, 3)),
+        gpus_row("inference, whole GPUs", inference, holding, said),
+        RuleRow(name="training, by the formula", unit=UNIT, seed=round(training, 3)),
+        gpus_row("training, whole GPUs", training, state_gpus, "a bound: the state alone"),
+        RuleRow(name="size class", seed=category.name),
+        weights_row("memory of the class, FP16", category.memory_fp16, stand_in.weights_bytes("fp16")),
+        weights_row("memory of the class, FP32", category.memory_fp32, stand_in.weights_bytes("fp32")),
+    ]
     return RuleAnswer(
         rule="gpus",
         question=f"GPUs of {memory_gb:g} GB for {size_b:,.3g}B in {q.precision}.",
         source=SOURCE,
-        inputs=[given("bytes a parameter", bytes_each, q.precision != GpusQuestion.precision),
+        inputs=[
+            given("bytes a parameter", bytes_each, q.precision != GpusQuestion.precision),
             given("GPU memory", f"{memory_gb:g} GB", memory_gb != GpusQuestion.gpu_memory_gb),
         ],
-        tables=[RuleTable(title="question", rows=[
-            RuleRow(name="inference, by the formula", unit=UNIT, seed=round(inference, 3)),
-            RuleRow(name="inference, whole GPUs", unit=UNIT, seed=float(whole_gpus(inference)),
-                    ours=holding, ours_text=said),
-            RuleRow(name="training, by the formula", unit=UNIT, seed=round(training, 3)),
-            RuleRow(name="training, whole GPUs", unit=UNIT, seed=float(whole_gpus(training)),
-                    ours=bound(float(whole_gpus(state_gpus)), UNIT), ours_text="a bound: the state alone"),
-            RuleRow(name="size class", seed=category.name),
-            RuleRow(name="memory of the class, FP16", seed=category.memory_fp16,
-                    ours_text=f"{2 * stand_in.parameters / GB:,.1f} GB of weights"),
-            RuleRow(name="memory of the class, FP32", seed=category.memory_fp32,
-                    ours_text=f"{4 * stand_in.parameters / GB:,.1f} GB of weights"),
-        ])],
+        tables=[RuleTable(title="question", rows=rows)],
         differences=differences(q, gpu),
         notes=[*filter(None, [note]), stand_in.note],
-    )  # fmt: skip
+    )
+
+
+def gpus_row(name: str, seed: float, ours: Figure | None, said: str) -> RuleRow:
+    """GPUs that can be rented."""
+    return RuleRow(name=name, unit=UNIT, seed=float(whole_gpus(seed)), ours=ours, ours_text=said)
+
+
+def weights_row(name: str, seed: str, weights_bytes: float) -> RuleRow:
+    """The seeds' memory of a size class beside the weights of the model that stands for it."""
+    return RuleRow(name=name, seed=seed, ours_text=f"{weights_bytes / GB:,.1f} GB of weights")
 
 
 def gpu_that_answers(q: GpusQuestion) -> tuple[Accelerator, float, str | None]:
@@ -100,7 +115,7 @@ def differences(q: GpusQuestion, gpu: Accelerator) -> list[str]:
         f"The seed divides weights by memory; ours adds KV cache for {users} of {q.context_tokens:,.0f} tokens, the "
         f"engine and what the driver keeps, and asks for a layout that the model's heads allow.",
         "The seed's 6 for training leaves the weights themselves out; weights, gradients and Adam's state are "
-        f"{MIXED_PRECISION_STATE_BYTES} bytes a parameter in mixed precision, before any activation.",
+        f"{TRAINING_STATE_BYTES_PER_PARAMETER} bytes a parameter in mixed precision, before any activation.",
         f"Memories of a class are rounded to cards. {gpu.name} reports {gib(gpu.memory_bytes)}, which is "
         f"{gpu.memory_bytes / GB:.1f} GB.",
     ]

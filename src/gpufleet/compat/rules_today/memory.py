@@ -88,7 +88,7 @@ def inference_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn)
 
 def training_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:
     """What is counted exactly, parameter by parameter; the rest is said to be unknown."""
-    copy_gib = stand_in.parameters * precision_bytes(q.precision) / GIB
+    copy_gib = stand_in.weights_bytes(q.precision) / GIB
     return [
         row("model weights", rule["model_weights_gb"], exact(copy_gib, UNIT)),
         row("activations", rule["activations_gb"], None, NOT_MODELLED),

@@ -58,10 +58,17 @@ def row_of(row: RuleRow) -> dict[str, Any]:
     """The cells of one row, for people and for CSV."""
     ours = row.ours
     return {
-        "name": row.name, "unit": row.unit, "seed": row.seed, "seed_text": seed_text(row), "ours_text": ours_text(row),
-        "ours": ours and ours.value, "ours_low": ours and ours.low, "ours_high": ours and ours.high,
-        "grade": ours and ours.grade, "ours_said": row.ours_text or None,
-    }  # fmt: skip
+        "name": row.name,
+        "unit": row.unit,
+        "seed": row.seed,
+        "seed_text": seed_text(row),
+        "ours_text": ours_text(row),
+        "ours": ours and ours.value,
+        "ours_low": ours and ours.low,
+        "ours_high": ours and ours.high,
+        "grade": ours and ours.grade,
+        "ours_said": row.ours_text or None,
+    }
 
 
 def seed_text(row: RuleRow) -> str:

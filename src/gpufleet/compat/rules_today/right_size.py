@@ -12,6 +12,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.compat.rules.gpus import SIZE_CATEGORIES, SizeCategory, size_category
 from gpufleet.compat.rules.right_size import RIGHT_SIZES, RightSize, right_size
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, given
+from gpufleet.compat.rules_today.stand_ins import checkpoint_bytes
 from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import DataMissing, Infeasible
 from gpufleet.records import dataclass
@@ -171,5 +172,6 @@ def example_text(example: str) -> str:
     shipped = CLASS_EXAMPLES[example]
     if shipped is None:
         return ""
-    parameters = num_parameters(shipped_architecture(shipped))
-    return f"{example} {2 * parameters / GB:,.1f} GB in FP16 ({size_category(parameters / GIGA).name})"
+    arch = shipped_architecture(shipped)
+    category = size_category(num_parameters(arch) / GIGA)
+    return f"{example} {checkpoint_bytes(arch, 'fp16') / GB:,.1f} GB in FP16 ({category.name})"

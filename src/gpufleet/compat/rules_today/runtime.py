@@ -29,6 +29,8 @@ from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount
 from gpufleet.results.base import Figure
+from gpufleet.results.estimate import ServingEstimate
+from gpufleet.results.explanation import ExplainedStep
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
 
 SOURCE = "GPU Infrastructure & Computational Requirements, 'Compute Architecture'"
@@ -38,6 +40,7 @@ NOMINAL_PARAMETERS = {"Llama-65B": 65.2e9}
 TRAINED_ON = {"T4": "T4", "V100": "V100", "A100 40GB": "A100-40GB", "A100 80GB": "A100-80GB"}
 PASSES_OF_TRAINING = 20
 NOT_MODELLED = "not modelled here yet"
+BOTTLENECKS = {"compute": "arithmetic", "bandwidth": "memory", "latency": "kernel latency", "link": "the link"}
 RATES = {"fp16": ("fp16", "bf16"), "fp32": ("fp32",)}
 
 
@@ -91,7 +94,7 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
         ],
         differences=[*differences(q), *mixture(stand_in)],
         notes=notes,
-    )  # fmt: skip
+    )
 
 
 def millions(tokens: float) -> str:
@@ -163,25 +166,51 @@ def rule_without_zeros(spec: GPUSpec, workload: WorkloadProfile, efficiency: flo
 
 def token_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:
     """Reading a prompt of these tokens at once, and writing as many one after the other, alone on the GPU."""
-    reading, why_not = latency(q, gpu, stand_in, q.tokens, 1)
-    writing, _ = latency(q, gpu, stand_in, 1, q.tokens)
-    seed_s = rule["actual_time_sec"]
+    reading, writing = alone(q, gpu, stand_in, q.tokens, 1), alone(q, gpu, stand_in, 1, q.tokens)
     return [
-        RuleRow(name="time to read them", unit="s", seed=seed_s, ours=reading, ours_text=why_not),
-        RuleRow(name="time to write them", unit="s", seed=seed_s, ours=writing, ours_text=why_not),
-        RuleRow(name="bottleneck", seed=str(rule["bottleneck"]),
-                ours_text="arithmetic to read, memory to write" if reading else ""),
-    ]  # fmt: skip
+        time_row("time to read them", rule, *latency(reading)),
+        time_row("time to write them", rule, *latency(writing)),
+        RuleRow(name="bottleneck", seed=str(rule["bottleneck"]), ours_text=bottlenecks(reading, writing)),
+    ]
 
 
-def latency(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, written: float) -> tuple[Figure | None, str]:
-    """Seconds of one request alone, or why there is no answer."""
+def alone(q: RuntimeQuestion, gpu: str, stand_in: StandIn, read: float, written: float) -> ServingEstimate | str:
+    """One request alone on the GPU with its steps by operation, or why there is no answer."""
     try:
-        answer = estimate(stand_in.asked, (gpu, 1), input_tokens=read, output_tokens=written, batch=1,
-                          precision=q.precision)  # fmt: skip
+        return estimate(
+            stand_in.asked,
+            (gpu, 1),
+            input_tokens=read,
+            output_tokens=written,
+            batch=1,
+            precision=q.precision,
+            explain=True,
+        )
     except Infeasible as error:
-        return None, error.problem
-    return answer.latency_s, ""
+        return error.problem
+
+
+def latency(answer: ServingEstimate | str) -> tuple[Figure | None, str]:
+    """Seconds of a request, or why there is no answer."""
+    return (None, answer) if isinstance(answer, str) else (answer.latency_s, "")
+
+
+def time_row(name: str, rule: dict[str, Any], ours: Figure | None, said: str) -> RuleRow:
+    """The seed's one time beside ours."""
+    return RuleRow(name=name, unit="s", seed=rule["actual_time_sec"], ours=ours, ours_text=said)
+
+
+def bottlenecks(reading: ServingEstimate | str, writing: ServingEstimate | str) -> str:
+    """What takes most of a prompt, and of a token that is written; nothing where either has no answer."""
+    if isinstance(reading, str) or isinstance(writing, str) or not (reading.explanation and writing.explanation):
+        return ""
+    return f"{bottleneck(reading.explanation.prefill)} to read, {bottleneck(writing.explanation.decode)} to write"
+
+
+def bottleneck(step: ExplainedStep) -> str:
+    """What bounds the operations that take most of a step."""
+    seconds = {bound: sum(o.seconds for o in step.operations if o.bound == bound) for bound in BOTTLENECKS}
+    return BOTTLENECKS[max(seconds, key=lambda bound: seconds[bound])]
 
 
 def training_time_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:
@@ -190,10 +219,9 @@ def training_time_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand
     flop = training_flop_per_token(stand_in.architecture) * q.tokens
     least_s = flop / peak_flop_per_s(accelerator, q.precision)
     return [
-        RuleRow(name="time", unit="s", seed=rule["actual_time_sec"], ours=bound(least_s, "s"),
-                ours_text="at the whole peak, a bound"),
+        time_row("time", rule, bound(least_s, "s"), "at the whole peak, a bound"),
         RuleRow(name="bottleneck", seed=str(rule["bottleneck"])),
-    ]  # fmt: skip
+    ]
 
 
 def peak_flop_per_s(gpu: Accelerator, precision: str) -> float:

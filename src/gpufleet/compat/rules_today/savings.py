@@ -130,14 +130,14 @@ def machine_rows(q: SavingsQuestion, machine: Machine) -> list[RuleRow]:
     full = monthly_cost(machine.price_usd_per_hour, q.hours_per_month, q.num_instances)
     off = off_hours_ratio(q.hours_off_per_day)
     today = month_today(q, machine.on_demand) or exact(at_price(q, machine.price_usd_per_hour), USD)
+    spot, nights = f"spot, {q.spot_ratio:.0%} off", f"off {q.hours_off_per_day:g} h a day ({off:.0%})"
+    at_night = exact(cost_after(today.value, off), USD)
     return [
         usd_row("on demand", full, today, "" if machine.on_demand else "at your price"),
-        usd_row(f"spot, {q.spot_ratio:.0%} off", cost_after(full, q.spot_ratio), month_today(q, machine.spot),
-                spot_said(machine)),
+        usd_row(spot, cost_after(full, q.spot_ratio), month_today(q, machine.spot), spot_said(machine)),
         *(range_row(saving, full) for saving in (*SPOT_SAVINGS, RESERVED_SAVING, SCHEDULED_SHUTDOWN_SAVING)),
-        usd_row(f"off {q.hours_off_per_day:g} h a day ({off:.0%})", cost_after(full, off),
-                exact(cost_after(today.value, off), USD), night_said(q)),
-    ]  # fmt: skip
+        usd_row(nights, cost_after(full, off), at_night, night_said(q)),
+    ]
 
 
 def usd_row(name: str, seed: float | None, ours: Figure | None, said: str = "") -> RuleRow:

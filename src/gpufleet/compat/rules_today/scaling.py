@@ -39,8 +39,8 @@ def half_precision_gb(model: str | None) -> float:
 
 def scaling_answer(q: ScalingQuestion) -> RuleAnswer:
     """Memory, efficiency and speedup by strategy, beside our speedup in serving."""
-    rules = {s: calculate_multi_gpu_efficiency(q.num_gpus, s, q.model_size_gb, q.batch, q.overhead)
-             for s in q.strategies}  # fmt: skip
+    load = q.model_size_gb, q.batch, q.overhead
+    rules = {s: calculate_multi_gpu_efficiency(q.num_gpus, s, *load) for s in q.strategies}
     stand_in = model_of(q.model, q.model_size_gb * GB / FP16_BYTES)
     alone = serving(stand_in, q.gpu, 1, q.batch)
     rows = [row for strategy, rule in rules.items() for row in strategy_rows(q, strategy, rule, stand_in, alone)]
@@ -100,9 +100,14 @@ def serving(stand_in: StandIn, gpu: str, num_gpus: int, concurrency: float, stag
     """One copy under so many clients, or why there is no answer."""
     try:
         return estimate(
-            stand_in.asked, (gpu, num_gpus), input_tokens=INPUT_TOKENS, output_tokens=OUTPUT_TOKENS,
-            concurrency=concurrency, tp=num_gpus // stages, pp=stages,
-        )  # fmt: skip
+            stand_in.asked,
+            (gpu, num_gpus),
+            input_tokens=INPUT_TOKENS,
+            output_tokens=OUTPUT_TOKENS,
+            concurrency=concurrency,
+            tp=num_gpus // stages,
+            pp=stages,
+        )
     except Infeasible as error:
         return error.problem
 

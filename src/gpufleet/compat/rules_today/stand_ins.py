@@ -6,12 +6,13 @@ import math
 from typing import NamedTuple
 
 from gpufleet.architecture.flops import flop_per_token
-from gpufleet.architecture.parameters import num_parameters
+from gpufleet.architecture.parameters import num_parameters, weights_bytes
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.precision_labels import weight_format
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.units import GB, GIGA, PERCENT
@@ -24,6 +25,7 @@ LADDER = (
 SINGLE_GPUS = ("T4", "A10G", "A100-40GB", "L40S", "A100-80GB", "H200", "B200")
 FAR_RATIO = 1.25
 PASSES_OF_A_STEP = 3
+TRAINING_STATE_BYTES_PER_PARAMETER = 16
 LEAST_PARAMETERS, MOST_PARAMETERS = 1e6, 1e14
 
 
@@ -34,6 +36,10 @@ class StandIn(NamedTuple):
     architecture: Architecture
     parameters: int
     note: str
+
+    def weights_bytes(self, precision: str) -> float:
+        """Bytes of its checkpoint in a precision, as `gpufleet fit` counts them."""
+        return checkpoint_bytes(self.architecture, precision)
 
 
 def model_of(name: str | None, parameters: float) -> StandIn:
@@ -53,6 +59,23 @@ def model_of(name: str | None, parameters: float) -> StandIn:
 def parameters_of(model: str | None, usual: float) -> float:
     """Parameters of a named model, exact; else the usual."""
     return usual if model is None else float(num_parameters(read_model(model, shipped_architecture)))
+
+
+def checkpoint_bytes(arch: Architecture, precision: str) -> float:
+    """Bytes of a model's checkpoint in a precision."""
+    return weights_bytes(arch, weight_format(arch, precision))
+
+
+def training_state_bytes(parameters: float) -> float:
+    """Weights, gradients and optimizer states of mixed-precision Adam, before any activation. [bytes]
+
+    16 bytes per parameter: 2 + 2 for weights and gradients in 16 bits, 4 + 4 + 4 for a 32-bit copy and two moments.
+    Source: Rajbhandari et al. 2020, ZeRO, section 3.1 (arXiv:1910.02054).
+
+    >>> training_state_bytes(7.5e9) / GB
+    120.0
+    """
+    return TRAINING_STATE_BYTES_PER_PARAMETER * parameters
 
 
 def training_flop_per_token(arch: Architecture) -> float:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
+from gpufleet.answers.serving_estimate import serving_estimate
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.calibration import Calibration, CollectiveCurves, Curves
 from gpufleet.layout.support import precisions_of
@@ -18,7 +19,6 @@ from gpufleet.performance.step import StepModel
 from gpufleet.provenance import Grade
 from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.explanation import Ceiling, Change, ExplainedOperation, ExplainedStep, Explanation, TriedChange
-from gpufleet.results.serving_estimate import serving_estimate
 
 FORMULA = "formula"
 KERNEL_WORDS = {"gemm": "product", "elementwise": "pass"}

@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.purchase import PricedPlacement, effective_price
-from gpufleet.optimize.serve import at_least_ms, in_ms
 from gpufleet.optimize.size import (
     LOAD,
-    ROOM,
-    SATURATION,
     Capacity,
     Operation,
     among,
@@ -31,13 +29,11 @@ from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_request
+from gpufleet.report.words import at_least_ms, in_ms
 from gpufleet.results.base import Figure
 from gpufleet.results.plan import Relaxation
-from gpufleet.results.rented import machines_of
 
-ONE_REPLICA, ONE_MACHINE = "one replica is enough", "one machine is enough"
-LEAST_REPLICAS, SPARE = "the least number of replicas", "machines that may fail"
-AT_MOST = {ROOM: "KV room", SATURATION: "throughput no longer grows with the batch"}
+ONE_REPLICA, ONE_MACHINE, LEAST_REPLICAS, SPARE = "one_replica", "one_machine", "least_replicas", "spare_machines"
 BUSY_RATIO = 0.8
 
 
@@ -183,6 +179,8 @@ def relaxations(
     return [
         Relaxation(
             limit=limit.label,
+            asked_s=limit.limit_s,
+            needed_s=seconds,
             asked=in_ms(limit.limit_s),
             needed=at_least_ms(seconds),
             candidate=name(row),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.optimize.flips import at_rate
 from gpufleet.optimize.mix import Mix, Part
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
@@ -12,7 +13,6 @@ from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.results.launch import Launch
 from gpufleet.results.plan import MixedDeployment, MixPart
-from gpufleet.results.serve_plan import Context, deployment
 
 
 def mixed_deployment(

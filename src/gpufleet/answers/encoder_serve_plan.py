@@ -6,6 +6,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rejections import rejection_counts
+from gpufleet.answers.service_figures import (
+    bought_for,
+    latency_figures,
+    relaxations,
+    rented_service,
+    slack_of_limits,
+)
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder_serve import LATENCY, EncoderServeQuestion, EncoderServeSolution, is_copy_sold
@@ -14,18 +23,9 @@ from gpufleet.optimize.size import operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Source
 from gpufleet.records import dataclass
+from gpufleet.report.words import limit_words
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
-from gpufleet.results.plan import RejectionCount
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.service_figures import (
-    AT_MOST,
-    bought_for,
-    latency_figures,
-    relaxations,
-    rented_service,
-    slack_of_limits,
-)
 from gpufleet.units import HOUR, MEGA
 
 
@@ -75,7 +75,7 @@ def encoder_serve_plan(
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         relaxations=[]
         if deployments or not copies.all
         else relaxations(solution.found, is_copy_sold(question, copies), limits, lambda row: copies.all[row].name),
@@ -112,6 +112,7 @@ def encoder_deployment(context: EncoderContext, priced: PricedPlacement) -> Enco
         usd_per_hour_of_audio=None
         if context.audio_s is None
         else priced.usd_per_hour / (requests_per_hour * context.audio_s / HOUR),
-        binding_limit=AT_MOST.get(limit, limit),
+        binding=limit,
+        binding_limit=limit_words(limit),
         slack_ratio=slack_of_limits(found, p.row, demand, running),
     )

@@ -5,6 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from gpufleet.answers.rejections import refusals
+from gpufleet.answers.serve_plan import Context, floor_s, layout_of
+from gpufleet.answers.service_figures import capacity_figure, is_tight, latency_figures
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
@@ -27,10 +30,7 @@ from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
-from gpufleet.results.serve_plan import Context, floor_s, layout_of
-from gpufleet.results.service_figures import capacity_figure, is_tight, latency_figures
-from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService, origin_of
-from gpufleet.results.why_not import refusals
+from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService
 
 NAMELESS = ""
 
@@ -171,7 +171,7 @@ def machines_today(s: SolvedMachines, held: Sequence[Held], place: int, asked: C
         price=s.price,
         needed_count=None if asked is None else asked[place],
         service=None if s.placement is None else service_today(s, s.placement, share),
-        refused=refusals(s.rejections) if s.placement is None else [],
+        refused=refusals(s.rejections.kept) if s.placement is None else [],
     )
 
 
@@ -213,3 +213,9 @@ def running_at(
     if requests_per_s * s.count * s.replicas_each <= capacity:
         return operate(s.solution.found, p.row, requests_per_s)
     return operate_beyond(s.solution.found, p.row, requests_per_s)
+
+
+def origin_of(prices: Sequence[PricePaid]) -> str:
+    """Where a bill of these comes from: one word where all agree."""
+    origins = {p.origin for p in prices}
+    return origins.pop() if len(origins) == 1 else "unknown" if "unknown" in origins else "stated and list"

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.optimize.front import pareto_front
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.results.plan import Front
-from gpufleet.results.serve_plan import Context, deployment
 
 
 def front_of(question: ServeQuestion, solution: ServeSolution, figure: str) -> Front:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from gpufleet.cli.market import MarketFlags
+from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile
@@ -16,6 +16,29 @@ from gpufleet.records import dataclass
 R = TypeVar("R", bound=PlanRequest)
 HELD_BY = {"trace": ("rate", "in", "out"), "classes": ("rate", "in", "out", "slo")}
 HINT = "A workload file may give it too: --workload."
+
+
+@dataclass(frozen=True)
+class ServeFlags:
+    """What the command line says beside the words that a workload file may hold."""
+
+    seed_config: str | None = None
+    market: MarketFlags = SHIPPED_MARKET
+
+
+@dataclass(frozen=True)
+class FurtherFlags:
+    """What is asked about the plan beside its answer; `asks_front`: by a flag of its own, not by a page of HTML."""
+
+    why_not: tuple[str, ...] = ()
+    flips: bool = False
+    front: bool = False
+    token_price: str | None = None
+    grid_g_co2_per_kwh: float | None = None
+    asks_front: bool = False
+
+
+NOTHING_FURTHER = FurtherFlags()
 
 
 @dataclass(frozen=True)

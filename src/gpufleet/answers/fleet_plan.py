@@ -6,6 +6,8 @@ import hashlib
 import math
 from collections.abc import Mapping, Sequence
 
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rented import machines_of
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.joint import Shortfall
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
@@ -15,8 +17,6 @@ from gpufleet.provenance import Source
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, MissingMachines, SharedDeployment, TenantPlan
 from gpufleet.results.plan import ServePlan
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.rented import machines_of
 
 
 def fleet_plan(

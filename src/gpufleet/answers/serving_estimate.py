@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.serve_plan import ENGINE_LIMIT
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
+from gpufleet.optimize.size import ROOM
 from gpufleet.performance.elementwise import FIXED_S, STREAM_RATIO
 from gpufleet.performance.layer_operators import (
     HEAD_NORMS,
@@ -20,7 +23,8 @@ from gpufleet.performance.serving import Serving
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.provenance import Grade
-from gpufleet.results.base import ExplainedTerm, Figure, Input
+from gpufleet.report.words import limit_words
+from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 from gpufleet.units import MICROSECOND
 
@@ -50,6 +54,7 @@ def serving_estimate(
     tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)), bounds["ttft"]
     grade = replica["grade"]
     terms = decode_terms(question, solution, grade)
+    binding = what_binds(question, solution, terms)
     ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
     return ServingEstimate(
@@ -66,7 +71,8 @@ def serving_estimate(
         batch=float(serving.batch[0]),
         largest_batch=solution.largest_batch,
         load_ratio=solution.load_ratio,
-        binding_limit=binding_limit(question, solution, terms),
+        binding=binding,
+        binding_limit=limit_words(binding),
         terms=terms,
         notes=notes,
     )
@@ -79,6 +85,7 @@ class Replica(TypedDict):
     gpu: str
     num_gpus: int
     layout: str
+    ranks: Ranks
     engine: str
     weight_format: str
     kv_precision: str
@@ -93,6 +100,7 @@ def replica_of(model: StepModel) -> Replica:
         gpu=palette.accelerators[c.accelerator[0]].name,
         num_gpus=int(c.num_devices[0]),
         layout=_layout(c).label,
+        ranks=ranks_of(_layout(c)),
         engine=palette.engines[0].name,
         weight_format=palette.weight_formats[0].name,
         kv_precision=palette.kv_precisions[0].name,
@@ -160,11 +168,11 @@ def _rates(question: EstimateQuestion, serving: Serving, tpot: Bounds, grade: st
     )
 
 
-def binding_limit(question: EstimateQuestion, solution: EstimateSolution, terms: list[ExplainedTerm]) -> str:
+def what_binds(question: EstimateQuestion, solution: EstimateSolution, terms: list[ExplainedTerm]) -> str:
     """What takes most of a decode step, or what keeps clients waiting."""
     waiting = question.load.scenario == "closed_loop" and question.load.amount > solution.largest_batch
     if waiting:
-        return "the engine's largest batch" if solution.limited_by_engine else "KV room"
+        return ENGINE_LIMIT if solution.limited_by_engine else ROOM
     return terms[0].name
 
 

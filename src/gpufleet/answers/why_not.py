@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.optimize.purchase import PricedPlacement, effective_price
-from gpufleet.optimize.replicas import EveryRejection, Rejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution
 from gpufleet.results.plan import Deployment
-from gpufleet.results.refused import Refused
-from gpufleet.results.serve_plan import Context, deployment
 
 
 def best_of(question: ServeQuestion, solution: ServeSolution) -> Deployment | None:
@@ -39,20 +37,3 @@ def at_twice_the_price(priced: PricedPlacement) -> PricedPlacement:
         upfront_usd=2 * offer.upfront_usd,
     )
     return replace(priced, offer=dear)
-
-
-def refusals(rejections: EveryRejection) -> list[Refused]:
-    """All that was rejected, the nearest miss of each reason first."""
-    return [refused(r) for r in sorted(rejections.kept, key=lambda r: (r.reason, r.shortfall))]
-
-
-def refused(rejection: Rejection) -> Refused:
-    """One rejection, what it is about parted from how far it missed."""
-    candidate, _, detail = rejection.what.partition(": ")
-    return Refused(
-        candidate=candidate,
-        reason=rejection.reason,
-        detail=detail,
-        shortfall=rejection.shortfall,
-        count=rejection.count,
-    )

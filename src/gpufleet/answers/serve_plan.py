@@ -7,6 +7,17 @@ from functools import partial
 
 import numpy as np
 
+from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.rejections import rejection_counts
+from gpufleet.answers.service_figures import (
+    bought_for,
+    latency_figures,
+    relaxations,
+    rented_service,
+    slack_of_limits,
+)
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import Limit
@@ -23,20 +34,11 @@ from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, ti
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
+from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure, Input
-from gpufleet.results.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
-from gpufleet.results.plan import Deployment, Energy, LooserLimit, RejectionCount, Relaxation, ServePlan
-from gpufleet.results.price_sources import price_days, price_sources
-from gpufleet.results.service_figures import (
-    AT_MOST,
-    bought_for,
-    latency_figures,
-    relaxations,
-    rented_service,
-    slack_of_limits,
-)
+from gpufleet.results.plan import Deployment, Energy, LooserLimit, Relaxation, ServePlan
 
-ENGINE_LIMIT = "the engine's largest batch"
+ENGINE_LIMIT = "engine_batch"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def serve_plan(
         inputs=inputs,
         objectives={limit.label: limit.limit_s for limit in limits},
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         relaxations=[] if deployments else helping(context, limits),
         looser_limits=[looser_limit(x) for x in looser_limits(question, solution)] if deployments else [],
         num_layouts=solution.num_layouts,
@@ -103,15 +105,18 @@ def deployment(context: Context, priced: PricedPlacement) -> Deployment:
     running = operate(solution.found, row, demand.workload.rate_requests_per_s / p.replicas)
     bounds = {"ttft": context.ttft, "tpot": context.tpot, "latency": context.tpot}
     latency = latency_figures(solution.found, row, running, bounds, label, {"tpot": floor_s(context, row)})
+    binding, layout = what_binds(context, priced, latency), layout_of(context, row)
     return Deployment(
         **rented_service(priced, solution.found, demand, running, latency, bounds, label),
         engine=palette.engines[c.engine[row]].name,
         weight_format=palette.weight_formats[c.weight_format[row]].name,
         kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
-        layout=layout_of(context, row).label,
+        layout=layout.label,
+        ranks=ranks_of(layout),
         largest_batch=float(solution.found.curves.largest_batch[row]),
         usd_per_million_output_tokens=usd_per_million_output(priced, demand),
-        binding_limit=what_binds(context, priced, latency),
+        binding=binding,
+        binding_limit=limit_words(binding),
         slack_ratio={**slack_of_limits(solution.found, row, demand, running), ROOM: room_slack(context, row, running)},
         energy=energy_of(context, priced),
     )
@@ -143,7 +148,7 @@ def what_binds(context: Context, priced: PricedPlacement, latency: Mapping[str, 
     limit = bought_for(context.solution.found, context.question.demand, priced.placement, latency)
     if limit == ROOM and context.solution.limited_by_engine[row]:
         return ENGINE_LIMIT
-    return AT_MOST.get(limit, limit)
+    return limit
 
 
 def room_slack(context: Context, row: int, running: Operation) -> float:

@@ -1,18 +1,12 @@
-"""The same question put to the catalog and the model of the full install."""
+"""What catalog and model of the full install say of the same question: lines, and a verdict on each setup."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
-from gpufleet.compat.classic.analysis import Analysis
 from gpufleet.compat.classic.arithmetic import Setup
 from gpufleet.records import dataclass
-
-HOW_TO_GET_IT = (
-    "Needs the full install: 'pip install .' in the clone, or 'make plan' there and its .venv/bin/python instead of "
-    "python3. The arithmetic below needs nothing."
-)
 
 
 @dataclass(frozen=True)
@@ -35,12 +29,3 @@ class Truth:
         """Why a setup is refuted; nothing where it stands or was not checked."""
         verdict = self.verdicts.get(setup)
         return () if verdict is None else verdict.against
-
-
-def true_today(answer: Analysis) -> Truth:
-    """What catalog and model say of today's setup and of every option, or how to get that."""
-    try:
-        from gpufleet.compat.classic.comparison import comparison
-    except ImportError:
-        return Truth([HOW_TO_GET_IT])
-    return comparison(answer)

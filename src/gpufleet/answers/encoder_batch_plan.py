@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpufleet.answers.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.rejections import rejection_counts
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.batch import JobPlacement
@@ -13,9 +16,6 @@ from gpufleet.provenance import Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
-from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
-from gpufleet.results.plan import RejectionCount
-from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.units import HOUR, MEGA
 
 
@@ -70,7 +70,7 @@ def encoder_batch_plan(
         confidence=job.confidence,
         inputs=inputs,
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         num_layouts=len(question.encoders),
         num_configurations=solution.copies.num_configurations,
         num_offers=len(question.market.offers),

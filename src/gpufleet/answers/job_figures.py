@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
@@ -13,12 +14,12 @@ from gpufleet.optimize.purchase import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
+from gpufleet.report.words import limit_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import RentedJob
-from gpufleet.results.rented import machines_of
 from gpufleet.units import HOUR, KILO
 
-ONE_MACHINE, DEADLINE, STARTUP = "one machine is enough", "the deadline", "starting machines"
+ONE_MACHINE, DEADLINE, STARTUP = "one_machine", "deadline", "starting"
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +55,8 @@ def rented_job(ranges: JobRanges, p: JobPlacement) -> dict[str, Any]:
         "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
         **hazard(ranges.interruptions, p),
         "repeated_ratio": 1 - (ranges.job.startup_s + p.work_s) / used.value,
-        "binding_limit": what_binds(ranges.job, p),
+        "binding": what_binds(ranges.job, p),
+        "binding_limit": limit_words(what_binds(ranges.job, p)),
         "is_tight": (finish.high or finish.value) > ranges.job.deadline_s,
         "grade": ranges.grades[p.row],
     }

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from gpufleet.answers.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.rejections import rejection_counts
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement
@@ -12,9 +16,6 @@ from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan, JobDeployment
-from gpufleet.results.job_figures import JobRanges, hazard_notes, in_usd, paid_s, rate_figure, rented_job
-from gpufleet.results.plan import RejectionCount
-from gpufleet.results.price_sources import price_days, price_sources
 from gpufleet.units import MEGA
 
 
@@ -65,7 +66,7 @@ def batch_plan(
         confidence=job.confidence,
         inputs=inputs,
         deployments=deployments,
-        rejections=[RejectionCount(reason=r, count=n, best=b) for r, n, b in solution.rejections.rows()],
+        rejections=rejection_counts(solution.rejections),
         num_layouts=solution.num_layouts,
         num_configurations=int(solution.rates.requests_per_s.size),
         num_offers=len(question.service.offers),
@@ -83,12 +84,14 @@ def job_deployment(context: JobContext, p: JobPlacement) -> JobDeployment:
     answers = job.requests * workload.output_tokens
     tokens = answers + job.requests * workload.input_tokens
     rate = p.replicas * float(rates.best_per_s[row])
+    layout = Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
     return JobDeployment(
         **rented_job(ranges, p),
         engine=palette.engines[c.engine[row]].name,
         weight_format=palette.weight_formats[c.weight_format[row]].name,
         kv_precision=palette.kv_precisions[c.kv_precision[row]].name,
-        layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])).label,
+        layout=layout.label,
+        ranks=ranks_of(layout),
         gpus_per_replica=num_gpus,
         idle_gpus=round(p.instance.gpu_count * p.machines) - p.replicas * num_gpus,
         batch=min(float(rates.best_batch[row]), p.requests_per_replica),

@@ -1,0 +1,114 @@
+"""A `FitResult` from the report of the core."""
+
+from __future__ import annotations
+
+from gpufleet.domain.offer import Offer
+from gpufleet.domain.verdict import DOES_NOT_FIT
+from gpufleet.memory.band import Band
+from gpufleet.memory.fit import memory_terms
+from gpufleet.optimize.fit import Change, FitQuestion, FitReport, Placement, PrecisionOption
+from gpufleet.provenance import Term
+from gpufleet.report.words import sentence
+from gpufleet.results.base import ExplainedTerm, Figure, Input
+from gpufleet.results.fit import FitResult, FittingChange, MemoryPart, RejectedLayout, UsersByPrecision
+
+
+def fit_result(report: FitReport, inputs: list[Input], notes: list[str]) -> FitResult:
+    """The report of the core as the result that users get."""
+    q, chosen = report.question, report.chosen
+    common = FitResult(
+        model=q.arch.name,
+        gpus=f"{q.num_gpus}x {q.accelerator.name}",
+        engine=q.engine.title,
+        weight_format=q.weights.name,
+        kv_precision=q.kv.name,
+        context_tokens=q.context_tokens,
+        batch=q.batch,
+        verdict=DOES_NOT_FIT if chosen is None else str(chosen.budget.verdict),
+        binding_limit=report.binding_limit,
+        refusal=None if report.refusal is None else sentence(report.refusal),
+        device_bytes=float(q.accelerator.memory_bytes),
+        by_precision=[_users_by_precision(option, q) for option in report.options],
+        rejected=[RejectedLayout(layout=x.label, reason=sentence(why), code=why.code, short_by_bytes_per_gpu=short)
+                  for x, why, short in report.rejected],
+        changes=[_fitting_change(change, q) for change in report.changes],
+        inputs=inputs,
+        notes=notes,
+    )  # fmt: skip
+    return common if chosen is None else common.model_copy(update=_of_placement(report, chosen))
+
+
+def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
+    q, budget, floor = report.question, chosen.budget, report.tpot_floor_s
+    parts = {
+        "weights": budget.loaded_bytes,
+        "KV cache of the users asked for" if q.batch else "KV cache of one user": Band.exact(budget.needed_kv_bytes),
+        "activations": budget.activation_bytes,
+        "graphs": budget.graph_bytes,
+        "context, libraries, buffers": budget.overhead_bytes,
+    }
+    terms = memory_terms(q.arch, q.weights, q.kv, q.engine, chosen.layout, budget)
+    grade = q.engine.grade
+    return {
+        "layout": chosen.layout.label,
+        "memory_fraction": float(budget.memory_fraction),
+        "driver_bytes": float(q.accelerator.memory_bytes) - float(budget.device_bytes),
+        "checkpoint_bytes_per_gpu": float(budget.weights_bytes),
+        "usable_bytes": float(budget.memory_fraction) * float(budget.device_bytes),
+        "parts": [MemoryPart(name=name, size=_figure(band, "bytes", grade)) for name, band in parts.items()],
+        "total_bytes": _figure(budget.total_bytes, "bytes", grade),
+        "kv_pool_bytes": _figure(budget.kv_pool_bytes, "bytes", grade),
+        "kv_bytes_per_user": float(budget.kv_bytes_per_sequence),
+        "users": _figure(budget.max_sequences, "users", grade) if chosen.fits else None,
+        "short_by_bytes_per_gpu": chosen.short_by_bytes,
+        "tpot_floor_s": None if floor is None else Figure(value=floor, unit="s", grade="roofline"),
+        "terms": [_explained(term) for term in terms],
+    }
+
+
+def _figure(band: Band, unit: str, grade: str) -> Figure:
+    return Figure(value=float(band.expected), unit=unit, low=float(band.low), high=float(band.high), grade=grade)
+
+
+def _explained(term: Term) -> ExplainedTerm:
+    return ExplainedTerm(
+        name=term.name, value=term.value, unit=term.unit, formula=term.formula, inputs=term.inputs,
+        source=term.source, grade=term.grade.label, low=term.low, high=term.high,
+    )  # fmt: skip
+
+
+def _users_by_precision(option: PrecisionOption, q: FitQuestion) -> UsersByPrecision:
+    weights, kv, placement = option.weights.name, option.kv.name, option.placement
+    if placement is None:
+        reason = "no layout is possible" if option.reason is None else sentence(option.reason)
+        return UsersByPrecision(weights=weights, kv=kv, verdict=DOES_NOT_FIT, reason=reason)
+    return UsersByPrecision(
+        weights=weights,
+        kv=kv,
+        verdict=str(placement.budget.verdict),
+        layout=placement.layout.label,
+        weights_bytes_per_gpu=float(placement.budget.weights_bytes),
+        users=_figure(placement.budget.max_sequences, "users", q.engine.grade) if placement.fits else None,
+    )
+
+
+def _fitting_change(change: Change, q: FitQuestion) -> FittingChange:
+    bare = FittingChange(
+        what=change.what,
+        gpus=f"{change.num_gpus}x {q.accelerator.name}",
+        layout=change.placement.layout.label,
+        verdict=str(change.placement.budget.verdict),
+        users=change.placement.users,
+        lowers_quality=change.lowers_quality,
+    )
+    return bare if change.offer is None else bare.model_copy(update=_price(change.offer))
+
+
+def _price(offer: Offer) -> dict[str, object]:
+    return {
+        "price_usd_per_hour": offer.price_per_instance_usd_per_hour,
+        "instance": f"{offer.cloud} {offer.instance}",
+        "region": offer.region,
+        "price_source": offer.source,
+        "price_as_of": offer.day,
+    }

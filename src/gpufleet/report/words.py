@@ -1,0 +1,182 @@
+"""From the code of a reason to the sentence that users read: the one place where rejections are put in words.
+
+A template names the figures of its reason. The suffix of a name is its unit, and says how the figure is written.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from gpufleet.domain.reason import Figure, Reason, Rejection
+from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
+
+ROUNDING, EXPECTED_CONFIDENCE = 1e-9, 0.5
+LIMITS = {
+    "throughput": "throughput no longer grows with the batch",
+    "engine_batch": "the engine's largest batch",
+    "one_replica": "one replica is enough",
+    "one_machine": "one machine is enough",
+    "least_replicas": "the least number of replicas",
+    "spare_machines": "machines that may fail",
+    "deadline": "the deadline",
+    "starting": "starting machines",
+}
+SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
+    # rules of a layout
+    "too_few_layers": "{layers} layers cannot fill {stages} pipeline stages",
+    "heads_not_divisible": "{heads} heads are not divisible by {parts}",
+    "kv_heads_not_divisible": "{kv_heads} KV heads neither divide by nor repeat over {parts} ranks",
+    "no_experts": "expert parallelism needs a mixture of experts",
+    "experts_not_divisible": "{experts} experts are not divisible by EP {parts}",
+    "width_not_divisible": "MLP width {width} is not divisible by {parts}",
+    "width_breaks_block": "MLP width {width} over {parts} ranks leaves {rest}, not a multiple of the {precision} block "
+    "of {block}",
+    "expert_width_not_divisible": "expert width {width} is not divisible by {parts}; EP leaves experts whole",
+    "expert_width_breaks_block": "expert width {width} over {parts} ranks leaves {rest}, not a multiple of the "
+    "{precision} block of {block}; EP leaves experts whole",
+    "vocabulary_not_divisible": "a vocabulary of {vocabulary} is not divisible by {parts}, even padded to {padded}",
+    "attention_dp_of_dense": "attention data parallelism is for MoE and MLA models; run replicas instead",
+    "stage_spans_machines": "{layout} spans machines of {gpus} GPUs",
+    # what engines run
+    "unsupported_architecture": "{engine} does not implement the architecture of {family} models",
+    "unsupported_device": "{engine} does not run on {device}",
+    "unmaintained_device": "{engine} {until} and later {why}",
+    "unsupported_weights": "{engine} does not run {weights} weights",
+    "device_lacks_weights": "{device} does not run {weights} weights in this engine",
+    "device_runs_wider": "{device} does not run {weights} weights in this engine, but {wide} of the same bytes "
+    "(--precision {wide})",
+    "device_refuses_weights": "{device} {why}",
+    "unsupported_kv_cache": "{engine} on {device} has no {kv} KV cache",
+    # what a search leaves out
+    "link_unknown": "the link between the GPUs is not known",
+    "no_curve": "no kernel curve for this format on this device",
+    "too_large": "does not fit in memory",
+    "short_of_memory": "short of memory",
+    "longest_too_long": "no KV room for the longest request",
+    "saturated": "saturated before any request is admitted",
+    "no_room_for_burst": "KV room for fewer sequences than a burst needs",
+    "over_limit": "{limit} above {limit_s} at any load",
+    "no_price": "no price under the chosen clouds, regions and price kinds",
+    "beyond_quota": "more machines than the quota, the reservation or one's own rack holds",
+    "over_budget": "over the budget of {budget_usd_per_hour} ({budget_usd_per_month})",
+    "over_job_budget": "over the budget of {budget_usd}",
+    "late": "not done by the deadline, whatever the number of machines",
+    "late_with_cap": "not done by the deadline with the cap of {cap_machines}",
+    "binds_longer": "bought for a term and paid round the clock: a job that runs once buys none (--every, if it comes "
+    "again)",
+    # how far it missed
+    "short_by": "short by {missing_bytes} per GPU",
+    "input_short_by": "short by {missing_bytes}",
+    "needs_tokens": "{longest_tokens} tokens",
+    "at_best": "{least_s} at best",
+    "at_best_unpriced": "{least_s} at best, no price",
+    "unpriced": "no price",
+    "costs_per_hour": "{usd_per_hour}",
+    "costs": "{usd}",
+    "to_be_had": lambda f: f"{had(f['to_be_had'])} to be had",
+    "to_be_had_at": lambda f: f"{had(f['to_be_had'])} to be had; {f['needed']:,} would be {f['usd_per_hour']}",
+    "soonest": lambda f: soonest(f),
+}
+
+
+def sentence(reason: Reason) -> str:
+    """A reason in words, without a full stop.
+
+    >>> sentence(Reason.of("over_limit", limit="ttft.p95", limit_s=0.5))
+    'ttft.p95 above 500 ms at any load'
+    """
+    template, figures = SENTENCES[reason.code], {name: written(name, value) for name, value in reason.figures}
+    return template.format_map(figures) if isinstance(template, str) else template(figures)
+
+
+def limit_words(binding: str) -> str:
+    """What binds; an objective, an operator, load and KV room are called by their names.
+
+    >>> limit_words("one_replica"), limit_words("tpot.p95")
+    ('one replica is enough', 'tpot.p95')
+    """
+    return LIMITS.get(binding, binding)
+
+
+def nearest_miss(rejection: Rejection) -> str:
+    """What came nearest, and by how much it missed.
+
+    >>> nearest_miss(Rejection(Reason("no_price"), "2x aws p5.48xlarge"))
+    '2x aws p5.48xlarge'
+    """
+    return rejection.subject if rejection.miss is None else f"{rejection.subject}: {sentence(rejection.miss)}"
+
+
+def had(number: Figure) -> str:
+    """How many machines can be had."""
+    return f"{number:,}" if number else "none"
+
+
+def soonest(figures: Mapping[str, Any]) -> str:
+    """When a job would be done at the soonest, with how many machines, and how many would do."""
+    f = figures
+    sure = f" at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED_CONFIDENCE else ""
+    of = "" if f["to_be_had"] is None else f", {f['to_be_had']:,} to be had"
+    enough = "" if f["enough_machines"] is None else f"; {f['enough_machines']} would do it"
+    return ("none to be had" if f["hours_s"] is None else f"{f['hours_s']} with the headroom{sure}{of}") + enough
+
+
+def written(name: str, value: Figure) -> Figure:
+    """One figure in the unit that its name ends with; a text and a bare number stay what they are."""
+    write = next((write for suffix, write in WRITTEN.items() if name.endswith(suffix)), None)
+    return value if write is None or not isinstance(value, float | int) else write(value)
+
+
+def sized(size_bytes: float) -> str:
+    """Bytes in GiB, or in MiB below a tenth of one."""
+    return f"{size_bytes / GIB:.1f} GiB" if size_bytes >= GIB / 10 else f"{size_bytes / MIB:.0f} MiB"
+
+
+def in_ms(seconds: float) -> str:
+    """Milliseconds as an SLO can take them: whole ones from 10 ms on.
+
+    >>> in_ms(0.5), in_ms(0.0005)
+    ('500 ms', '0.5 ms')
+    """
+    milliseconds = seconds / MILLISECOND
+    return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
+
+
+def at_least_ms(seconds: float) -> str:
+    """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on.
+
+    >>> at_least_ms(0.5001), at_least_ms(0.0023141)
+    ('501 ms', '2.32 ms')
+    """
+    milliseconds = seconds / MILLISECOND
+    scale = 1.0 if milliseconds >= 10 else 10.0 ** (2 - math.floor(math.log10(milliseconds)))
+    return f"{math.ceil(milliseconds * scale - ROUNDING) / scale:.10g} ms"
+
+
+def in_hours(seconds: float) -> str:
+    """Hours from two on, minutes below.
+
+    >>> in_hours(5400.0), in_hours(155_958.0)
+    ('90.0 min', '43.3 h')
+    """
+    return f"{seconds / HOUR:,.1f} h" if seconds >= 2 * HOUR else f"{seconds / MINUTE:,.1f} min"
+
+
+def machines(number: float) -> str:
+    """A number of machines."""
+    return f"{number:,} machine" if number == 1 else f"{number:,} machines"
+
+
+WRITTEN: dict[str, Callable[[Any], str]] = {
+    "least_s": at_least_ms,
+    "hours_s": in_hours,
+    "_s": in_ms,
+    "_bytes": sized,
+    "_tokens": "{:,.0f}".format,
+    "_machines": machines,
+    "usd_per_hour": "${:,.2f}/h".format,
+    "usd_per_month": "${:,.0f}/mo".format,
+    "usd": "${:,.2f}".format,
+}

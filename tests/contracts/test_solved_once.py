@@ -1,0 +1,54 @@
+"""A question is solved once: what else is asked of it stands on the same solution, or differs from it by name."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from gpufleet.api.answers import asked_further
+from gpufleet.api.plans import plan_serve
+from gpufleet.api.requests import ServeRequest
+from gpufleet.domain.calibration import Calibration
+from gpufleet.optimize import serve
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+
+ASKED = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, "tpot.p95<50ms")
+
+
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[ServeQuestion]:
+    """Every question that is solved, in order."""
+    questions: list[ServeQuestion] = []
+    solve = serve.solve_serve
+
+    def noted(question: ServeQuestion, calibration: Calibration, rejections: Rejections | None = None) -> ServeSolution:
+        questions.append(question)
+        return solve(question, calibration, rejections)
+
+    for module in list(sys.modules.values()):
+        if getattr(module, "solve_serve", None) is solve:
+            monkeypatch.setattr(module, "solve_serve", noted)
+    return questions
+
+
+def test_a_plan_with_four_follow_ups_solves_the_question_the_alternative_and_the_other_gpus(
+    solved: list[ServeQuestion],
+) -> None:
+    plan = plan_serve(ASKED)
+    asked, lower = solved
+    assert {w.name for w in asked.choices.palette.weight_formats} == {"bf16", "fp16"}
+    assert "fp8" in {w.name for w in lower.choices.palette.weight_formats}
+    assert (lower.offers, lower.demand) == (asked.offers, asked.demand)
+    asked_further(plan, why_not=["L40S:4"], flips=True, front=True, token_price="0.6/1.2")
+    [narrowed] = solved[2:]
+    assert {i.accelerator for i in narrowed.choices.instances} == {"L40S"}
+    assert narrowed.choices.gpus_per_replica == (4,)
+
+
+def test_writing_a_plan_down_solves_nothing(solved: list[ServeQuestion]) -> None:
+    plan = plan_serve(ASKED)
+    before = len(solved)
+    plan.to_json()
+    assert len(solved) == before
