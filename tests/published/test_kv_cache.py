@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 from gpufleet.architecture.kv_cache import (
-    full_attention_kv_bytes,
     kv_bytes_per_sequence,
-    latent_kv_bytes,
+    layer_kv_bytes,
     state_bytes_per_sequence,
-    windowed_kv_bytes,
 )
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.memory.kv import state_bytes_per_sequence_per_device
@@ -28,9 +26,8 @@ def test_sixteen_sequences_of_llama_70b_at_4096_tokens_take_twenty_gib():
 def test_deepseek_v3_keeps_one_latent_of_576_numbers_per_layer():
     """DeepSeek-V3 (arXiv:2412.19437): 61 layers, latent 512, rotary key 64: 70,272 bytes a token in bf16."""
     arch = shipped_architecture("deepseek-v3")
-    assert latent_kv_bytes(arch, BF16_BYTES, 1) == 61 * (512 + 64) * 2 == 70_272
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, 1) == 61 * (512 + 64) * 2 == 70_272
     assert kv_bytes_per_sequence(arch, BF16_BYTES, 32_768) == 70_272 * 32_768
-    assert full_attention_kv_bytes(arch, BF16_BYTES, 32_768) == 0
 
 
 def test_mistral_7b_stops_growing_at_its_window():
@@ -46,8 +43,8 @@ def test_gpt_oss_slides_over_128_tokens_in_every_other_layer():
     """gpt-oss (arXiv:2508.10925): 36 layers, half of them with a window of 128; 8 KV heads of 64."""
     arch = shipped_architecture("gpt-oss-120b")
     per_layer_token = 2 * 8 * 64 * 2
-    assert full_attention_kv_bytes(arch, BF16_BYTES, 8192) == 18 * per_layer_token * 8192
-    assert windowed_kv_bytes(arch, BF16_BYTES, 8192) == 18 * per_layer_token * 128
+    kept = [(block.count, layer_kv_bytes(block.mixer, BF16_BYTES, 8192)) for block in arch.blocks]
+    assert sorted(kept) == [(18, per_layer_token * 128), (18, per_layer_token * 8192)]
 
 
 def test_gemma_3_has_five_local_layers_for_each_global_one():

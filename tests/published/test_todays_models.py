@@ -2,24 +2,33 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 from gpufleet.architecture.flops import flop_per_token
 from gpufleet.architecture.kv_cache import (
-    compressed_kv_bytes,
-    full_attention_kv_bytes,
+    bytes_per_vector,
     index_bytes_per_sequence,
     kv_bytes_per_sequence,
-    latent_kv_bytes,
+    layer_kv_bytes,
     state_bytes_per_sequence,
-    windowed_kv_bytes,
 )
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters, num_text_parameters, weights_bytes
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Architecture
 from gpufleet.units import GIGA, MIB
 
 BF16_BYTES, FP8_BYTES = 2.0, 1.0
 MILLION_TOKENS = 2**20
+
+
+def layers_by_kv_bytes(arch: Architecture, context_tokens: int) -> dict[float, int]:
+    """How many layers keep so many bytes of one sequence in bf16."""
+    counts: Counter[float] = Counter()
+    for block in arch.blocks:
+        counts[float(layer_kv_bytes(block.mixer, BF16_BYTES, context_tokens))] += block.count
+    return dict(counts)
 
 
 def test_qwen3_5_keeps_a_matrix_per_head_in_three_layers_of_four():
@@ -27,7 +36,7 @@ def test_qwen3_5_keeps_a_matrix_per_head_in_three_layers_of_four():
     arch = shipped_architecture("Qwen/Qwen3.5-35B-A3B")
     state = 30 * (32 * 128 * 128 * 4 + 3 * (2 * 16 * 128 + 32 * 128) * 2)
     assert state_bytes_per_sequence(arch) == state == pytest.approx(61.4 * MIB, rel=1e-3)
-    assert full_attention_kv_bytes(arch, BF16_BYTES, 1) == 10 * 2 * 2 * 256 * 2
+    assert layers_by_kv_bytes(arch, 1) == {2 * 2 * 256 * 2: 10, state / 30: 30}
     assert kv_bytes_per_sequence(arch, BF16_BYTES, 32_768) == state + 20_480 * 32_768
 
 
@@ -43,7 +52,7 @@ def test_nemotron_3_nano_grows_only_in_its_six_attention_layers():
 def test_deepseek_v3_2_adds_an_index_to_its_latent():
     """DeepSeek-V3.2 (arXiv:2512.02556): 61 layers, index keys of 128 in fp8 with one fp32 scale."""
     arch = shipped_architecture("deepseek-v3.2")
-    assert latent_kv_bytes(arch, BF16_BYTES, 1) == 70_272
+    assert 61 * bytes_per_vector(arch.blocks[0].mixer, BF16_BYTES) == 70_272
     assert index_bytes_per_sequence(arch, 1) == 61 * (128 + 4)
     assert kv_bytes_per_sequence(arch, BF16_BYTES, 10_000) == 10_000 * (70_272 + 8_052)
 
@@ -73,22 +82,21 @@ def test_deepseek_v4_flash_keeps_one_vector_in_four_or_in_a_hundred_and_twenty_e
     """DeepSeek-V4-Flash: 43 layers: 2 windows of 128, 21 with 4 tokens an entry, 20 with 128; vectors of 512."""
     arch = shipped_architecture("deepseek-v4-flash")
     entries = 43 * 128 + 21 * 4096 // 4 + 20 * 4096 // 128
-    assert compressed_kv_bytes(arch, BF16_BYTES, 4096) == entries * 512 * 2
-    assert index_bytes_per_sequence(arch, 4096) == 21 * 1024 * 132
+    index_bytes = 21 * 1024 * 132
+    assert index_bytes_per_sequence(arch, 4096) == index_bytes
+    assert kv_bytes_per_sequence(arch, BF16_BYTES, 4096) == entries * 512 * 2 + index_bytes
 
 
 def test_gemma_4_has_wider_heads_in_its_global_layers():
     """Gemma 4 26B-A4B: 30 layers, 5 global with 2 KV heads of 512, 25 over 1,024 tokens with 8 of 256."""
     arch = shipped_architecture("google/gemma-4-26B-A4B")
-    assert full_attention_kv_bytes(arch, BF16_BYTES, 8192) == 5 * 2 * 2 * 512 * 2 * 8192
-    assert windowed_kv_bytes(arch, BF16_BYTES, 8192) == 25 * 2 * 8 * 256 * 2 * 1024
+    assert layers_by_kv_bytes(arch, 8192) == {2 * 2 * 512 * 2 * 8192: 5, 2 * 8 * 256 * 2 * 1024: 25}
 
 
 def test_mimo_v2_keeps_narrow_values():
     """MiMo-V2-Flash: keys of 192, values of 128; 9 full layers with 4 KV heads, 39 windows of 128 with 8."""
     arch = shipped_architecture("XiaomiMiMo/MiMo-V2-Flash")
-    assert full_attention_kv_bytes(arch, BF16_BYTES, 1000) == 9 * 4 * (192 + 128) * 2 * 1000
-    assert windowed_kv_bytes(arch, BF16_BYTES, 1000) == 39 * 8 * (192 + 128) * 2 * 128
+    assert layers_by_kv_bytes(arch, 1000) == {4 * (192 + 128) * 2 * 1000: 9, 8 * (192 + 128) * 2 * 128: 39}
 
 
 # Sizes on model cards, in billions: all parameters, and those that serve a token; cards round, and leave out embeddings

@@ -152,8 +152,9 @@ def work_of_heads(key_heads: Floats, heads: Floats) -> tuple[Floats, Floats, Flo
         per_head = figure(two) - figure(one)
         return key_heads * (figure(one) - per_head) + heads * per_head
 
+    kept = linear(lambda net: float(state_bytes_per_layer(net)))
     moved = linear(lambda net: 2.0 * (2 * net.convolved_width + net.value_width))
-    return linear(state_bytes_per_layer), linear(lambda net: float(recurrence_flop_per_token(net))), moved
+    return kept, linear(lambda net: float(recurrence_flop_per_token(net))), moved
 
 
 def locate_update(frame: pd.DataFrame, accelerator: Accelerator, precision: str) -> Located:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.answers.formulas import PRODUCT, STREAM
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder import EncoderQuestion, EncoderSolution, flop_per_input
 from gpufleet.pricing.unit_cost import usd_per_request
@@ -13,27 +14,14 @@ from gpufleet.units import HOUR, MEGA
 FORMULAS = {
     "attention": "4 heads head_dim pairs / peak, over the measured prefill-attention curve",
     "attention over the answer": "bytes of keys and values / bandwidth, over the measured decode-attention curve",
-    "attention scores in memory": "2 us + bytes / (0.88 bandwidth)",
-    "norms, biases and residuals": "2 us + bytes / (0.88 bandwidth)",
-    "embedding": "2 us + bytes / (0.88 bandwidth)",
+    "attention scores in memory": STREAM,
+    "norms, biases and residuals": STREAM,
+    "embedding": STREAM,
 }
-
-
-PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
-
-
 LEAST_SHOWN_RATIO = 1e-9
-
-
 HOST = "the host, which launches the kernels"
-
-
 READING = "the host, which reads audio and makes mel frames"
-
-
 READING_FORMULA = "seconds of audio x seconds of the host for each"
-
-
 HOST_FORMULA = "kernels x launch - seconds of the kernels"
 
 

@@ -6,7 +6,7 @@ import math
 
 from gpufleet.architecture.flops import flop_per_token, prefill_flop
 from gpufleet.architecture.kv_cache import (
-    index_bytes_per_layer,
+    index_bytes_per_sequence,
     kv_bytes_per_sequence,
     kv_elements_per_token,
     state_bytes,
@@ -87,7 +87,7 @@ def _layers(block: Block) -> ModelLayers:
     mixer = block.mixer
     entry_tokens = mixer.tokens_per_entry if isinstance(mixer, CompressedAttention) else 1
     grows = not isinstance(mixer, Attention) or math.isinf(mixer.window_tokens)
-    elements = kv_elements_per_token(mixer) / entry_tokens if grows and entry_tokens else 0.0
+    elements = float(kv_elements_per_token(mixer)) / entry_tokens if grows and entry_tokens else 0.0
     index = index_of(mixer)
     per_token = elements * BF16.bytes_per_element + (index.cache_bytes_per_entry / entry_tokens if index else 0.0)
     return ModelLayers(
@@ -95,7 +95,7 @@ def _layers(block: Block) -> ModelLayers:
         mixer=mixer_in_words(mixer),
         feed_forward=feed_forward_in_words(block.feed_forward),
         kv_bytes_per_token=per_token,
-        state_bytes=state_bytes(mixer),
+        state_bytes=float(state_bytes(mixer)),
     )
 
 
@@ -203,7 +203,7 @@ def _of_state(arch: Architecture) -> str:
 
 def _of_choice(arch: Architecture) -> str:
     layers = sum(b.count for b in arch.blocks if index_of(b.mixer) is not None)
-    size = sum(b.count * float(index_bytes_per_layer(b.mixer, CONTEXTS[1])) for b in arch.blocks) / GIB
+    size = float(index_bytes_per_sequence(arch, CONTEXTS[1])) / GIB
     cache = f"its own cache of {size:.2g} GiB at {CONTEXTS[1]:,} tokens, on every TP rank"
     sentence = f"Sparse: {layers} of {arch.num_layers} layers choose what to read by an index, with {cache}."
     return sentence if layers else ""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TypedDict
 
+from gpufleet.answers.formulas import PRODUCT, STREAM
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.serve_plan import ENGINE_LIMIT
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.optimize.size import ROOM
-from gpufleet.performance.elementwise import FIXED_S, STREAM_RATIO
 from gpufleet.performance.layer_operators import (
     HEAD_NORMS,
     INDEX,
@@ -26,9 +26,7 @@ from gpufleet.provenance import Grade
 from gpufleet.report.words import limit_words
 from gpufleet.results.base import ExplainedTerm, Figure, Input, Ranks
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
-from gpufleet.units import MICROSECOND
 
-STREAM = f"{FIXED_S / MICROSECOND:g} us + bytes / ({STREAM_RATIO:g} bandwidth)"
 FORMULAS = {
     OVER_CACHE: "bytes of K and V / bandwidth, over the measured decode-attention curve",
     OVER_PROMPTS: "flop of causal pairs / peak, over the measured prefill-attention curve",
@@ -38,7 +36,6 @@ FORMULAS = {
     "expert exchange": "bytes of the tokens / link, over the measured collective",
     **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS), STREAM),
 }
-PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
 ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
 
 

@@ -18,7 +18,7 @@ from gpufleet.domain.precision import FP8, Precision, WeightFormat
 from gpufleet.layout.feasible import stage_beyond_one_machine
 from gpufleet.layout.support import arithmetic_of, precisions_of
 from gpufleet.performance.attention_groups import Heads
-from gpufleet.performance.layer_operators import CACHE_BYTES_PER_S_PER_CORE, cache_bytes_per_s_of
+from gpufleet.performance.layer_operators import cache_bytes_per_s_of
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
 from gpufleet.performance.vision import VISION_FLOP_RATIO, vision_s
 from gpufleet.report.words import sentence
@@ -119,7 +119,7 @@ def read_for_each_query_head(arch: Architecture, candidates: Candidates) -> list
     )
     if not np.isfinite(cache_bytes_per_s_of(candidates, heads)).any():
         return []
-    rate = CACHE_BYTES_PER_S_PER_CORE / GB
+    rate = candidates.engine_figure("cache_bytes_per_s_per_core", np.inf)[0] / GB
     return [
         f"This version reads keys and values anew for each query head, at {rate:g} GB/s for each multiprocessor: a "
         "judgement fitted to published runs of TensorRT-LLM 0.5 to 0.9, no measured kernel."

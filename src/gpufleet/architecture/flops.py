@@ -143,7 +143,7 @@ def _flop_parts(arch: Architecture, tokens: Floats, scores: Floats) -> FlopParts
 def active_expert_params(arch: Architecture) -> int:
     """Matrix parameters of the routed experts that serve one token, over all layers."""
     return sum(
-        block.count * block.feed_forward.top_k * expert_params(block.feed_forward, arch.hidden_size)
+        block.count * block.feed_forward.top_k * int(expert_params(block.feed_forward, arch.hidden_size))
         for block in arch.blocks
         if isinstance(block.feed_forward, MixtureOfExperts)
     )

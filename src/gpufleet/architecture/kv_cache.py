@@ -1,37 +1,41 @@
-"""Bytes of KV cache that one sequence occupies; scalars or arrays, which broadcast."""
+"""Bytes of KV cache that one sequence occupies, in a model or on a rank of it; scalars or arrays, which broadcast."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 from typing import cast
 
 import numpy as np
 
 from gpufleet.architecture.recurrent import state_bytes_per_layer
+from gpufleet.architecture.sharding import shard
 from gpufleet.architecture.sparse_attention import entries, index_of, indexed_entries
-from gpufleet.domain.architecture import Architecture, Attention, Block, LatentAttention, Mixer
-from gpufleet.domain.arrays import Floats
+from gpufleet.domain.architecture import Architecture, Attention, LatentAttention, Mixer
+from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, StateSpace
 
 FP8_BYTES, SCALE_BYTES = 1.0, 4.0
 LATENT_SCALE_BLOCK, ENTRY_SCALE_BLOCK, ENTRY_ALIGNMENT = 128, 64, 8
 
 
-def kv_elements_per_token(mixer: Mixer) -> int:
-    """Numbers that one layer keeps for one token, or for one compressed entry.
+def kv_elements_per_token(mixer: Mixer, tp: Ints = 1) -> Floats:
+    """Numbers that one layer, or one of its ranks, keeps for one token, or for one compressed entry.
 
-    MHA, GQA, MQA: kv_heads * (head_dim + value_dim); MLA: kv_lora_rank + qk_rope_head_dim; compressed: head_dim, as
-    keys are values; layers with a state, or none: 0.
+    MHA, GQA, MQA: ceil(kv_heads / tp) (head_dim + value_dim), as heads are copied once TP exceeds them; on every rank:
+    MLA: kv_lora_rank + qk_rope_head_dim; compressed: head_dim, as keys are values; layers with a state, or none: 0.
 
     >>> kv_elements_per_token(Attention(num_heads=32, num_kv_heads=8, head_dim=128))
     2048
+    >>> kv_elements_per_token(LatentAttention(128, 1536, 512, 128, 64, 128), tp=8)
+    576
     """
-    if isinstance(mixer, LatentAttention):
-        return mixer.kv_lora_rank + mixer.qk_rope_head_dim
     if isinstance(mixer, Attention):
-        return mixer.num_kv_heads * (mixer.head_dim + mixer.value_dim)
-    return mixer.head_dim if isinstance(mixer, CompressedAttention) else 0
+        return shard(mixer.num_kv_heads, tp) * (mixer.head_dim + mixer.value_dim)
+    if isinstance(mixer, LatentAttention):
+        copied = mixer.kv_lora_rank + mixer.qk_rope_head_dim
+    else:
+        copied = mixer.head_dim if isinstance(mixer, CompressedAttention) else 0
+    return cast(Floats, copied + 0 * tp)
 
 
 def kept_beside_fp8_bytes(mixer: Mixer, kv_bytes_per_element: Floats) -> Floats:
@@ -53,9 +57,14 @@ def kept_beside_fp8_bytes(mixer: Mixer, kv_bytes_per_element: Floats) -> Floats:
     return cast(Floats, np.where(np.asarray(kv_bytes_per_element) == FP8_BYTES, extra, 0.0)[()])
 
 
-def bytes_per_vector(mixer: Mixer, kv_bytes_per_element: Floats) -> Floats:
-    """Bytes that one layer keeps for one token, or for one compressed entry, on no more than one copy   [bytes]."""
-    return kv_elements_per_token(mixer) * kv_bytes_per_element + kept_beside_fp8_bytes(mixer, kv_bytes_per_element)
+def bytes_per_vector(mixer: Mixer, kv_bytes_per_element: Floats, tp: Ints = 1) -> Floats:
+    """Bytes that one layer, or one of its ranks, keeps for one token, or for one compressed entry.   [bytes]
+
+    >>> float(bytes_per_vector(LatentAttention(128, 1536, 512, 128, 64, 128, kept_tokens=2048), 1.0, tp=8))
+    656.0
+    """
+    elements = kv_elements_per_token(mixer, tp)
+    return elements * kv_bytes_per_element + kept_beside_fp8_bytes(mixer, kv_bytes_per_element)
 
 
 def held_tokens(mixer: Mixer, context_tokens: Floats) -> Floats:
@@ -71,17 +80,37 @@ def held_tokens(mixer: Mixer, context_tokens: Floats) -> Floats:
     return held + entries(mixer, context_tokens) if isinstance(mixer, CompressedAttention) else held
 
 
-def block_kv_bytes_per_layer(block: Block, kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Bytes that one sequence keeps in one layer: elements * bytes per element * vectors held, index, state   [bytes].
+def round_to_blocks(tokens: Floats, block_tokens: Floats) -> Floats:
+    """Tokens that whole KV blocks hold: ceil(tokens / block) x block.
 
-    >>> from gpufleet.domain.architecture import DenseMlp
-    >>> layer = Block(32, Attention(32, 8, 128), DenseMlp(14336, gated=True))
-    >>> float(block_kv_bytes_per_layer(layer, 2.0, 1))
-    4096.0
+    >>> float(round_to_blocks(1000, 16))
+    1008.0
     """
-    mixer = block.mixer
-    cache = bytes_per_vector(mixer, kv_bytes_per_element) * held_tokens(mixer, context_tokens)
-    return cache + index_bytes_per_layer(mixer, context_tokens) + state_bytes(mixer)
+    return cast(Floats, np.ceil(np.asarray(tokens, dtype=np.float64) / block_tokens)[()] * block_tokens)
+
+
+def layer_kv_bytes(
+    mixer: Mixer, kv_bytes_per_element: Floats, context_tokens: Floats, tp: Ints = 1, block_tokens: Floats = 1
+) -> Floats:
+    """Bytes that one sequence keeps in one layer, or in one of its ranks: vectors in whole blocks, index, state.
+
+    Full attention: 2 (K and V) * kv_heads * head_dim * bytes_per_element * context   [bytes]
+    Window or chunk: the same * min(context, window)
+    MLA: (kv_lora_rank + qk_rope_head_dim) * bytes_per_element * context; one latent serves all heads of all ranks
+    Compressed: head_dim * bytes_per_element * (min(context, window) + context / tokens_per_entry)
+    Sources: Shazeer 2019 (arXiv:1911.02150); GQA, Ainslie et al. 2023 (arXiv:2305.13245); Mistral 7B, section 2
+    (arXiv:2310.06825); DeepSeek-V2 (arXiv:2405.04434). Blocks: PagedAttention (arXiv:2309.06180).
+
+    >>> float(layer_kv_bytes(Attention(32, 8, 128), 2.0, 1))
+    4096.0
+    >>> 32 * float(layer_kv_bytes(Attention(32, 8, 128, window_tokens=4096), 2.0, 32768)) / 2**20
+    512.0
+    >>> 61 * float(layer_kv_bytes(LatentAttention(128, 1536, 512, 128, 64, 128), 2.0, 1))
+    70272.0
+    """
+    held = round_to_blocks(held_tokens(mixer, context_tokens), block_tokens)
+    cache = bytes_per_vector(mixer, kv_bytes_per_element, tp) * held
+    return cache + index_bytes_per_layer(mixer, context_tokens) + state_bytes(mixer, tp)
 
 
 def index_bytes_per_layer(mixer: Mixer, context_tokens: Floats) -> Floats:
@@ -96,66 +125,11 @@ def index_bytes_per_layer(mixer: Mixer, context_tokens: Floats) -> Floats:
     return index.cache_bytes_per_entry * indexed_entries(mixer, context_tokens) if index else 0.0
 
 
-def state_bytes(mixer: Mixer) -> float:
+def state_bytes(mixer: Mixer, tp: Ints = 1, least_bytes_per_element: Floats = 0.0) -> Floats:
     """Bytes that one sequence keeps in one layer whatever its length; 0 where the layer has a cache instead."""
-    return state_bytes_per_layer(mixer) if isinstance(mixer, (GatedDeltaNet, StateSpace)) else 0.0
-
-
-def full_attention_kv_bytes(arch: Architecture, kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Bytes of KV cache that one sequence occupies in its full-attention layers.
-
-    2 (K and V) * layers * kv_heads * head_dim * bytes_per_element * context   [bytes]
-    MHA, GQA, MQA. Sliding-window and chunked layers: `windowed_kv_bytes`; MLA: `latent_kv_bytes`.
-    Source: Shazeer 2019 (arXiv:1911.02150); GQA, Ainslie et al. 2023 (arXiv:2305.13245).
-
-    >>> from gpufleet.domain.architecture import DenseMlp
-    >>> layer = Block(32, Attention(32, 8, 128), DenseMlp(14336, gated=True))
-    >>> llama_3_8b = Architecture("llama-3-8b", "llama", 4096, 128256, (layer,), False, 8192)
-    >>> float(full_attention_kv_bytes(llama_3_8b, 2.0, 1))
-    131072.0
-    """
-    full = (b for b in arch.blocks if isinstance(b.mixer, Attention) and math.isinf(b.mixer.window_tokens))
-    return _cache_bytes(full, kv_bytes_per_element, context_tokens)
-
-
-def windowed_kv_bytes(arch: Architecture, kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Bytes of KV cache that one sequence occupies in layers that see a window or a chunk.
-
-    2 (K and V) * layers * kv_heads * head_dim * bytes_per_element * min(context, window)   [bytes]
-    Source: Mistral 7B (arXiv:2310.06825), section 2.
-
-    >>> from gpufleet.domain.architecture import DenseMlp
-    >>> layer = Block(32, Attention(32, 8, 128, window_tokens=4096), DenseMlp(14336, gated=True))
-    >>> mistral_7b = Architecture("mistral-7b-v0.1", "mistral", 4096, 32000, (layer,), False, 32768)
-    >>> float(windowed_kv_bytes(mistral_7b, 2.0, 32768)) / 2**20
-    512.0
-    """
-    windowed = (b for b in arch.blocks if isinstance(b.mixer, Attention) and math.isfinite(b.mixer.window_tokens))
-    return _cache_bytes(windowed, kv_bytes_per_element, context_tokens)
-
-
-def latent_kv_bytes(arch: Architecture, kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Bytes of cache that one sequence occupies in layers of multi-head latent attention.
-
-    layers * (kv_lora_rank + qk_rope_head_dim) * bytes_per_element * context   [bytes]
-    One latent serves all heads, so every tensor-parallel rank keeps a copy. Source: DeepSeek-V2 (arXiv:2405.04434).
-
-    >>> from gpufleet.domain.architecture import DenseMlp
-    >>> layer = Block(61, LatentAttention(128, 1536, 512, 128, 64, 128), DenseMlp(18432, gated=True))
-    >>> float(latent_kv_bytes(Architecture("v3", "deepseek_v3", 7168, 129280, (layer,), False, 163840), 2.0, 1))
-    70272.0
-    """
-    latent = (b for b in arch.blocks if isinstance(b.mixer, LatentAttention))
-    return _cache_bytes(latent, kv_bytes_per_element, context_tokens)
-
-
-def compressed_kv_bytes(arch: Architecture, kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Bytes of cache that one sequence occupies in layers of compressed attention, without their index.
-
-    layers * head_dim * bytes_per_element * (min(context, window) + context / tokens_per_entry)   [bytes]
-    """
-    compressed = (b for b in arch.blocks if isinstance(b.mixer, CompressedAttention))
-    return _cache_bytes(compressed, kv_bytes_per_element, context_tokens)
+    if isinstance(mixer, (GatedDeltaNet, StateSpace)):
+        return state_bytes_per_layer(mixer, tp, least_bytes_per_element)
+    return 0.0
 
 
 def index_bytes_per_sequence(arch: Architecture, context_tokens: Floats) -> Floats:
@@ -163,50 +137,28 @@ def index_bytes_per_sequence(arch: Architecture, context_tokens: Floats) -> Floa
 
     layers with an index of their own * bytes per entry * entries   [bytes]   Source: arXiv:2512.02556.
     """
-    per_block = (b.count * index_bytes_per_layer(b.mixer, context_tokens) for b in arch.blocks)
-    return sum(per_block, _nothing(1.0, context_tokens))
+    return sum((b.count * index_bytes_per_layer(b.mixer, context_tokens) for b in arch.blocks), 0.0 * context_tokens)
 
 
 def state_bytes_per_sequence(arch: Architecture) -> float:
     """Bytes of recurrent state that one sequence keeps, whatever its length   [bytes].
 
-    >>> from gpufleet.domain.architecture import DenseMlp
+    >>> from gpufleet.domain.architecture import Block, DenseMlp
     >>> layer = Block(30, GatedDeltaNet(16, 32, 128, 128, 4), DenseMlp(512, gated=True))
     >>> state_bytes_per_sequence(Architecture("qwen3.5", "qwen3_5", 2048, 248320, (layer,), False, 262144)) / 2**20
     61.40625
     """
-    return sum(block.count * state_bytes(block.mixer) for block in arch.blocks)
+    return float(sum(block.count * state_bytes(block.mixer) for block in arch.blocks))
 
 
 def kv_bytes_per_sequence(arch: Architecture, kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Bytes that one sequence of `context_tokens` occupies in the whole model, on no more than one copy.
+    """Bytes that one sequence of `context_tokens` occupies in the whole model, on no more than one copy.   [bytes]
 
-    full_attention_kv_bytes + windowed_kv_bytes + latent_kv_bytes + compressed_kv_bytes + index_bytes_per_sequence
-    + state_bytes_per_sequence   [bytes]
-
-    >>> from gpufleet.domain.architecture import DenseMlp
+    >>> from gpufleet.domain.architecture import Block, DenseMlp
     >>> layer = Block(80, Attention(64, 8, 128), DenseMlp(28672, gated=True))
     >>> llama_70b = Architecture("llama-3.1-70b", "llama", 8192, 128256, (layer,), False, 131072)
     >>> float(16 * kv_bytes_per_sequence(llama_70b, 2.0, 4096)) / 2**30
     20.0
     """
-    return _kv_bytes(arch.blocks, kv_bytes_per_element, context_tokens)
-
-
-def _kv_bytes(blocks: Iterable[Block], kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    per_block = (
-        block.count * block_kv_bytes_per_layer(block, kv_bytes_per_element, context_tokens) for block in blocks
-    )
-    return sum(per_block, _nothing(kv_bytes_per_element, context_tokens))
-
-
-def _cache_bytes(blocks: Iterable[Block], kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    """Cached vectors alone, without index and state."""
-    per_block = (
-        b.count * bytes_per_vector(b.mixer, kv_bytes_per_element) * held_tokens(b.mixer, context_tokens) for b in blocks
-    )
-    return sum(per_block, _nothing(kv_bytes_per_element, context_tokens))
-
-
-def _nothing(kv_bytes_per_element: Floats, context_tokens: Floats) -> Floats:
-    return cast(Floats, 0.0 * np.multiply(kv_bytes_per_element, context_tokens))
+    per_block = (b.count * layer_kv_bytes(b.mixer, kv_bytes_per_element, context_tokens) for b in arch.blocks)
+    return sum(per_block, cast(Floats, 0.0))

@@ -49,7 +49,7 @@ def mixer_names(arch: Architecture) -> PartNames:
     """Modules of the kind of token mixer that holds most parameters: one format stands for all mixers of a model."""
     params: Counter[type] = Counter()
     for block in arch.blocks:
-        params[type(block.mixer)] += block.count * mixer_params(block.mixer, arch.hidden_size)
+        params[type(block.mixer)] += block.count * int(mixer_params(block.mixer, arch.hidden_size))
     kind = max(params, key=lambda mixer: params[mixer])
     modules = {GatedDeltaNet: _DELTA_NET, StateSpace: _STATE_SPACE}.get(kind, _ATTENTION)
     return PartNames(modules, sum(b.count for b in arch.blocks if isinstance(b.mixer, kind)))

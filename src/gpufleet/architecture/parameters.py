@@ -1,40 +1,43 @@
-"""Exact parameter counts, by part and by layer, and the bytes they take in a checkpoint.
+"""Parameters of a model and of its tensor- and expert-parallel ranks, and the bytes they take in a checkpoint.
 
-Counts are those of the model's own class with tied weights once, without multi-token-prediction modules and buffers.
+Counts of a whole model are exact: those of its own class with tied weights once, without multi-token-prediction
+modules and buffers.
 """
 
 from __future__ import annotations
 
 from dataclasses import fields
 
-from gpufleet.architecture.recurrent import Recurrent, SplitParams, recurrent_params
+from gpufleet.architecture.recurrent import Recurrent, recurrent_params
+from gpufleet.architecture.sharding import SplitParams, shard
 from gpufleet.architecture.sparse_attention import compressed_attention_params, index_of, index_params
 from gpufleet.domain.architecture import (
     Architecture,
     Attention,
     Block,
     DenseMlp,
-    FeedForward,
     LatentAttention,
     Mixer,
     MixtureOfExperts,
 )
+from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import CompressedAttention, NoFeedForward, NoMixer
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True)
-class FeedForwardParts:
-    """Parameters of one layer's feed-forward part."""
+class LayerParams:
+    """Parameters of one layer, or what one rank holds of it; the parts are those of `ParameterParts`."""
 
-    dense_mlp: int = 0
-    shared_experts: int = 0
-    routed_experts: int = 0
-    router: int = 0
-    vectors: int = 0
-    expert_vectors: int = 0
-    expert_latents: int = 0
+    attention: Floats
+    vectors: Floats
+    dense_mlp: Floats = 0
+    shared_experts: Floats = 0
+    routed_experts: Floats = 0
+    router: Floats = 0
+    expert_vectors: Floats = 0
+    expert_latents: Floats = 0
 
 
 @dataclass(frozen=True)
@@ -63,18 +66,19 @@ class ParameterParts:
         return sum(getattr(self, part.name) for part in fields(self))
 
 
-def mixer_params(mixer: Mixer, hidden_size: int) -> int:
-    """Parameters of the matrices of one layer's token mixer, without its vectors.
+def mixer_params(mixer: Mixer, hidden_size: int, tp: Ints = 1) -> Floats:
+    """Parameters of the matrices of one layer's token mixer, without its vectors; every rank copies its index.
 
     >>> mixer_params(Attention(num_heads=32, num_kv_heads=8, head_dim=128), hidden_size=4096)
     41943040
     """
     index = index_of(mixer)
-    if isinstance(mixer, (Attention, LatentAttention)):
-        core = attention_params(mixer, hidden_size)
-    else:
-        core = split_params(mixer, hidden_size).total
-    return core + (index_params(index, hidden_size) if index else 0)
+    copied = index_params(index, hidden_size) if index else 0
+    if isinstance(mixer, Attention):
+        return copied + attention_params(mixer, hidden_size, tp)
+    if isinstance(mixer, LatentAttention):
+        return copied + latent_attention_params(mixer, hidden_size, tp)
+    return copied + split_params(mixer, hidden_size).on_rank(tp)
 
 
 def split_params(mixer: Recurrent | CompressedAttention | NoMixer, hidden_size: int) -> SplitParams:
@@ -86,65 +90,53 @@ def split_params(mixer: Recurrent | CompressedAttention | NoMixer, hidden_size: 
     return recurrent_params(mixer, hidden_size)
 
 
-def attention_params(mixer: Attention | LatentAttention, hidden_size: int) -> int:
-    """Parameters of one layer's attention matrices, without its vectors and its index.
+def attention_params(mixer: Attention, hidden_size: int, tp: Ints = 1) -> Floats:
+    """Projection weights of one attention layer (MHA, GQA, MQA), or of one of its tensor-parallel ranks.
 
-    MHA, GQA, MQA: hidden (heads + kv_heads) (head_dim + value_dim)   (q, k, v, output), and hidden * gate_width
-    MLA: q (through q_lora_rank where there is one), hidden * (kv_lora_rank + rope_dim),
-    kv_lora_rank * heads * (nope_dim + v_dim), heads * v_dim * hidden, and hidden * gate_width.
+    h (d + d_v) ceil(heads / tp) + h (d + d_v) ceil(kv_heads / tp): Q and O, then K and V, whose heads are copied once
+    TP exceeds them; a gate on the output is cut like Q.   [weights]
 
-    >>> attention_params(Attention(num_heads=32, num_kv_heads=8, head_dim=128), hidden_size=4096)
-    41943040
+    >>> attention_params(Attention(64, 8, 128), 8192), attention_params(Attention(64, 8, 128), 8192, tp=16)
+    (150994944, 10485760)
     """
-    if isinstance(mixer, LatentAttention):
-        return _latent_attention_params(mixer, hidden_size)
-    values = 0 if mixer.keys_are_values else mixer.num_kv_heads * mixer.value_dim
-    keys = mixer.num_kv_heads * mixer.head_dim
-    return hidden_size * (mixer.num_heads * (mixer.head_dim + mixer.value_dim) + keys + values + mixer.gate_width)
+    per_head = hidden_size * (mixer.head_dim + mixer.value_dim)
+    per_kv_head = hidden_size * mixer.head_dim if mixer.keys_are_values else per_head
+    gate = hidden_size * shard(mixer.gate_width, tp)
+    return per_head * shard(mixer.num_heads, tp) + per_kv_head * shard(mixer.num_kv_heads, tp) + gate
 
 
-def _latent_attention_params(mixer: LatentAttention, hidden_size: int) -> int:
-    query_width = mixer.num_heads * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
-    query = hidden_size * query_width if mixer.q_lora_rank is None else mixer.q_lora_rank * (hidden_size + query_width)
-    down = hidden_size * (mixer.kv_lora_rank + mixer.qk_rope_head_dim)
-    up = mixer.kv_lora_rank * mixer.num_heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
-    output = mixer.num_heads * mixer.v_head_dim + mixer.gate_width
-    return query + down + up + output * hidden_size
+def latent_attention_params(mixer: LatentAttention, hidden_size: int, tp: Ints = 1) -> Floats:
+    """Projection weights of one MLA layer, or of one rank: down-projections are copied, the rest is cut by heads.
+
+    h (r_q + r_kv + d_rope) + ceil(heads / tp) (r_q (d_nope + d_rope) + r_kv (d_nope + d_v) + d_v h)   [weights]
+    Without a query latent (DeepSeek-V2-Lite) the query projection is h (d_nope + d_rope) per head.
+
+    >>> latent_attention_params(LatentAttention(128, 1536, 512, 128, 64, 128), 7168)
+    187105280
+    """
+    query_rank = hidden_size if mixer.q_lora_rank is None else mixer.q_lora_rank
+    copied_query = 0 if mixer.q_lora_rank is None else mixer.q_lora_rank
+    copied = hidden_size * (copied_query + mixer.kv_lora_rank + mixer.qk_rope_head_dim)
+    per_head = (
+        query_rank * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
+        + mixer.kv_lora_rank * (mixer.qk_nope_head_dim + mixer.v_head_dim)
+        + mixer.v_head_dim * hidden_size
+    )
+    return copied + per_head * shard(mixer.num_heads, tp) + hidden_size * shard(mixer.gate_width, tp)
 
 
-def mlp_params(width: int, gated: bool, hidden_size: int) -> int:
-    """Parameters of an MLP's matrices: up, down, and gate where gated.
+def mlp_params(width: int, gated: bool, hidden_size: int, parts: Ints = 1) -> Floats:
+    """Weights of an MLP (up, down, and gate where gated), or of one rank: (2 or 3) h ceil(width / parts).   [weights]
 
     >>> mlp_params(14336, gated=True, hidden_size=4096)
     176160768
     """
-    return (3 if gated else 2) * hidden_size * width
+    return (2 + gated) * hidden_size * shard(width, parts)
 
 
-def feed_forward_params(feed_forward: FeedForward, hidden_size: int) -> FeedForwardParts:
-    """Parameters of one layer's feed-forward part.
-
-    >>> feed_forward_params(MixtureOfExperts(8, 2, 14336, gated=True), 4096).routed_experts
-    1409286144
-    """
-    if isinstance(feed_forward, NoFeedForward):
-        return FeedForwardParts(vectors=feed_forward.vector_params)
-    if isinstance(feed_forward, DenseMlp):
-        dense = mlp_params(feed_forward.width, feed_forward.gated, hidden_size)
-        return FeedForwardParts(dense_mlp=dense, vectors=feed_forward.vector_params)
-    return FeedForwardParts(
-        shared_experts=mlp_params(feed_forward.shared_width, feed_forward.gated, hidden_size),
-        routed_experts=feed_forward.num_experts * expert_params(feed_forward, hidden_size),
-        router=feed_forward.num_experts * hidden_size,
-        vectors=feed_forward.vector_params,
-        expert_vectors=feed_forward.num_experts * feed_forward.expert_vector_params,
-        expert_latents=latent_params(feed_forward, hidden_size),
-    )
-
-
-def expert_params(experts: MixtureOfExperts, hidden_size: int) -> int:
-    """Parameters of one routed expert's matrices, which may work on a projection of the hidden state."""
-    return mlp_params(experts.expert_width, experts.gated, experts.latent_width or hidden_size)
+def expert_params(experts: MixtureOfExperts, hidden_size: int, moe_tp: Ints = 1) -> Floats:
+    """Weights of one routed expert, or of one of its ranks; it may work on a projection of the hidden state."""
+    return mlp_params(experts.expert_width, experts.gated, experts.latent_width or hidden_size, moe_tp)
 
 
 def latent_params(experts: MixtureOfExperts, hidden_size: int) -> int:
@@ -152,49 +144,53 @@ def latent_params(experts: MixtureOfExperts, hidden_size: int) -> int:
     return 2 * hidden_size * experts.latent_width if experts.latent_width else 0
 
 
-def embedding_params(arch: Architecture) -> int:
-    """Token embedding with what comes with it: learned positions, embedding norm, projections."""
-    return head_params(arch) + arch.embedding_params
+def layer_params(block: Block, hidden_size: int, tp: Ints = 1, ep: Ints = 1, moe_tp: Ints = 1) -> LayerParams:
+    """Parameters of one layer of `block`, or what its fullest rank holds: ceil(experts / ep) experts cut in `moe_tp`.
 
+    Norms, biases, sinks, the router and projections into the space of experts are copied on every rank.
 
-def head_params(arch: Architecture) -> int:
-    """The matrix that turns a hidden state into logits; it is the embedding where weights are tied."""
-    return arch.vocab_size * (arch.embedding_width or arch.hidden_size)
-
-
-def block_parts(block: Block, hidden_size: int) -> ParameterParts:
-    """Parameters of all layers of one block."""
-    feed_forward = feed_forward_params(block.feed_forward, hidden_size)
-    vectors = block.vector_params + block.mixer.vector_params + feed_forward.vectors
-    return ParameterParts(
-        embedding=0,
-        head=0,
-        attention=block.count * mixer_params(block.mixer, hidden_size),
-        dense_mlp=block.count * feed_forward.dense_mlp,
-        shared_experts=block.count * feed_forward.shared_experts,
-        routed_experts=block.count * feed_forward.routed_experts,
-        router=block.count * feed_forward.router,
-        vectors=block.count * vectors,
-        expert_vectors=block.count * feed_forward.expert_vectors,
-        expert_latents=block.count * feed_forward.expert_latents,
+    >>> layer = Block(58, Attention(1, 1, 1), MixtureOfExperts(256, 8, 2048, gated=True))
+    >>> layer_params(layer, 7168).routed_experts, layer_params(layer, 7168, ep=8).routed_experts
+    (11274289152, 1409286144)
+    """
+    part, attention = block.feed_forward, mixer_params(block.mixer, hidden_size, tp)
+    vectors = block.vector_params + block.mixer.vector_params + part.vector_params
+    if isinstance(part, NoFeedForward):
+        return LayerParams(attention, vectors)
+    if isinstance(part, DenseMlp):
+        return LayerParams(attention, vectors, dense_mlp=mlp_params(part.width, part.gated, hidden_size, tp))
+    experts = shard(part.num_experts, ep)
+    return LayerParams(
+        attention,
+        vectors,
+        shared_experts=mlp_params(part.shared_width, part.gated, hidden_size, tp),
+        routed_experts=experts * expert_params(part, hidden_size, moe_tp),
+        router=part.num_experts * hidden_size,
+        expert_vectors=experts * part.expert_vector_params,
+        expert_latents=latent_params(part, hidden_size),
     )
+
+
+def embedding_params(arch: Architecture, tp: Ints = 1) -> Floats:
+    """Token embedding, cut over the vocabulary, with what every rank copies: positions, embedding norm, projections."""
+    return head_params(arch, tp) + arch.embedding_params
+
+
+def head_params(arch: Architecture, tp: Ints = 1) -> Floats:
+    """The matrix that turns a hidden state into logits, cut over the vocabulary; the embedding where tied."""
+    return (arch.embedding_width or arch.hidden_size) * shard(arch.vocab_size, tp)
 
 
 def parameter_parts(arch: Architecture) -> ParameterParts:
     """Parameters of the whole model, by part."""
-    outside = ParameterParts(
-        embedding=embedding_params(arch),
-        head=0 if arch.tied_embeddings else head_params(arch),
-        attention=0,
-        dense_mlp=0,
-        shared_experts=0,
-        routed_experts=0,
-        router=0,
-        vectors=arch.vector_params,
+    layers = [(block.count, layer_params(block, arch.hidden_size)) for block in arch.blocks]
+    of_layers = {f.name: sum(n * int(getattr(layer, f.name)) for n, layer in layers) for f in fields(LayerParams)}
+    return ParameterParts(
+        embedding=int(embedding_params(arch)),
+        head=0 if arch.tied_embeddings else int(head_params(arch)),
         vision=arch.vision.params if arch.vision else 0,
+        **of_layers | {"vectors": of_layers["vectors"] + arch.vector_params},
     )
-    parts = [outside, *(block_parts(block, arch.hidden_size) for block in arch.blocks)]
-    return ParameterParts(**{f.name: sum(getattr(p, f.name) for p in parts) for f in fields(ParameterParts)})
 
 
 def num_parameters(arch: Architecture) -> int:
@@ -228,7 +224,7 @@ def _idle_params(block: Block, hidden_size: int) -> int:
     if not isinstance(experts, MixtureOfExperts):
         return 0
     idle = experts.num_experts - experts.top_k
-    return idle * (expert_params(experts, hidden_size) + experts.expert_vector_params)
+    return idle * (int(expert_params(experts, hidden_size)) + experts.expert_vector_params)
 
 
 def weights_bytes(arch: Architecture, weight_format: WeightFormat) -> float:

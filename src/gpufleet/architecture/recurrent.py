@@ -2,27 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TypeAlias, cast
 
+import numpy as np
+
+from gpufleet.architecture.sharding import SplitParams, shard
+from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import GatedDeltaNet, StateSpace
-from gpufleet.records import dataclass
 
 Recurrent: TypeAlias = GatedDeltaNet | StateSpace
 PRODUCTS_PER_STATE_ELEMENT = 3
 CONVOLUTION_BYTES_PER_ELEMENT = 2.0
-
-
-@dataclass(frozen=True)
-class SplitParams:
-    """Matrix parameters of one layer: those cut over tensor-parallel ranks, and those that every rank copies."""
-
-    sharded: int
-    copied: int = 0
-
-    @property
-    def total(self) -> int:
-        """Both."""
-        return self.sharded + self.copied
 
 
 def recurrent_params(mixer: Recurrent, hidden_size: int) -> SplitParams:
@@ -30,7 +20,7 @@ def recurrent_params(mixer: Recurrent, hidden_size: int) -> SplitParams:
 
     Gated delta net: hidden (2 keys + 2 values + heads) + gate + decay. Qwen3.5-35B-A3B:
 
-    >>> recurrent_params(GatedDeltaNet(16, 32, 128, 128, 4), 2048).total
+    >>> recurrent_params(GatedDeltaNet(16, 32, 128, 128, 4), 2048).on_rank()
     33685504
     """
     if isinstance(mixer, GatedDeltaNet):
@@ -55,16 +45,20 @@ def _state_space_params(mixer: StateSpace, hidden_size: int) -> int:
     return hidden_size * (3 * inner + 2 * mixer.num_groups * mixer.state_size + mixer.num_heads)
 
 
-def state_bytes_per_layer(mixer: Recurrent) -> float:
-    """Bytes that one sequence keeps in one recurrent layer, whatever its length: state and convolution taps.
+def state_bytes_per_layer(mixer: Recurrent, tp: Ints = 1, least_bytes_per_element: Floats = 0.0) -> Floats:
+    """Bytes that one sequence keeps in one recurrent layer, or in one of its ranks: heads are dealt out.
 
-    state elements x bytes + (taps - 1) x convolved channels x 2   [bytes]   Qwen3.5-35B-A3B, state in fp32:
+    state elements / tp x bytes + (taps - 1) x convolved channels / tp x 2   [bytes]
+    `least_bytes_per_element`: of an engine that keeps states in a wider format than the model asks for.
+    Qwen3.5-35B-A3B, state in fp32:
 
-    >>> state_bytes_per_layer(GatedDeltaNet(16, 32, 128, 128, 4)) / 2**20
-    2.046875
+    >>> net = GatedDeltaNet(16, 32, 128, 128, 4)
+    >>> float(state_bytes_per_layer(net)) / 2**20, float(state_bytes_per_layer(net, tp=8)) / 2**20
+    (2.046875, 0.255859375)
     """
-    taps = CONVOLUTION_BYTES_PER_ELEMENT * (mixer.conv_width - 1) * mixer.convolved_width
-    return mixer.state_elements * mixer.state_bytes_per_element + taps
+    taps = CONVOLUTION_BYTES_PER_ELEMENT * (mixer.conv_width - 1)
+    state = shard(mixer.state_elements, tp) * np.maximum(mixer.state_bytes_per_element, least_bytes_per_element)
+    return cast(Floats, state + taps * shard(mixer.convolved_width, tp))
 
 
 def recurrence_flop_per_token(mixer: Recurrent) -> int:

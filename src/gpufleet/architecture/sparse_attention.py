@@ -7,7 +7,7 @@ from typing import cast
 
 import numpy as np
 
-from gpufleet.architecture.recurrent import SplitParams
+from gpufleet.architecture.sharding import SplitParams
 from gpufleet.domain.architecture import Attention, LatentAttention, Mixer
 from gpufleet.domain.arrays import Floats
 from gpufleet.domain.mixers import CompressedAttention, TokenIndex
@@ -37,7 +37,7 @@ def compressed_attention_params(mixer: CompressedAttention, hidden_size: int) ->
 
     DeepSeek-V4-Flash, layers of 128 tokens an entry:
 
-    >>> compressed_attention_params(CompressedAttention(64, 512, 1024, 8, 1024, 128, 128), 4096).total
+    >>> compressed_attention_params(CompressedAttention(64, 512, 1024, 8, 1024, 128, 128), 4096).on_rank()
     111149056
     """
     width, output_width = mixer.num_heads * mixer.head_dim, mixer.output_groups * mixer.output_rank

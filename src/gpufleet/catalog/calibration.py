@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from gpufleet.catalog.kept import kept, key_of
+from gpufleet.catalog.profiles import sourced
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import FloatArray
@@ -31,6 +32,7 @@ from gpufleet.domain.calibration import (
     CollectiveTables,
     Grids,
     OperatorTables,
+    StateFormulas,
 )
 from gpufleet.domain.precision import PRECISIONS, Precision
 from gpufleet.provenance import Grade
@@ -132,6 +134,7 @@ def load_calibration(
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in accelerators], dtype=np.float64),
         tables=KernelTables(accelerators, loans, stack),
         collective_tables=kept("collectives", (), stack, lambda: _collective_tables(accelerators, loans)),
+        state_formulas=state_formulas(),
     )
 
 
@@ -212,6 +215,13 @@ def _applies(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
     if "generation" in rule:
         return accelerator.vendor == "nvidia" and bool(rule["generation"] == accelerator.generation)
     return rule["vendor"] in ("*", accelerator.vendor)
+
+
+@lru_cache(maxsize=1)
+def state_formulas() -> StateFormulas:
+    """What times state-space layers (formulas.toml)."""
+    tables = tomllib.loads((DATA / "formulas.toml").read_text(encoding="utf-8"))
+    return StateFormulas(**{name: sourced(row) for name, row in tables["state_space"].items()})
 
 
 @lru_cache(maxsize=1)

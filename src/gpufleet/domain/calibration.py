@@ -16,6 +16,7 @@ import numpy as np
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray, Ints
 from gpufleet.domain.precision import PRECISIONS
 from gpufleet.errors import UnknownName
+from gpufleet.provenance import Sourced
 from gpufleet.records import dataclass
 
 PRECISION_INDEX: Mapping[str, int] = {name: index for index, name in enumerate(PRECISIONS)}
@@ -227,17 +228,40 @@ class CollectiveTables:
     high_ratio: FloatArray
 
 
+@dataclass(frozen=True)
+class StateFormulas:
+    """Judgements that time state-space layers, of which no kernel was measured.
+
+    `fixed_s` of a kernel, and the share of arithmetic peak and bandwidth that it reaches, for the update of states by
+    new tokens and for the scan of prompts; `missed_ratio` bounds measured / predicted seconds.
+    """
+
+    update_fixed_s: Sourced
+    update_stream_ratio: Sourced
+    scan_fixed_s: Sourced
+    scan_flop_ratio: Sourced
+    scan_stream_ratio: Sourced
+    missed_ratio: Sourced
+
+    @property
+    def log_range(self) -> tuple[float, float]:
+        """ln of the 10th and 90th percentile of measured / predicted seconds."""
+        missed = self.missed_ratio
+        return math.log(missed.low or missed.value), math.log(missed.high or missed.value)
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Kernel curves of `accelerators`, in this order; candidates index it by accelerator and precision.
 
-    `tables` by operator, those of `MIXER_OPERATORS` among them.
+    `tables` by operator, those of `MIXER_OPERATORS` among them; `state_formulas` where there are none.
     """
 
     accelerators: tuple[str, ...]
     bandwidth_bytes_per_s: FloatArray
     tables: Mapping[str, OperatorTables]
     collective_tables: CollectiveTables
+    state_formulas: StateFormulas
 
     def tables_of(self, operator: str) -> OperatorTables | CollectiveTables:
         """The tables of an operator by its name, as the files are called."""

@@ -6,12 +6,12 @@ from typing import cast
 
 import numpy as np
 
+from gpufleet.architecture.sharding import shard
 from gpufleet.domain.architecture import Architecture, Block, DenseMlp, MixtureOfExperts
 from gpufleet.domain.arrays import AnyArray, Floats, Ints
 from gpufleet.domain.mixers import NoFeedForward
 from gpufleet.memory.band import Band
 from gpufleet.memory.overhead import EngineMemory
-from gpufleet.memory.weights import shard
 
 BYTES_PER_ACTIVATION = 2.0
 LEAST_UNCHUNKED_TOKENS = 2048

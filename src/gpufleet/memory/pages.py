@@ -8,12 +8,12 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from gpufleet.architecture.recurrent import Recurrent
+from gpufleet.architecture.kv_cache import bytes_per_vector, round_to_blocks
+from gpufleet.architecture.recurrent import Recurrent, state_bytes_per_layer
+from gpufleet.architecture.sharding import shard
 from gpufleet.domain.architecture import Architecture, Attention, LatentAttention, Mixer
 from gpufleet.domain.arrays import Floats, Ints
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoMixer, StateSpace
-from gpufleet.memory.kv import cached_bytes_per_token, round_to_blocks, state_bytes_per_device
-from gpufleet.memory.weights import shard
 from gpufleet.records import dataclass
 
 ATTENTION_ALIGNMENT_TOKENS, LATENT_ALIGNMENT_TOKENS = 16, 128
@@ -149,29 +149,29 @@ def _block_tokens(
     state: Floats = 0.0
     for kind in kinds:
         if isinstance(kind.mixer, (GatedDeltaNet, StateSpace)):
-            state = np.maximum(state, state_bytes_per_device(kind.mixer, tp))
+            state = np.maximum(state, state_bytes_per_layer(kind.mixer, tp))
     found: list[Floats] = []
     for kind in kinds:
         if isinstance(kind.mixer, (GatedDeltaNet, StateSpace)):
             found.append(math.inf)
             continue
         align = LATENT_ALIGNMENT_TOKENS if isinstance(kind.mixer, LatentAttention) else ATTENTION_ALIGNMENT_TOKENS
-        per_token = cached_bytes_per_token(kind.mixer, kv_bytes_per_element, tp)
+        per_token = bytes_per_vector(kind.mixer, kv_bytes_per_element, tp)
         found.append(np.maximum(block_tokens, round_to_blocks(state / per_token, align)))
     return found
 
 
 def _page_bytes(mixer: Pooled, kv_bytes_per_element: Floats, tp: Ints, tokens: Floats) -> Floats:
     if isinstance(mixer, (GatedDeltaNet, StateSpace)):
-        return state_bytes_per_device(mixer, tp)
-    return cached_bytes_per_token(mixer, kv_bytes_per_element, tp) * tokens
+        return state_bytes_per_layer(mixer, tp)
+    return bytes_per_vector(mixer, kv_bytes_per_element, tp) * tokens
 
 
 def _fitted(mixer: Pooled, kv_bytes_per_element: Floats, tp: Ints, tokens: Floats, page: Floats) -> Floats:
     """Tokens of a kind's block where every page has the size of the largest: whole multiples of its own block."""
     if isinstance(mixer, (GatedDeltaNet, StateSpace)):
         return math.inf
-    own = cached_bytes_per_token(mixer, kv_bytes_per_element, tp) * tokens
+    own = bytes_per_vector(mixer, kv_bytes_per_element, tp) * tokens
     return cast(Floats, tokens * np.floor_divide(page, own))
 
 

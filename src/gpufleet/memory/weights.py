@@ -8,12 +8,11 @@ from typing import TypeAlias, cast
 
 import numpy as np
 
-from gpufleet.architecture.parameters import latent_params, split_params
-from gpufleet.architecture.sparse_attention import index_of, index_params
-from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention, MixtureOfExperts
+from gpufleet.architecture.parameters import embedding_params, head_params, layer_params
+from gpufleet.architecture.sharding import shard
+from gpufleet.domain.architecture import Architecture, Block, MixtureOfExperts
 from gpufleet.domain.arrays import Floats, IntArray, Ints
 from gpufleet.domain.layout import Layout
-from gpufleet.domain.mixers import NoFeedForward
 from gpufleet.domain.precision import MXFP4, WeightFormat
 from gpufleet.memory.band import Band
 from gpufleet.provenance import Grade, Term
@@ -51,72 +50,6 @@ def _sizes(weights: AnyFormat) -> ElementBytes:
     return ElementBytes.of(weights) if isinstance(weights, WeightFormat) else weights
 
 
-def shard(size: int, parts: Ints) -> Floats:
-    """Elements of the largest of `parts` near-equal pieces: what the fullest rank holds.
-
-    ceil(size / parts). One KV head over many ranks is one per rank: replication needs no rule of its own.
-    Floating point, so that a model of absurd size does not overflow 64-bit integers.
-
-    >>> shard(8, 16), shard(10, 4)
-    (1.0, 3.0)
-    """
-    return cast(Floats, -(-float(size) // parts))
-
-
-def attention_matrix_params(mixer: Attention, hidden_size: int, tp: Ints) -> Floats:
-    """Projection weights of one attention layer on one rank.
-
-    h (d + d_v) ceil(heads / tp) + h (d + d_v) ceil(kv_heads / tp): Q and O, then K and V, whose heads are copied once
-    TP exceeds them; a gate on the output is cut like Q.   [weights]
-
-    >>> attention_matrix_params(Attention(64, 8, 128), 8192, 16)
-    10485760.0
-    """
-    per_head = hidden_size * (mixer.head_dim + mixer.value_dim)
-    per_kv_head = hidden_size * mixer.head_dim if mixer.keys_are_values else per_head
-    gate = hidden_size * shard(mixer.gate_width, tp)
-    return per_head * shard(mixer.num_heads, tp) + per_kv_head * shard(mixer.num_kv_heads, tp) + gate
-
-
-def latent_attention_matrix_params(mixer: LatentAttention, hidden_size: int, tp: Ints) -> Floats:
-    """Projection weights of one MLA layer on one rank: down-projections are copied, the rest is cut by heads.
-
-    h (r_q + r_kv + d_rope) + ceil(heads / tp) (r_q (d_nope + d_rope) + r_kv (d_nope + d_v) + d_v h)   [weights]
-    Without a query latent (DeepSeek-V2-Lite) the query projection is h (d_nope + d_rope) per head.
-
-    >>> latent_attention_matrix_params(LatentAttention(128, 1536, 512, 128, 64, 128), 7168, 1)
-    187105280.0
-    """
-    query_rank = hidden_size if mixer.q_lora_rank is None else mixer.q_lora_rank
-    copied_query = 0 if mixer.q_lora_rank is None else mixer.q_lora_rank
-    copied = hidden_size * (copied_query + mixer.kv_lora_rank + mixer.qk_rope_head_dim)
-    per_head = (
-        query_rank * (mixer.qk_nope_head_dim + mixer.qk_rope_head_dim)
-        + mixer.kv_lora_rank * (mixer.qk_nope_head_dim + mixer.v_head_dim)
-        + mixer.v_head_dim * hidden_size
-    )
-    return copied + per_head * shard(mixer.num_heads, tp) + hidden_size * shard(mixer.gate_width, tp)
-
-
-def mlp_matrix_params(width: int, gated: bool, hidden_size: int, parts: Ints) -> Floats:
-    """Weights of one feed-forward part on one rank: (2 or 3) h ceil(width / parts).   [weights]
-
-    >>> mlp_matrix_params(28672, True, 8192, 4)
-    176160768.0
-    """
-    return (2 + gated) * hidden_size * shard(width, parts)
-
-
-def expert_matrix_params(moe: MixtureOfExperts, hidden_size: int, ep: Ints, moe_tp: Ints) -> Floats:
-    """Weights of routed experts on one rank: ceil(experts / ep) experts, each cut in `moe_tp`.   [weights]
-
-    >>> expert_matrix_params(MixtureOfExperts(256, 8, 2048, True), 7168, 8, 1)
-    1409286144.0
-    """
-    width = moe.latent_width or hidden_size
-    return shard(moe.num_experts, ep) * mlp_matrix_params(moe.expert_width, moe.gated, width, moe_tp)
-
-
 @dataclass(frozen=True)
 class LayerBytes:
     """Bytes of one layer on one rank, by part."""
@@ -137,32 +70,13 @@ def layer_bytes(
 ) -> LayerBytes:
     """Bytes of one layer of `block` on one rank; norms, biases, sinks and the router are copied on every rank."""
     sizes = _sizes(weights)
-    vectors = block.vector_params + block.mixer.vector_params + block.feed_forward.vector_params
-    mlp: Floats = 0.0
-    experts: Floats = 0.0
-    if isinstance(block.feed_forward, DenseMlp):
-        mlp = mlp_matrix_params(block.feed_forward.width, block.feed_forward.gated, hidden_size, tp)
-    elif not isinstance(block.feed_forward, NoFeedForward):
-        moe = block.feed_forward
-        vectors += hidden_size * moe.num_experts
-        mlp = mlp_matrix_params(moe.shared_width, moe.gated, hidden_size, tp) + latent_params(moe, hidden_size)
-        experts = sizes.experts * expert_matrix_params(moe, hidden_size, ep, tp * attention_dp // ep)
-        experts = experts + sizes.base * shard(moe.num_experts, ep) * moe.expert_vector_params
-    attention = sizes.attention * _mixer_params(block, hidden_size, tp)
-    return LayerBytes(attention, sizes.mlp * mlp, experts, sizes.base * vectors)
-
-
-def _mixer_params(block: Block, hidden_size: int, tp: Ints) -> Floats:
-    """Weights of one layer's token mixer on one rank; its index is copied on every rank."""
-    mixer = block.mixer
-    index = index_of(mixer)
-    copied = index_params(index, hidden_size) if index else 0
-    if isinstance(mixer, Attention):
-        return copied + attention_matrix_params(mixer, hidden_size, tp)
-    if isinstance(mixer, LatentAttention):
-        return copied + latent_attention_matrix_params(mixer, hidden_size, tp)
-    split = split_params(mixer, hidden_size)
-    return copied + split.copied + shard(split.sharded, tp)
+    held = layer_params(block, hidden_size, tp, ep, tp * attention_dp // ep)
+    return LayerBytes(
+        attention=sizes.attention * held.attention,
+        mlp=sizes.mlp * (held.dense_mlp + held.shared_experts + held.expert_latents),
+        experts=sizes.experts * held.routed_experts + sizes.base * held.expert_vectors,
+        vectors=sizes.base * (held.vectors + held.router),
+    )
 
 
 def stage_share(arch: Architecture, per_layer: Sequence[Floats], pp: Ints) -> Floats:
@@ -179,17 +93,12 @@ def stage_share(arch: Architecture, per_layer: Sequence[Floats], pp: Ints) -> Fl
     return cast(Floats, np.minimum(total, shard(arch.num_layers, pp) * mean))
 
 
-def vocabulary_matrix_params(arch: Architecture, tp: Ints) -> Floats:
-    """Weights of the token embedding, and as many of an output head of its own, on one rank.   [weights]"""
-    return (arch.embedding_width or arch.hidden_size) * shard(arch.vocab_size, tp)
-
-
 def embedding_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
     """The token embedding cut over the vocabulary, with learned positions and its norm copied.   [bytes]
 
     A vision tower lies beside it, cut over the ranks.
     """
-    params = vocabulary_matrix_params(arch, tp) + arch.embedding_params
+    params = embedding_params(arch, tp)
     if arch.vision:
         params = params + shard(arch.vision.params, tp)
     return _sizes(weights).base * params
@@ -199,14 +108,14 @@ def head_bytes(arch: Architecture, weights: AnyFormat, tp: Ints) -> Floats:
     """The output head cut over the vocabulary, with the final norm; a tied head is counted by `end_bytes`.   [bytes]"""
     sizes = _sizes(weights)
     element = sizes.base if arch.tied_embeddings else sizes.head
-    return element * vocabulary_matrix_params(arch, tp) + sizes.base * arch.vector_params
+    return element * head_params(arch, tp) + sizes.base * arch.vector_params
 
 
 def end_bytes(arch: Architecture, weights: AnyFormat, tp: Ints, pp: Ints) -> Floats:
     """Embedding and head of the fullest stage: both (one matrix where tied) without PP, else the larger.   [bytes]"""
     embedding, head = embedding_bytes(arch, weights, tp), head_bytes(arch, weights, tp)
     sizes = _sizes(weights)
-    shared = sizes.base * vocabulary_matrix_params(arch, tp) if arch.tied_embeddings else 0.0
+    shared = sizes.base * head_params(arch, tp) if arch.tied_embeddings else 0.0
     return cast(Floats, np.where(np.asarray(pp) > 1, np.maximum(embedding, head), embedding + head - shared)[()])
 
 
@@ -225,6 +134,7 @@ def weights_bytes_per_device(
     Source: Megatron-LM sharding (arXiv:1909.08053) as engines apply it; checked against loading logs of vLLM.
 
     >>> from gpufleet.domain.precision import BF16
+    >>> from gpufleet.domain.architecture import Attention, DenseMlp
     >>> layer = Block(32, Attention(32, 8, 128), DenseMlp(14336, True), 2 * 4096)
     >>> llama = Architecture("llama-3-8b", "llama", 4096, 128256, (layer,), False, 8192, vector_params=4096)
     >>> round(float(weights_bytes_per_device(llama, WeightFormat.uniform(BF16))) / 2**30, 2)
@@ -319,6 +229,7 @@ def weights_read_bytes_per_device(
 def active_expert_share(block: Block, tokens: float) -> float:
     """Share of a layer's routed experts that serve at least one of `tokens`, when routing is even; 1 where dense.
 
+    >>> from gpufleet.domain.architecture import Attention
     >>> moe = Block(58, Attention(1, 1, 1), MixtureOfExperts(256, 8, 2048, True))
     >>> active_expert_share(moe, 1.0)
     0.03125

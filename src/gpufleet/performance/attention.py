@@ -211,14 +211,17 @@ def attention_prefill_s(
     num_kv_heads: Floats,
     head_dim: Floats,
     window_tokens: Floats = np.inf,
+    pairs: Floats | None = None,
 ) -> FloatArray:
     """Seconds of one layer's causal attention over the last `query_tokens` of `context_tokens` (prefix + chunk).
+
+    `pairs` of query and key of one sequence, where not every token sees all before it, or sees those behind it too.
 
     t = exp(grid) (max(4 pairs heads head_dim / peak, bytes / bandwidth) + 8 us)   [s]
     Source: measured prefill kernels without a prefix, `data/calibration/kernels.toml`; a prefix enters through the
     mean number of keys per query. Valid: 1-256 sequences of 1-16,384 tokens, head size 64-256.
     """
-    pairs = causal_pairs(query_tokens, context_tokens, window_tokens)
+    pairs = causal_pairs(query_tokens, context_tokens, window_tokens) if pairs is None else pairs
     seen_tokens = np.minimum(context_tokens, np.asarray(query_tokens) + window_tokens)
     roofline = prefill_roofline_s(
         curves.prefill, sequences, query_tokens, seen_tokens, pairs, num_heads, num_kv_heads, head_dim

@@ -25,6 +25,7 @@ from gpufleet.performance.attention import (
     prefill_bytes,
     prefill_coordinates,
     prefill_flop,
+    prefill_roofline_s,
     rising_window,
 )
 from gpufleet.performance.interpolation import Distinct, narrowed, rising
@@ -47,6 +48,7 @@ from gpufleet.performance.latent_attention import (
 from gpufleet.records import dataclass
 
 HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
+KEYS = "log2 mean keys"
 
 
 @dataclass(frozen=True)
@@ -148,25 +150,56 @@ class PromptAttention(OfPrompts):
         """Seconds of each layer's attention; 0 without prompts."""
         h, prompt = self.heads, at.prompt_tokens
         seconds = attention_prefill_s(
-            self.at_heads, at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, h.window_tokens
+            self.at_heads,
+            at.prefilling,
+            prompt,
+            prompt,
+            h.num_heads,
+            h.num_kv_heads,
+            h.head_dim,
+            h.window_tokens,
+            self._pairs(prompt),
         )
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Every pair that may see each other; queries, keys, values and outputs once."""
         h, prompt, kv_bytes = self.heads, at.prompt_tokens, self.curves.prefill.bytes_per_element
-        pairs = causal_pairs(prompt, prompt, h.window_tokens)
         shape = {"prompts": at.prefilling, "tokens": prompt, "heads": h.num_heads, "kv heads": h.num_kv_heads}
         return Work.on_device(
             self.curves.prefill,
             {**shape, "head size": h.head_dim, "window": h.window_tokens},
-            prefill_flop(at.prefilling, pairs, h.num_heads, h.head_dim),
+            prefill_flop(at.prefilling, self._pairs(prompt), h.num_heads, h.head_dim),
             prefill_bytes(at.prefilling, prompt, prompt, h.num_heads, h.num_kv_heads, h.head_dim, kv_bytes),
         )
 
     def curves_of(self, part: int) -> Curves:
         """Prefill attention."""
         return self.curves.prefill
+
+    def _pairs(self, tokens: FloatArray) -> FloatArray:
+        return causal_pairs(tokens, tokens, self.heads.window_tokens)
+
+
+@dataclass(frozen=True)
+class InputAttention(PromptAttention):
+    """Attention among the tokens of whole inputs, each of which sees `keys` in the mean."""
+
+    keys: float
+
+    @cached_property
+    def at_heads(self) -> AttentionCurves:
+        """The curves for these heads and so many keys, rising over query rows."""
+        prefill = self.curves.prefill
+        rows = Distinct.of(prefill, self.heads.head_dim, self.keys)
+        size, keys = rows.sizes
+        place = prefill_coordinates(1.0, 1.0, keys, np.ones(1), np.ones(1), size)
+        curves = narrowed(rows.curves, place, (*HEAD_SHAPE, KEYS))
+        raised = rising(curves, lambda at: prefill_roofline_s(curves, 1.0, at[0], at[0], at[0] * keys, 1.0, 1.0, size))
+        return replace(self.curves, prefill=rows.spread(prefill, raised))
+
+    def _pairs(self, tokens: FloatArray) -> FloatArray:
+        return tokens * self.keys
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
+from gpufleet.domain.calibration import StateFormulas
 from gpufleet.performance.kernel_groups import KernelGroup, OfPrompts, StepTokens, Work
 from gpufleet.performance.recurrence import scan_s, state_update_s
 from gpufleet.records import dataclass
@@ -14,6 +15,7 @@ from gpufleet.records import dataclass
 class FormulaGroup(KernelGroup):
     """Operators without a measured curve."""
 
+    formulas: StateFormulas
     peak_flop_per_s: FloatArray
     bandwidth_bytes_per_s: FloatArray
 
@@ -47,7 +49,7 @@ class StateUpdate(FormulaGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 where nothing decodes."""
-        seconds = state_update_s(self.bandwidth_bytes_per_s, at.decoding, self.of.state_bytes)
+        seconds = state_update_s(self.formulas, self.bandwidth_bytes_per_s, at.decoding, self.of.state_bytes)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
@@ -65,7 +67,7 @@ class PromptScan(OfPrompts, FormulaGroup):
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 without prompts."""
         flop, moved_bytes = self._amounts(at)
-        seconds = scan_s(self.peak_flop_per_s, self.bandwidth_bytes_per_s, flop, moved_bytes)
+        seconds = scan_s(self.formulas, self.peak_flop_per_s, self.bandwidth_bytes_per_s, flop, moved_bytes)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:

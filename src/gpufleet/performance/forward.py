@@ -5,8 +5,8 @@ Arrays run over batches. Every operator takes its time from the measured kernel 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,23 +17,11 @@ from gpufleet.domain.calibration import AttentionCurves, Calibration, Curves, Ge
 from gpufleet.domain.encoder import LayerStack, Takes, Tower
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.domain.runtime import Runtime
-from gpufleet.performance.attention import (
-    decode_bytes,
-    decode_coordinates,
-    decode_flop,
-    decode_roofline_s,
-    prefill_bytes,
-    prefill_coordinates,
-    prefill_flop,
-    prefill_roofline_s,
-)
-from gpufleet.performance.elementwise import FIXED_S, elementwise_s
-from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_s
-from gpufleet.performance.interpolation import curve_s, narrowed, rising
+from gpufleet.performance.attention_groups import DecodeAttention, Heads, InputAttention
+from gpufleet.performance.kernel_groups import KernelGroup, Part, StepTokens, as_met
 from gpufleet.performance.operations import Operation
+from gpufleet.performance.operator_groups import OperatorGroups
 
-HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
-KEYS = "log2 mean keys"
 SCORES, NORMS = "attention scores in memory", "norms, biases and residuals"
 ATTENTION, CROSS, OVER_CACHE = "attention", "attention to the encoder", "attention over the answer"
 MULTIPLES = 2.0 ** (np.arange(13) / 2)
@@ -73,109 +61,89 @@ class PassCurves:
         return (self.attention_gemm, self.mlp_gemm, self.base_gemm, self.attention.prefill)
 
 
-@dataclass
-class PassOperations:
-    """Operators of a pass in the order that an input meets them; `tokens` of each input, `inputs` together."""
+class PassOperations(OperatorGroups):
+    """Operators of a pass in the order that an input meets them; what is counted first are the inputs themselves."""
 
-    curves: PassCurves
-    runtime: Runtime
-    found: list[Operation] = field(default_factory=list)
-    num_kernels: float = 0.0
+    def __init__(self, curves: PassCurves, runtime: Runtime) -> None:
+        super().__init__(1, curves.bandwidth_bytes_per_s, curves.state_bytes)
+        self.curves, self.runtime = curves, runtime
+        self.rows_per_input = [1.0]
+        self.tokens = 1.0
+        self.context_tokens: list[list[float]] = []
+        self.num_kernels = 0
 
-    def add_product(self, name: str, curves: GemmCurves, m: Floats, n: Floats, k: Floats, count: int) -> None:
-        """A product of m rows with an [n, k] matrix, `count` times."""
-        found = rising_product(curves, n, k)
-        work = gemm_flop(m, n, k), gemm_bytes(m, n, k, curves.bytes_per_element, curves.activation_bytes_per_element)
-        seconds = as_in_larger(lambda rows: gemm_s(found, rows, n, k), m)
-        self._add(name, "gemm", count, {"m": m, "n": n, "k": k}, seconds, work, curves)
+    def part(self, name: str, kernel: str, count: int) -> Part:
+        """The next operator, whose kernels the host launches."""
         self.num_kernels += count
+        return super().part(name, kernel, count)
 
-    def add_stream(self, name: str, moved_elements: Floats, num_kernels: int, count: int) -> None:
+    def seen(self, rows_per_input: float) -> int:
+        """The row that counts so many for each input."""
+        if rows_per_input not in self.rows_per_input:
+            self.rows_per_input.append(rows_per_input)
+        return self.rows_per_input.index(rows_per_input)
+
+    def add_streams(self, name: str, elements: float, num_kernels: int, count: int) -> None:
         """Element-wise kernels that together read and write so many elements, in each of `count` layers."""
-        if num_kernels == 0:
-            return
-        each = np.asarray(moved_elements * self.curves.state_bytes / num_kernels, dtype=np.float64)
-        seconds = elementwise_s(self.curves.bandwidth_bytes_per_s, each)
-        self._add(name, "elementwise", count * num_kernels, {"bytes": each}, seconds, (0.0, each), None)
-        self.num_kernels += count * num_kernels
+        if num_kernels:
+            self.add_stream(name, elements / num_kernels, count * num_kernels)
 
-    def add_attention(self, stack: LayerStack, inputs: Floats, tokens: float) -> None:
+    def add_attention(self, stack: LayerStack, tokens: float) -> None:
         """Attention among the tokens of each input; where it is not one kernel, its scores pass through memory."""
-        heads, size, curves = stack.num_heads, stack.head_dim, self.curves.attention.prefill
-        pairs = float(seen_pairs(stack, tokens))
-        found = rising_attention(curves, size, pairs / tokens)
+        self.tokens, part = tokens, self.part(ATTENTION, "attention", stack.num_layers)
+        keys = float(seen_pairs(stack, tokens)) / tokens
+        self.others.append(InputAttention((part,), self.curves.attention, _heads_of(stack), keys))
+        if not self.runtime.fuses_attention(stack.head_dim, self.curves.state_bytes):
+            passes = self.runtime.passes
+            scores = passes.scores * stack.num_heads * tokens * tokens
+            self.add_streams(SCORES, scores, passes.score_kernels, stack.num_layers)
 
-        def seconds_of(batch: FloatArray) -> FloatArray:
-            roofline = prefill_roofline_s(found, batch, tokens, tokens, pairs, heads, heads, size)
-            return curve_s(found, roofline, prefill_coordinates(batch, tokens, pairs, heads, heads, size))
+    def add_decodes(self, stack: LayerStack, context_tokens: Mapping[Part, float]) -> None:
+        """Attention of one new token of each row over contexts that are kept."""
+        self.context_tokens = [[tokens] for tokens in context_tokens.values()]
+        parts = tuple(context_tokens)
+        self.others.append(DecodeAttention(parts, self.curves.attention, _heads_of(stack), np.full((1, 1), np.inf)))
 
-        seconds = as_in_larger(seconds_of, inputs)
-        moved = prefill_bytes(inputs, tokens, tokens, heads, heads, size, curves.bytes_per_element)
-        shape = {"inputs": inputs, "tokens": tokens, "heads": heads, "head size": size}
-        work = prefill_flop(inputs, pairs, heads, size), moved
-        self._add(ATTENTION, "attention", stack.num_layers, shape, seconds, work, curves)
-        self.num_kernels += stack.num_layers
-        if not self.runtime.fuses_attention(size, self.curves.state_bytes):
-            scores = self.runtime.passes.scores * inputs * heads * tokens * tokens
-            self.add_stream(SCORES, scores, self.runtime.passes.score_kernels, stack.num_layers)
-
-    def add_decode(self, name: str, stack: LayerStack, rows: Floats, context_tokens: float) -> None:
-        """Attention of one new token of each row over a context that is kept."""
-        heads, size, curves = stack.num_heads, stack.head_dim, self.curves.attention.decode
-        found = rising_decode(curves, heads, size)
-
-        def seconds_of(batch: FloatArray) -> FloatArray:
-            roofline = decode_roofline_s(found, batch, heads, heads, size, context_tokens)
-            return curve_s(found, roofline, decode_coordinates(batch, heads, heads, size, context_tokens))
-
-        seconds = as_in_larger(seconds_of, rows)
-        moved = decode_bytes(rows, heads, heads, size, context_tokens, curves.bytes_per_element)
-        shape = {"sequences": rows, "heads": heads, "head size": size, "context": context_tokens}
-        work = decode_flop(rows, heads, size, context_tokens), moved
-        self._add(name, "attention", stack.num_layers, shape, seconds, work, curves)
-        self.num_kernels += stack.num_layers
-
-    def add_layers(self, stack: LayerStack, rows: Floats) -> None:
-        """Projections, feed-forward part and element-wise kernels of every layer on so many rows."""
+    def add_layers(self, stack: LayerStack, tokens: float) -> None:
+        """Projections, feed-forward part and element-wise kernels of every layer on so many tokens of each input."""
         hidden, layers, passes = stack.hidden_size, stack.num_layers, self.runtime.passes
-        c, name = self.curves, "attention projections"
-        self.add_product(name, c.attention_gemm, rows, 3 * stack.attention_width, hidden, layers)
-        self.add_product(name, c.attention_gemm, rows, hidden, stack.attention_width, layers)
+        c, name, seen = self.curves, "attention projections", self.seen(tokens)
+        self.add_product(name, c.attention_gemm, 3 * stack.attention_width, hidden, layers, seen)
+        self.add_product(name, c.attention_gemm, hidden, stack.attention_width, layers, seen)
         ups = 2 if stack.gated else 1
-        self.add_product("mlp", c.mlp_gemm, rows, ups * stack.mlp_width, hidden, layers)
-        self.add_product("mlp", c.mlp_gemm, rows, hidden, stack.mlp_width, layers)
-        moved = rows * (passes.hidden * hidden + passes.mlp * (1 + ups) / 2 * stack.mlp_width)
-        self.add_stream(NORMS, moved, passes.kernels, layers)
+        self.add_product("mlp", c.mlp_gemm, ups * stack.mlp_width, hidden, layers, seen)
+        self.add_product("mlp", c.mlp_gemm, hidden, stack.mlp_width, layers, seen)
+        moved = tokens * (passes.hidden * hidden + passes.mlp * (1 + ups) / 2 * stack.mlp_width)
+        self.add_streams(NORMS, moved, passes.kernels, layers)
         self.num_kernels += layers * self.runtime.product_kernels
 
-    def _add(
-        self,
-        name: str,
-        kernel: str,
-        count: int,
-        shape: dict[str, Floats],
-        seconds: FloatArray,
-        work: tuple[Floats, Floats],
-        curves: Curves | None,
-    ) -> None:
-        flop, moved = (np.asarray(figure, dtype=np.float64) for figure in work)
-        bandwidth = self.curves.bandwidth_bytes_per_s
-        self.found.append(
-            Operation(
-                name=name,
-                kernel=kernel,
-                count=count,
-                shape=tuple((label, np.asarray(size, dtype=np.float64)) for label, size in shape.items()),
-                seconds=seconds,
-                flop=flop,
-                moved_bytes=moved,
-                compute_s=flop * 0.0 if curves is None else flop / curves.peak_flop_per_s,
-                memory_s=moved / bandwidth,
-                link_s=flop * 0.0,
-                fixed_s=FIXED_S if curves is None else curves.grids.fixed_s,
-                curves=curves,
-            )
+    def operations(self, inputs: FloatArray) -> list[Operation]:
+        """Every operator with its seconds where so many inputs pass together."""
+        batches = inputs[None, :]
+        at = self._counted(batches)
+        return as_met((group, group.operations(at, self._seconds(group, batches))) for group in self.groups())
+
+    def _seconds(self, group: KernelGroup, inputs: FloatArray) -> FloatArray:
+        return as_in_larger(lambda each: group.seconds(self._counted(each)), inputs)
+
+    def _counted(self, inputs: FloatArray) -> StepTokens:
+        always = np.ones(1, dtype=np.bool_)
+        return StepTokens(
+            decoding=inputs,
+            decode_context_tokens=np.array(self.context_tokens),
+            prefilling=inputs,
+            prompt_tokens=np.array(self.tokens),
+            counted=inputs * np.array(self.rows_per_input)[:, None],
+            is_decoding=always,
+            is_prefilling=always,
+            has_prefill=True,
         )
+
+
+def _heads_of(stack: LayerStack) -> Heads:
+    """The heads of a stack, which share nothing and see every token."""
+    heads = np.array([[float(stack.num_heads)]])
+    return Heads(heads, heads, np.array([[float(stack.head_dim)]]), np.full((1, 1), np.inf))
 
 
 @dataclass(frozen=True)
@@ -209,26 +177,26 @@ def tower_pass(
     t = max(sum of kernels, kernels x launch)   [s]
     """
     pass_ = PassOperations(curves, runtime)
-    _add_convolutions(pass_, tower, inputs, positions)
+    _add_convolutions(pass_, tower, positions)
     if tower.takes is Takes.TEXT:
-        pass_.add_stream("embedding", 4 * inputs * tokens * tower.stack.hidden_size, 2, 1)
-    pass_.add_layers(tower.stack, inputs * tokens)
-    pass_.add_attention(tower.stack, inputs, tokens)
+        pass_.add_streams("embedding", 4 * tokens * tower.stack.hidden_size, 2, 1)
+    pass_.add_layers(tower.stack, tokens)
+    pass_.add_attention(tower.stack, tokens)
     for head in tower.projections:
-        rows = inputs if head.once else inputs * tokens
-        pass_.add_product("output projection", curves.base_gemm, rows, head.outputs, head.inputs, 1)
-    return timed(pass_.found, pass_.num_kernels, runtime)
+        seen = pass_.seen(1.0 if head.once else tokens)
+        pass_.add_product("output projection", curves.base_gemm, head.outputs, head.inputs, 1, seen)
+    return timed(pass_.operations(inputs), pass_.num_kernels, runtime)
 
 
-def _add_convolutions(pass_: PassOperations, tower: Tower, inputs: FloatArray, positions: float) -> None:
+def _add_convolutions(pass_: PassOperations, tower: Tower, positions: float) -> None:
     """Convolutions as products: a row for each position that comes out, unfolded kernels as its inner size."""
     for convolution in tower.convolutions:
         positions = convolution.positions_after(positions)
         outputs = convolution.out_channels // convolution.groups
         inner = convolution_params(convolution) // convolution.out_channels
-        rows, gemm = inputs * positions, pass_.curves.base_gemm
-        pass_.add_product("convolutions", gemm, rows, outputs, inner, convolution.groups)
-        pass_.add_stream("convolutions", 4 * rows * convolution.out_channels, 1, 1)
+        gemm, seen = pass_.curves.base_gemm, pass_.seen(positions)
+        pass_.add_product("convolutions", gemm, outputs, inner, convolution.groups, seen)
+        pass_.add_streams("convolutions", 4 * positions * convolution.out_channels, 1, 1)
 
 
 def decoder_steps(
@@ -238,21 +206,21 @@ def decoder_steps(
 
     Keys and values of the encoder are made once; then every token takes a step at the mean length of the answer.
     """
-    stack, rows = decoder.stack, inputs * answer.beams
-    once = PassOperations(curves, runtime)
-    width = 2 * stack.attention_width
-    once.add_product(CROSS, curves.attention_gemm, inputs * encoder_tokens, width, stack.hidden_size, stack.num_layers)
-    step = PassOperations(curves, runtime)
-    step.add_layers(stack, rows)
-    step.add_decode(OVER_CACHE, stack, rows, max(answer.output_tokens / 2, 1.0))
+    stack, gemm = decoder.stack, curves.attention_gemm
+    once, step = PassOperations(curves, runtime), PassOperations(curves, runtime)
+    width, seen = 2 * stack.attention_width, once.seen(encoder_tokens)
+    once.add_product(CROSS, gemm, width, stack.hidden_size, stack.num_layers, seen)
+    step.add_layers(stack, 1.0)
+    own = step.part(OVER_CACHE, "attention", stack.num_layers)
     for n, k in ((stack.attention_width, stack.hidden_size), (stack.hidden_size, stack.attention_width)):
-        step.add_product(CROSS, curves.attention_gemm, rows, n, k, stack.num_layers)
-    step.add_decode(CROSS, stack, rows, encoder_tokens)
+        step.add_product(CROSS, gemm, n, k, stack.num_layers)
+    cross = step.part(CROSS, "attention", stack.num_layers)
+    step.add_decodes(stack, {own: max(answer.output_tokens / 2, 1.0), cross: encoder_tokens})
     for head in decoder.projections:
-        step.add_product("output head", curves.base_gemm, rows, head.outputs, head.inputs, 1)
-    steps = [_repeated(operation, answer.output_tokens) for operation in step.found]
+        step.add_product("output head", curves.base_gemm, head.outputs, head.inputs, 1)
+    steps = [_repeated(operation, answer.output_tokens) for operation in step.operations(inputs * answer.beams)]
     kernels = once.num_kernels + answer.output_tokens * step.num_kernels
-    return timed([*once.found, *steps], kernels, runtime)
+    return timed([*once.operations(inputs), *steps], kernels, runtime)
 
 
 def _repeated(operation: Operation, times: float) -> Operation:
@@ -290,28 +258,6 @@ def as_in_larger(seconds_of: Callable[[FloatArray], FloatArray], amount: Floats)
     times = MULTIPLES.reshape(-1, *(1,) * whole.ndim)
     seconds: FloatArray = np.max(seconds_of(whole * times) / times, axis=0)
     return seconds
-
-
-def rising_product(curves: GemmCurves, n: Floats, k: Floats) -> GemmCurves:
-    """Curves of a product at its n and k whose seconds never fall over m."""
-    width, inner = np.array([float(n)]), np.array([float(k)])
-    found = narrowed(curves, gemm_coordinates(1.0, width, inner), ("log2 n", "log2 k"))
-    return rising(found, lambda at: gemm_roofline_s(found, at[0], width, inner))
-
-
-def rising_attention(curves: Curves, head_dim: int, keys: float) -> Curves:
-    """Curves of attention at a head size and so many keys per query, whose seconds never fall over query rows."""
-    size, seen = np.array([float(head_dim)]), np.array([keys])
-    place = prefill_coordinates(1.0, 1.0, seen, np.ones(1), np.ones(1), size)
-    found = narrowed(curves, place, (*HEAD_SHAPE, KEYS))
-    return rising(found, lambda at: prefill_roofline_s(found, 1.0, at[0], at[0], at[0] * seen, 1.0, 1.0, size))
-
-
-def rising_decode(curves: Curves, heads: int, head_dim: int) -> Curves:
-    """Curves of attention over a kept context whose seconds never fall over sequences and context."""
-    number, size = np.array([float(heads)]), np.array([float(head_dim)])
-    found = narrowed(curves, decode_coordinates(1.0, number, number, size, 1.0), HEAD_SHAPE)
-    return rising(found, lambda at: decode_roofline_s(found, at[0] / number, number, number, size, at[1]))
 
 
 def worst_grade(curves: PassCurves) -> int:

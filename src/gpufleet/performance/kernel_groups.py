@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, replace
 from functools import cached_property
 from typing import Any, TypeVar
@@ -141,10 +141,11 @@ class KernelGroup(ABC):
         """Kernels that a decode step launches for all parts, per candidate."""
         return float(sum(part.count for part in self.parts))
 
-    def operations(self, at: StepTokens) -> list[Operation]:
-        """The parts one by one."""
-        seconds, work, shape = self.seconds(at), self.work(at), self._shape(at)
-        return [self._operation(i, at, work, np.broadcast_to(seconds, shape)) for i in range(len(self.parts))]
+    def operations(self, at: StepTokens, seconds: FloatArray | None = None) -> list[Operation]:
+        """The parts one by one, taking these `seconds` where they are known."""
+        each = np.broadcast_to(self.seconds(at) if seconds is None else seconds, self._shape(at))
+        work = self.work(at)
+        return [self._operation(i, at, work, each) for i in range(len(self.parts))]
 
     def _shape(self, at: StepTokens) -> tuple[int, ...]:
         return (*at.counted.shape[:-2], len(self.parts), at.counted.shape[-1])
@@ -172,6 +173,12 @@ class KernelGroup(ABC):
             fixed_s=FIXED_S if curves is None else curves.grids.fixed_s,
             curves=curves,
         )
+
+
+def as_met(found: Iterable[tuple[KernelGroup, Iterable[Operation]]]) -> list[Operation]:
+    """The operations of these groups in the order that a token meets them."""
+    placed = [(part.place, one) for group, each in found for part, one in zip(group.parts, each, strict=True)]
+    return [operation for _, operation in sorted(placed, key=lambda pair: pair[0])]
 
 
 @dataclass(frozen=True)

@@ -129,28 +129,24 @@ def latent_prefill_coordinates(
     return log2(sequences * query_tokens * num_heads), log2(pairs / query_tokens)
 
 
-def latent_decode_s(
-    curves: LatentAttentionCurves, batch: Floats, num_heads: Floats, context_tokens: Floats
-) -> FloatArray:
-    """Seconds of one layer's absorbed decode and of the two products around it, for `batch` sequences.
-
-    t = exp(grid) (roofline + 8 us) + exp(grid) (roofline of the products + 4 us)   [s]
-    Dimensions of DeepSeek-V2/V3 and Kimi-K2. Source: measured MLA decode and BMM kernels,
-    `data/calibration/kernels.toml`. Valid: 1-1,024 sequences, 1-131,072 tokens, 1-128 heads per device.
-    """
-    return latent_core_s(curves, batch, num_heads, context_tokens) + absorb_s(curves, batch, num_heads)
-
-
 def latent_core_s(
     curves: LatentAttentionCurves, batch: Floats, num_heads: Floats, context_tokens: Floats
 ) -> FloatArray:
-    """Seconds of absorbed decode over the compressed cache alone; see `latent_decode_s`."""
+    """Seconds of one layer's absorbed decode over the compressed cache, for `batch` sequences.
+
+    t = exp(grid) (roofline + 8 us)   [s]   With `absorb_s` that of attention as a whole.
+    Dimensions of DeepSeek-V2/V3 and Kimi-K2. Source: measured MLA decode kernels, `data/calibration/kernels.toml`.
+    Valid: 1-1,024 sequences, 1-131,072 tokens, 1-128 heads per device.
+    """
     roofline = latent_decode_roofline_s(curves.decode, batch, num_heads, context_tokens)
     return curve_s(curves.decode, roofline, latent_decode_coordinates(batch, num_heads, context_tokens))
 
 
 def absorb_s(curves: LatentAttentionCurves, tokens: Floats, num_heads: Floats) -> FloatArray:
-    """Seconds of the products into and out of the latent space; see `latent_decode_s`."""
+    """Seconds of the products into and out of the latent space around one layer's absorbed decode.
+
+    t = exp(grid) (roofline of the products + 4 us)   [s]   Source: measured BMM kernels, as of `latent_core_s`.
+    """
     roofline = absorb_roofline_s(curves.absorb, tokens, num_heads)
     return curve_s(curves.absorb, roofline, absorb_coordinates(tokens, num_heads))
 

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Hashable, Iterable, Mapping
+from dataclasses import replace
 from math import inf
 from typing import TypeVar
 
 import numpy as np
 
-from gpufleet.architecture.recurrent import Recurrent, recurrence_flop_per_token, recurrent_params
+from gpufleet.architecture.recurrent import (
+    Recurrent,
+    recurrence_flop_per_token,
+    recurrent_params,
+    state_bytes_per_layer,
+)
 from gpufleet.architecture.sparse_attention import index_flop_per_entry, index_of
 from gpufleet.domain.architecture import (
     Architecture,
@@ -22,10 +27,8 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import GemmCurves
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
-from gpufleet.memory.kv import state_bytes_per_device
 from gpufleet.performance.attention_groups import (
     Choice,
     DecodeAttention,
@@ -41,18 +44,13 @@ from gpufleet.performance.formula_groups import PromptScan, StateSpaceWork, Stat
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     HEAD_ROWS,
-    PROMPT_TOKENS,
     STAGE_TOKENS,
     TOKENS,
     Exchanges,
     KernelGroup,
     Part,
-    Products,
-    PromptProducts,
     RoutedExperts,
-    Streams,
     kernel_of,
-    stacked,
 )
 from gpufleet.performance.latent_attention import (
     KEY_DIM,
@@ -62,6 +60,7 @@ from gpufleet.performance.latent_attention import (
     V_HEAD_DIM,
 )
 from gpufleet.performance.mixer_groups import DeltaPrompts, DeltaUpdate, Recurrence
+from gpufleet.performance.operator_groups import OperatorGroups
 from gpufleet.performance.sparse_attention import BLOCK_HEAD_DIM
 from gpufleet.performance.sparse_groups import (
     BlockPrompts,
@@ -72,11 +71,9 @@ from gpufleet.performance.sparse_groups import (
     Scoring,
     SparsePrompts,
 )
-from gpufleet.units import GB
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
-CACHE_BYTES_PER_S_PER_CORE = 30 * GB  # fitted to TensorRT-LLM 0.5 to 0.9; 25 to 32 do equally well
 SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
@@ -94,53 +91,14 @@ def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware
     return operators.groups()
 
 
-@dataclass(frozen=True)
-class _Product:
-    part: Part
-    curves: GemmCurves
-    seen: int
-    n: Floats
-    k: Floats
+class _Operators(OperatorGroups):
+    """Operators of a decoder in the order that a token meets them."""
 
-
-@dataclass(frozen=True)
-class _Exchange:
-    part: Part
-    kind: int
-    seen: int
-    bytes_per_token: float
-    num_ranks: FloatArray
-
-
-@dataclass(frozen=True)
-class _Stream:
-    part: Part
-    bytes_per_token: Floats
-
-
-@dataclass
-class _Operators:
-    """Operators in the order that a token meets them."""
-
-    arch: Architecture
-    candidates: Candidates
-    hardware: Hardware
-    products: list[_Product] = field(default_factory=list)
-    prompt_products: list[_Product] = field(default_factory=list)
-    exchanges: list[_Exchange] = field(default_factory=list)
-    streams: list[_Stream] = field(default_factory=list)
-    others: list[KernelGroup] = field(default_factory=list)
-    num_parts: int = 0
-
-    def __post_init__(self) -> None:
-        self.tp = np.asarray(self.candidates.tp, dtype=np.float64)
-
-    def part(self, name: str, kernel: str, count: int) -> Part:
-        self.num_parts += 1
-        return Part(name, kernel, count, self.num_parts)
-
-    def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int) -> None:
-        self.products.append(_Product(self.part(name, "gemm", count), curves, TOKENS, n, k))
+    def __init__(self, arch: Architecture, candidates: Candidates, hardware: Hardware) -> None:
+        super().__init__(len(candidates), hardware.bandwidth_bytes_per_s, ACTIVATION_BYTES)
+        self.arch, self.candidates, self.hardware = arch, candidates, hardware
+        self.tp = np.asarray(candidates.tp, dtype=np.float64)
+        self.exchanges: list[tuple[Part, int, int, float, FloatArray]] = []
 
     def add_exchange(self, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int) -> None:
         width = self.arch.vocab_size if seen == HEAD_ROWS else self.arch.hidden_size
@@ -149,12 +107,7 @@ class _Operators:
     def _add_exchange_of(
         self, bytes_per_token: float, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int
     ) -> None:
-        part = self.part(name, kernel_of(kind), count)
-        self.exchanges.append(_Exchange(part, kind, seen, bytes_per_token, num_ranks))
-
-    def add_stream(self, name: str, elements_per_token: Floats, count: int) -> None:
-        part = self.part(name, "elementwise", count)
-        self.streams.append(_Stream(part, elements_per_token * ACTIVATION_BYTES))
+        self.exchanges.append((self.part(name, kernel_of(kind), count), kind, seen, bytes_per_token, num_ranks))
 
     def add_mixers(self) -> None:
         mixers = _counted((replace(b.mixer, vector_params=0), b.count) for b in self.arch.blocks)
@@ -280,10 +233,7 @@ class _Operators:
             ]
         self.others.append(LatentAbsorb((self.part(OVER_CACHE, "latent absorb", count),), curves, absorbed))
         width = heads * (mixer.qk_nope_head_dim + mixer.v_head_dim)
-        part = self.part(OVER_PROMPTS, "gemm", count)
-        self.prompt_products.append(
-            _Product(part, self.hardware.attention_gemm, PROMPT_TOKENS, width, mixer.kv_lora_rank)
-        )
+        self.add_prompt_product(OVER_PROMPTS, self.hardware.attention_gemm, width, mixer.kv_lora_rank, count)
 
     def _sparse_attention(self, heads: FloatArray, kept_tokens: float, count: int) -> None:
         """Latent attention over what an index kept."""
@@ -330,16 +280,17 @@ class _Operators:
 
     def _recurrence(self, mixer: Recurrent, count: int) -> None:
         flop = recurrence_flop_per_token(mixer) / self.tp
-        state = np.asarray(state_bytes_per_device(mixer, self.candidates.tp), dtype=np.float64)
+        state = np.asarray(state_bytes_per_layer(mixer, self.candidates.tp), dtype=np.float64)
         if isinstance(mixer, GatedDeltaNet):
             self._delta_net(mixer, state, flop, count)
             return
         moved = (2 * mixer.convolved_width + mixer.inner_width) * ACTIVATION_BYTES / self.tp
         of = StateSpaceWork(state, flop, moved)
         peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
+        formulas = self.hardware.calibration.state_formulas
         self.others += [
-            StateUpdate((self.part(STATE, "state update", count),), peak, bandwidth, of),
-            PromptScan((self.part(OVER_STATE, "chunked scan", count),), peak, bandwidth, of),
+            StateUpdate((self.part(STATE, "state update", count),), formulas, peak, bandwidth, of),
+            PromptScan((self.part(OVER_STATE, "chunked scan", count),), formulas, peak, bandwidth, of),
         ]
 
     def _delta_net(self, mixer: GatedDeltaNet, state_bytes: FloatArray, flop: FloatArray, count: int) -> None:
@@ -427,42 +378,18 @@ class _Operators:
         self.add_stream("norms and residuals", passes, self._num_mixers + sum(feed_forwards))
 
     def add_head(self) -> None:
-        part = self.part("output head", "gemm", 1)
         width = self.arch.vocab_size / self.tp
-        self.products.append(_Product(part, self.hardware.head_gemm, HEAD_ROWS, width, self.arch.hidden_size))
+        self.add_product("output head", self.hardware.head_gemm, width, self.arch.hidden_size, 1, HEAD_ROWS)
         self.add_exchange("output head", ALL_GATHER, HEAD_ROWS, self.tp, 1)
 
     def groups(self) -> tuple[KernelGroup, ...]:
-        expansions = [self._products(PromptProducts, self.prompt_products)] if self.prompt_products else []
-        products = self._products(Products, self.products)
-        return (products, *expansions, *self.others, self._exchanges(), self._streams())
+        *others, streams = super().groups()
+        return (*others, self._exchange_group(), streams)
 
-    def _products(self, kind: type[Products], rows: Sequence[_Product]) -> Products:
-        curves = tuple(row.curves for row in rows)
-        return kind(
-            tuple(row.part for row in rows),
-            curves,
-            stacked(curves),
-            np.array([row.seen for row in rows]),
-            np.stack([row.n + 0 * self.tp for row in rows]),
-            np.stack([row.k + 0 * self.tp for row in rows]),
-        )
-
-    def _exchanges(self) -> Exchanges:
-        rows = self.exchanges
-        return Exchanges(
-            tuple(row.part for row in rows),
-            self.hardware.collectives,
-            np.array([[row.kind] for row in rows]),
-            np.array([row.seen for row in rows]),
-            np.array([[row.bytes_per_token] for row in rows]),
-            np.stack([row.num_ranks for row in rows]),
-        )
-
-    def _streams(self) -> Streams:
-        rows = self.streams
-        bytes_per_token = np.stack([row.bytes_per_token + 0 * self.tp for row in rows])
-        return Streams(tuple(row.part for row in rows), self.hardware.bandwidth_bytes_per_s, bytes_per_token)
+    def _exchange_group(self) -> Exchanges:
+        parts, kinds, seen, bytes_per_token, num_ranks = zip(*self.exchanges, strict=True)
+        collectives, of_token = self.hardware.collectives, np.array(bytes_per_token)[:, None]
+        return Exchanges(parts, collectives, np.array(kinds)[:, None], np.array(seen), of_token, np.stack(num_ranks))
 
 
 def heads_of_sparse_kernel(heads: FloatArray) -> FloatArray:
@@ -478,13 +405,14 @@ def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
     """What query heads read keys and values with, each for itself; infinite where a kernel shares them in the group.
 
     Engines without a kernel for a group size launch one block per query head: the first one brings keys and values
-    from memory, the others find them in the second-level cache, at 30 GB/s for each multiprocessor.
+    from memory, the others find them in the second-level cache, at a rate for each multiprocessor.
     """
     shared = candidates.engine_figure("shared_query_heads", np.inf)
     group = heads.num_heads / heads.num_kv_heads
     cores = np.array([gpu.sm_count or np.inf for gpu in candidates.palette.accelerators])[candidates.accelerator]
+    rate = candidates.engine_figure("cache_bytes_per_s_per_core", np.inf)
     is_shared = ~np.isfinite(shared) | (group == shared) | (group <= 1)
-    return np.where(is_shared, np.inf, cores * CACHE_BYTES_PER_S_PER_CORE)
+    return np.where(is_shared, np.inf, cores * rate)
 
 
 def _counted(layers: Iterable[tuple[Alike, int]]) -> dict[Alike, int]:

@@ -26,6 +26,7 @@ from gpufleet.performance.kernel_groups import (
     KernelGroup,
     Part,
     StepTokens,
+    as_met,
 )
 from gpufleet.performance.layer_operators import kernel_groups
 from gpufleet.performance.operations import Operation
@@ -76,8 +77,7 @@ class StepModel:
     def operations(self, load: StepLoad) -> list[Operation]:
         """What the step executes, in the order that a token meets it."""
         at = step_tokens(load, self.candidates)
-        placed = [(p.place, o) for g in _run(self.groups, at) for p, o in zip(g.parts, g.operations(at), strict=True)]
-        return [operation for _, operation in sorted(placed, key=lambda pair: pair[0])]
+        return as_met((group, group.operations(at)) for group in _run(self.groups, at))
 
     def terms(self, load: StepLoad) -> dict[str, FloatArray]:
         """Seconds by operator, summed over layers; the step is their sum.

@@ -15,8 +15,6 @@ from gpufleet.domain.precision import WeightFormat
 from gpufleet.memory.weights import weights_read_bytes_per_device
 from gpufleet.performance.mixer_groups import MixerGroup
 from gpufleet.performance.recurrence import (
-    FORMULA_LOG_HIGH,
-    FORMULA_LOG_LOW,
     borrows_full_attention,
     is_timed_by_formula,
 )
@@ -168,12 +166,13 @@ def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
         borrowed = curves.grade > Grade.MEASURED
         low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
         high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
+    formula_low, formula_high = model.hardware.calibration.state_formulas.log_range
     for curves in mixer_curves(model):
         own = curves.grade == Grade.MEASURED
-        low = np.maximum(low, np.minimum(-np.log(curves.low_ratio), np.where(own, -FORMULA_LOG_LOW, np.inf)))
-        high = np.maximum(high, np.minimum(np.log(curves.high_ratio), np.where(own, FORMULA_LOG_HIGH, np.inf)))
+        low = np.maximum(low, np.minimum(-np.log(curves.low_ratio), np.where(own, -formula_low, np.inf)))
+        high = np.maximum(high, np.minimum(np.log(curves.high_ratio), np.where(own, formula_high, np.inf)))
     if model.arch.is_assumed or is_timed_by_formula(model.arch) or borrows_full_attention(model.arch):
-        low, high = np.maximum(low, -FORMULA_LOG_LOW), np.maximum(high, FORMULA_LOG_HIGH)
+        low, high = np.maximum(low, -formula_low), np.maximum(high, formula_high)
     return low, high
 
 

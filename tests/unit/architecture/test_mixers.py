@@ -10,16 +10,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from gpufleet.architecture.flops import decode_score_flop, prompt_score_flop
-from gpufleet.architecture.kv_cache import block_kv_bytes_per_layer, kv_bytes_per_sequence, state_bytes_per_sequence
+from gpufleet.architecture.kv_cache import kv_bytes_per_sequence, layer_kv_bytes, state_bytes_per_sequence
 from gpufleet.architecture.parameters import mixer_params, num_parameters
-from gpufleet.architecture.recurrent import recurrent_params, state_bytes_per_layer
+from gpufleet.architecture.recurrent import state_bytes_per_layer
 from gpufleet.architecture.sparse_attention import attended_tokens, prompt_pairs
 from gpufleet.architecture.vision import image_tokens, vision_flop
 from gpufleet.catalog.models import model_names, shipped_architecture
 from gpufleet.domain.architecture import Architecture, Attention, Block, DenseMlp, LatentAttention
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace, TokenIndex
 from gpufleet.errors import UsageError
-from gpufleet.memory.kv import layer_bytes_per_device
 from gpufleet.memory.weights import weights_bytes_per_device
 
 MLP = DenseMlp(64, gated=True)
@@ -40,14 +39,14 @@ def one_layer(mixer) -> Block:
 
 @given(st.one_of(delta_nets, state_spaces), contexts)
 def test_a_state_does_not_grow_with_the_context(mixer, context):
-    assert block_kv_bytes_per_layer(one_layer(mixer), 2.0, context) == state_bytes_per_layer(mixer) > 0
+    assert layer_kv_bytes(mixer, 2.0, context) == state_bytes_per_layer(mixer) > 0
 
 
 @given(st.integers(1, 10_000), st.booleans(), contexts)
 def test_a_window_never_keeps_more_than_full_attention(window, chunked, context):
     full = Attention(8, 2, 64)
     local = replace(full, window_tokens=window, chunked=chunked)
-    kept, all_of_it = (block_kv_bytes_per_layer(one_layer(m), 2.0, context) for m in (local, full))
+    kept, all_of_it = (layer_kv_bytes(m, 2.0, context) for m in (local, full))
     assert kept <= all_of_it
     assert decode_score_flop(local, context) <= decode_score_flop(full, context)
 
@@ -55,7 +54,7 @@ def test_a_window_never_keeps_more_than_full_attention(window, chunked, context)
 @given(compressed, contexts)
 def test_compression_never_keeps_or_reads_more_than_every_token_and_its_window(mixer, context):
     vector_bytes = 2.0 * mixer.head_dim
-    kept = block_kv_bytes_per_layer(one_layer(mixer), 2.0, context)
+    kept = layer_kv_bytes(mixer, 2.0, context)
     assert kept <= vector_bytes * (context + min(context, mixer.window_tokens))
     assert attended_tokens(mixer, context) * vector_bytes <= kept
 
@@ -64,8 +63,8 @@ def test_compression_never_keeps_or_reads_more_than_every_token_and_its_window(m
 def test_what_an_index_chooses_is_kept_whole_but_read_in_part(kept, context):
     full = LatentAttention(8, 64, 512, 128, 64, 128)
     sparse = replace(full, kept_tokens=kept, index=INDEX)
-    more = block_kv_bytes_per_layer(one_layer(sparse), 2.0, context)
-    assert more == block_kv_bytes_per_layer(one_layer(full), 2.0, context) + 33.0 * context
+    more = layer_kv_bytes(sparse, 2.0, context)
+    assert more == layer_kv_bytes(full, 2.0, context) + 33.0 * context
     assert attended_tokens(sparse, context) == min(kept, context)
 
 
@@ -84,10 +83,10 @@ def test_a_recurrence_costs_the_same_for_every_token(mixer, tokens):
 
 @given(st.one_of(delta_nets, state_spaces, compressed), powers)
 def test_ranks_together_hold_at_least_all_of_a_layer(mixer, tp):
-    per_rank = layer_bytes_per_device(mixer, 2.0, 4096, tp, 16)
-    alone = layer_bytes_per_device(mixer, 2.0, 4096, 1, 16)
+    per_rank = layer_kv_bytes(mixer, 2.0, 4096, tp, 16)
+    alone = layer_kv_bytes(mixer, 2.0, 4096, 1, 16)
     assert per_rank <= alone <= tp * per_rank
-    assert recurrent_params(mixer, 64).total == mixer_params(mixer, 64) if not hasattr(mixer, "index") else True
+    assert mixer_params(mixer, 64, tp) <= mixer_params(mixer, 64) <= tp * mixer_params(mixer, 64, tp)
 
 
 @given(delta_nets, powers)

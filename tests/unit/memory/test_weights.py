@@ -1,18 +1,23 @@
 """Weight bytes of one device."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 
-from gpufleet.architecture.parameters import weights_bytes
+from gpufleet.architecture.parameters import (
+    attention_params,
+    layer_params,
+    num_parameters,
+    parameter_parts,
+    weights_bytes,
+)
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Attention
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import weight_format
 from gpufleet.memory.weights import (
     ElementBytes,
-    attention_matrix_params,
     padding_bytes_per_device,
     stage_share,
     weights_bytes_per_device,
@@ -22,6 +27,7 @@ from gpufleet.memory.weights import (
 from gpufleet.units import GIB
 
 DECODERS = ["llama-3.3-70b", "deepseek-v3", "gpt-oss-120b", "qwen3-235b-a22b", "gemma-3-12b-text", "opt-6.7b", "gpt2"]
+EIGHT_RANKS = np.array([8]), 4, 2
 
 
 @pytest.mark.parametrize("name", DECODERS)
@@ -114,8 +120,8 @@ def test_a_step_of_a_dense_model_reads_all_but_the_embedding(name: str) -> None:
 def test_one_projection_serves_keys_and_values_where_they_are_the_same() -> None:
     """Gemma 4: Q and O of 16 heads of 512, and K of one head."""
     apart, same = (Attention(16, 1, 512, keys_are_values=shared) for shared in (False, True))
-    assert attention_matrix_params(apart, 2816, 1) == 2 * 2816 * 512 * (16 + 1)
-    assert attention_matrix_params(same, 2816, 1) == 2 * 2816 * 512 * 16 + 2816 * 512
+    assert attention_params(apart, 2816, 1) == 2 * 2816 * 512 * (16 + 1)
+    assert attention_params(same, 2816, 1) == 2 * 2816 * 512 * 16 + 2816 * 512
 
 
 def test_a_model_of_absurd_size_is_counted_and_not_wrapped_around() -> None:
@@ -128,6 +134,20 @@ def test_a_model_of_absurd_size_is_counted_and_not_wrapped_around() -> None:
     sharded = weights_bytes_per_device(arch, WeightFormat.uniform(BF16), np.array([1, 2]))
     assert sharded[0] == pytest.approx(4096 * 3 * float(huge) ** 3 * 2, rel=1e-3)
     assert sharded[0] > sharded[1] > 0
+    assert parameter_parts(arch).routed_experts == 4096 * 3 * huge**3
+    assert num_parameters(arch) == 4096 * (3 * huge**3 + huge**2 + 4 * huge) + 2 * huge**2
+
+
+@pytest.mark.parametrize("name", [*DECODERS, "qwen3-next-80b-a3b", "deepseek-v4-flash", "nemotron-h-56b"])
+def test_a_rank_alone_holds_exactly_what_is_counted_and_ranks_together_no_less(name: str) -> None:
+    """One home for both: the whole model is one rank, and ranks copy what they cannot divide."""
+    arch = shipped_architecture(name)
+    for block in arch.blocks:
+        whole, eighth = layer_params(block, arch.hidden_size), layer_params(block, arch.hidden_size, *EIGHT_RANKS)
+        for part in (f.name for f in fields(whole)):
+            counted, held = getattr(whole, part), float(np.asarray(getattr(eighth, part)).max())
+            assert isinstance(counted, int)
+            assert counted / 8 <= held <= counted
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 from itertools import pairwise
 
@@ -18,10 +19,10 @@ from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.optimize.links import usual_link
-from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
+from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula, scan_s, state_update_s
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepLoad, StepModel
-from gpufleet.performance.uncertainty import grades, time_bounds
+from gpufleet.performance.uncertainty import borrowed_log_ratios, grades, time_bounds
 from gpufleet.provenance import Grade
 
 ACCELERATORS = tuple(load_catalog().accelerators.values())
@@ -110,6 +111,31 @@ def test_more_sequences_longer_contexts_and_prompts_never_take_less(name, tp):
 def test_a_model_of_states_alone_takes_as_long_after_any_context(name):
     step = model(name, 1)
     assert step.seconds(decode(16, 100)) == pytest.approx(step.seconds(decode(16, 100_000)))
+
+
+def test_the_published_example_of_a_state_update_and_of_a_scan():
+    """64 sequences with states of 2.15 MB, and a prompt of 8,192 tokens, on an H100."""
+    formulas = calibration().state_formulas
+    assert float(state_update_s(formulas, 3.35e12, 64, 2.15e6)) == pytest.approx(109e-6, rel=5e-3)
+    assert float(scan_s(formulas, 989e12, 3.35e12, 8192 * 3.2e6, 8192 * 3.3e4)) == pytest.approx(287e-6, rel=5e-3)
+
+
+def test_a_step_of_states_takes_its_constants_and_its_range_from_data():
+    step = model("mamba2-2.7b", 1)
+    formulas = step.hardware.calibration.state_formulas
+    slower = replace(
+        formulas,
+        update_stream_ratio=replace(formulas.update_stream_ratio, value=formulas.update_stream_ratio.value / 2),
+        missed_ratio=replace(formulas.missed_ratio, high=2 * formulas.missed_ratio.high),
+    )
+    other = StepModel.build(step.arch, step.candidates, replace(calibration(), state_formulas=slower))
+    update, twice = (
+        next(o for o in m.operations(decode(64, 100)) if o.kernel == "state update") for m in (step, other)
+    )
+    fixed_s = formulas.update_fixed_s.value
+    assert twice.seconds - fixed_s == pytest.approx(2 * (update.seconds - fixed_s))
+    highs = [float(borrowed_log_ratios(m)[1][0]) for m in (step, other)]
+    assert highs[1] - highs[0] == pytest.approx(np.log(2))
 
 
 @pytest.mark.parametrize("name", ["nemotron-3-nano-30b-a3b", "mamba2-2.7b", "mamba-2.8b"])

@@ -12,22 +12,50 @@ from gpufleet.architecture.encoder_parse import parse_encoder
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.runtimes import find_runtime
+from gpufleet.domain.encoder import Tower
 from gpufleet.domain.precision import BF16, WeightFormat
-from gpufleet.performance.forward import Answer, PassCurves, as_in_larger, decoder_steps, together, tower_pass
+from gpufleet.performance.forward import (
+    CROSS,
+    OVER_CACHE,
+    Answer,
+    PassCurves,
+    as_in_larger,
+    decoder_steps,
+    together,
+    tower_pass,
+)
 from gpufleet.provenance import Sourced
 
 GPUS = load_catalog().accelerators
 CURVES = PassCurves.gather(load_calibration([GPUS["H100-SXM"]]), 0, WeightFormat.uniform(BF16))
 FUSED, EAGER = find_runtime("fastertransformer"), find_runtime("torchscript")
 BERT = parse_encoder({"model_type": "bert"}, "bert").towers[0]
+CLIP_TEXT = next(t for t in parse_encoder({"model_type": "clip"}, "clip").towers if t.stack.is_causal)
 WHISPER = parse_encoder({"model_type": "whisper"}, "whisper")
 BATCH = np.array([8.0])
 
 
-def test_the_kernels_do_the_flop_of_the_architecture() -> None:
-    passed = tower_pass(BERT, CURVES, FUSED, BATCH, 128, 0.0)
+@pytest.mark.parametrize("tower", [BERT, CLIP_TEXT], ids=["sees everything", "sees what came before"])
+def test_the_kernels_do_the_flop_of_the_architecture(tower: Tower) -> None:
+    passed = tower_pass(tower, CURVES, FUSED, BATCH, 77, 0.0)
     done = sum(float(operation.flop.sum()) * operation.count for operation in passed.operations)
-    assert done == pytest.approx(8 * float(tower_flop(BERT, 128).total))
+    assert done == pytest.approx(8 * float(tower_flop(tower, 77).total))
+
+
+def test_a_step_of_an_answer_reads_half_of_it_and_all_of_what_the_encoder_said() -> None:
+    assert WHISPER.decoder is not None
+    stack = WHISPER.decoder.stack
+    steps = decoder_steps(WHISPER.decoder, CURVES, FUSED, BATCH, 1500, Answer(100, beams=5)).operations
+    read = {o.name: float(o.flop.sum()) * o.count for o in steps if o.kernel == "attention"}
+    per_token = 4 * stack.num_layers * stack.attention_width * 8 * 5 * 100
+    assert read == {OVER_CACHE: pytest.approx(50 * per_token), CROSS: pytest.approx(1500 * per_token)}
+
+
+def test_operators_come_in_the_order_that_an_input_meets_them() -> None:
+    tower = parse_encoder({"model_type": "clip"}, "clip").towers[0]
+    names = [o.name for o in tower_pass(tower, CURVES, FUSED, BATCH, 50, 49).operations]
+    met = ["convolutions", "attention projections", "mlp", "norms, biases and residuals", "attention"]
+    assert list(dict.fromkeys(names)) == [*met, "output projection"]
 
 
 def test_convolutions_do_their_flop_too() -> None:

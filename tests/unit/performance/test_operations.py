@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
@@ -16,8 +17,10 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import PRECISIONS, WeightFormat
 from gpufleet.optimize.links import usual_link
 from gpufleet.performance.attention import attention_decode_s
+from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.gemm import gemm_s
-from gpufleet.performance.latent_attention import latent_decode_s
+from gpufleet.performance.latent_attention import absorb_s, latent_core_s
+from gpufleet.performance.layer_operators import cache_bytes_per_s_of
 from gpufleet.performance.moe import experts_s
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.step import StepLoad, StepModel
@@ -168,8 +171,9 @@ def test_the_stacked_kernels_are_the_kernels() -> None:
     np.testing.assert_allclose(product.seconds, gemm_s(hw.attention_gemm, m, n, k), rtol=RISING)
     core, absorb = (of_kernel(operations, kernel)[0] for kernel in ("latent decode", "latent absorb"))
     sequences, heads, context = (size for _, size in core.shape)
-    expected = latent_decode_s(hw.latent_attention, sequences, heads, context)
-    np.testing.assert_allclose(core.seconds + absorb.seconds, expected, rtol=RISING)
+    expected = latent_core_s(hw.latent_attention, sequences, heads, context)
+    np.testing.assert_allclose(core.seconds, expected, rtol=RISING)
+    np.testing.assert_allclose(absorb.seconds, absorb_s(hw.latent_attention, sequences, heads), rtol=RISING)
     (experts,) = of_kernel(operations, "experts")
     c = found.candidates
     tokens = np.maximum(64.0 / c.pp, 1.0)
@@ -186,6 +190,21 @@ def test_attention_of_a_dense_model_is_its_kernel() -> None:
         window = np.where(context < whole, context, np.inf)
         expected = attention_decode_s(found.hardware.attention, sequences, heads, kv_heads, head_dim, whole, window)
         np.testing.assert_allclose(attention.seconds, expected, rtol=RISING)
+
+
+def test_what_query_heads_read_their_cache_with_is_a_figure_of_the_engine_with_its_range() -> None:
+    """An A100 has 108 multiprocessors; engines whose kernels share keys and values in a group have no such figure."""
+    found, engine = model("llama-2-70b", "A100-SXM4-80GB"), load_engine("tensorrt-llm", "0.6.1")
+    figure = engine.constants["cache_bytes_per_s_per_core"]
+    assert figure.low < figure.value < figure.high
+    half = replace(figure, value=figure.value / 2)
+    slower = replace(engine, constants={**engine.constants, "cache_bytes_per_s_per_core": half})
+    heads = Heads(np.array([[64.0]]), np.array([[8.0]]), np.array([[128.0]]), np.array([[np.inf]]))
+    rates = []
+    for each in (engine, slower, load_engine("vllm")):
+        palette = replace(found.candidates.palette, engines=(each,))
+        rates.append(float(cache_bytes_per_s_of(replace(found.candidates, palette=palette), heads)[0, 0]))
+    assert rates == [108 * figure.value, 54 * figure.value, np.inf]
 
 
 def test_what_bounds_an_operation() -> None:

@@ -1,0 +1,75 @@
+"""Operators of a step or a pass, written down one by one and gathered by the kernel that executes them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TypeAlias
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import GemmCurves
+from gpufleet.performance.kernel_groups import (
+    PROMPT_TOKENS,
+    TOKENS,
+    KernelGroup,
+    Part,
+    Products,
+    PromptProducts,
+    Streams,
+    stacked,
+)
+
+Product: TypeAlias = tuple[Part, GemmCurves, int, Floats, Floats]
+
+
+class OperatorGroups:
+    """Operators in the order that a token meets them; sizes are scalars or one element per candidate.
+
+    `element_bytes` is what an element takes that flows between kernels.
+    """
+
+    def __init__(self, num_candidates: int, bandwidth_bytes_per_s: FloatArray, element_bytes: float) -> None:
+        self.num_candidates = num_candidates
+        self.bandwidth_bytes_per_s = bandwidth_bytes_per_s
+        self.element_bytes = element_bytes
+        self.others: list[KernelGroup] = []
+        self._products: list[Product] = []
+        self._prompt_products: list[Product] = []
+        self._streams: list[tuple[Part, Floats]] = []
+        self._num_parts = 0
+
+    def part(self, name: str, kernel: str, count: int) -> Part:
+        """The next operator that a token meets, `count` times."""
+        self._num_parts += 1
+        return Part(name, kernel, count, self._num_parts)
+
+    def add_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int, seen: int = TOKENS) -> None:
+        """A product with an [n, k] matrix, of as many rows as `StepTokens.counted` holds in its row `seen`."""
+        self._products.append((self.part(name, "gemm", count), curves, seen, n, k))
+
+    def add_prompt_product(self, name: str, curves: GemmCurves, n: Floats, k: Floats, count: int) -> None:
+        """A product with an [n, k] matrix that only prompts need."""
+        self._prompt_products.append((self.part(name, "gemm", count), curves, PROMPT_TOKENS, n, k))
+
+    def add_stream(self, name: str, elements: Floats, count: int) -> None:
+        """An element-wise kernel that reads and writes so many elements for each token that is counted first."""
+        self._streams.append((self.part(name, "elementwise", count), elements * self.element_bytes))
+
+    def groups(self) -> tuple[KernelGroup, ...]:
+        """All of them."""
+        gathered = ((Products, self._products), (PromptProducts, self._prompt_products))
+        products = [self._product_group(kind, rows) for kind, rows in gathered if rows]
+        streams = [self._stream_group()] if self._streams else []
+        return (*products, *self.others, *streams)
+
+    def _product_group(self, kind: type[Products], rows: Sequence[Product]) -> Products:
+        parts, curves, seen, n, k = zip(*rows, strict=True)
+        return kind(parts, curves, stacked(curves), np.array(seen), self._stacked(n), self._stacked(k))
+
+    def _stream_group(self) -> Streams:
+        parts, moved_bytes = zip(*self._streams, strict=True)
+        return Streams(parts, self.bandwidth_bytes_per_s, self._stacked(moved_bytes))
+
+    def _stacked(self, sizes: Sequence[Floats]) -> FloatArray:
+        return np.stack([np.broadcast_to(np.asarray(size, dtype=np.float64), self.num_candidates) for size in sizes])
