@@ -71,7 +71,7 @@ class Bounds(NamedTuple):
         return self.least <= value <= self.most
 
     def __str__(self) -> str:
-        return f"from {in_full(self.least)} to {self.most:,.15g} {self.unit}"
+        return f"from {in_full(self.least)} to {self.most:,.15g} {self.unit}".rstrip()
 
 
 TOKENS = Bounds(1.0, 1e8, "tokens")

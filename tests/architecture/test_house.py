@@ -29,6 +29,7 @@ CORE_PACKAGES = (
     "simulate",
     "optimize",
     "results",
+    "questions",
     "answers",
 )
 CORE = [path for path in MODULES if path.relative_to(PACKAGE).parts[0] in CORE_PACKAGES]

@@ -29,7 +29,7 @@ def mangled_often(dice: random.Random) -> str:
 def test_a_workload_file_mangled_5_000_times_never_gives_a_traceback() -> None:
     """Up to the question that is put to the planner; a message is one line with what was found."""
     dice, start, asked = random.Random(20260801), time.process_time(), 0
-    flags, messages = ServeFlags(None, False, 10), []
+    flags, messages = ServeFlags(), []
     for _ in range(NUM_FILES):
         text = mangled_often(dice)
         try:
@@ -49,7 +49,7 @@ def test_a_workload_file_mangled_5_000_times_never_gives_a_traceback() -> None:
 
 def requests_of(written: WorkloadFile, flags: ServeFlags) -> list:
     """What a file asks; traces are not looked for."""
-    if written.trace is not None or any(c.trace for c in written.classes or ()):
+    if written.text("trace") is not None or any(c.text("trace") for c in written.classes or ()):
         return []
     if written.models is not None:
         return fleet_requests(WorkloadFile(), written, WorkloadFile(), flags)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-
 from gpufleet.answers.batch_plan import batch_plan
-from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, prefix_rows, workload_of
-from gpufleet.api.input_rows import digest, inputs_of
-from gpufleet.api.jobs import JobRequest, job_of, job_rows
+from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, workload_of
+from gpufleet.api.input_rows import digest, inputs_of, stated_rows
+from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
@@ -26,29 +24,14 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
-from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.batch import BatchQuestion, Job, solve_batch
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.serve import Purse, ServeQuestion
-from gpufleet.records import dataclass
+from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
 
-ANY_SPEND = Purse(math.inf, 1.0)
-
-
-@dataclass(frozen=True)
-class BatchRequest(WriterRequest, JobRequest):
-    """A number of requests to a model that writes, by a deadline.
-
-    `WriterRequest`, `JobRequest` and `PlanRequest` say what else may be named. Token counts are one number, or
-    counts that differ from request to request.
-    """
-
-    requests: float
-    input_tokens: float | TokenCounts
-    output_tokens: float | TokenCounts
-    deadline_s: float
+ANY_SPEND = Purse()
 
 
 def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPlan:
@@ -81,7 +64,7 @@ def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestio
     arch, sold = architecture_of(request), sold_tables(request, tables)
     found = writer_choices(request, arch, sold)
     kind = RequestKind("", 1.0, request.input_tokens, request.output_tokens, prefix_cache=request.prefix_cache)
-    demand = Demand(workload_of([kind]), checked_headroom(request.headroom))
+    demand = Demand(workload_of([kind]), checked_headroom(request))
     refuse_too_old(request, found.market.offers)
     question = ServeQuestion(arch, found.choices, found.market.offers, demand, ANY_SPEND)
     job = job_of(request, request.requests, request.deadline_s, demand.headroom_ratio, longest_ratio(question))
@@ -102,6 +85,6 @@ def understood(request: BatchRequest, question: ServeQuestion, job: Job) -> list
         *format_rows(request, question.choices.palette),
         *market_rows(request, question.offers),
         headroom_row(request, job.headroom_ratio),
-        *prefix_rows(request),
+        *stated_rows(request, WriterRequest),
     ]
     return inputs_of(request, rows)

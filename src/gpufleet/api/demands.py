@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
+from typing import TypeVar
 
-from gpufleet.api.input_rows import InputRow
+from gpufleet.api.input_rows import InputRow, slack_rows, stated_rows
 from gpufleet.api.lengths import checked_lengths
-from gpufleet.api.requests import PlanRequest, RequestKind, ServeRequest, ServiceRequest, WriterRequest
+from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
@@ -17,12 +18,12 @@ from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.serve import Purse
-from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, USD_PER_HOUR, in_full
+from gpufleet.questions.fields import DEFAULT_HEADROOM, PlanRequest, words_of
+from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 
-DEFAULT_HEADROOM = 0.2
-MOST_REPLICAS, MOST_SPARE, MOST_ZONES = 10_000, 1_000, 26
 MOST_CONFIDENCE = 0.99
 HOURS_PER_DAY = DAY / HOUR
+T = TypeVar("T", Demand, Purse)
 
 
 def demand_of(request: ServeRequest) -> Demand:
@@ -32,21 +33,30 @@ def demand_of(request: ServeRequest) -> Demand:
 
 def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
     """A workload with the headroom, the failure domain and the hours of a request, checked."""
-    replicas = 1 if request.min_replicas is None else request.min_replicas
-    refuse_outside("the number of replicas", replicas, 1, MOST_REPLICAS)
-    spare, zones = request.spare_machines or 0, 1 if request.zones is None else request.zones
-    refuse_outside("the number of spare machines", spare, 0, MOST_SPARE)
-    refuse_outside("the number of zones", zones, 1, MOST_ZONES)
-    headroom, quiet = checked_headroom(request.headroom), quiet_hours(request, workload.rate_requests_per_s)
-    return Demand(workload, headroom, replicas, spare, zones, quiet, checked_confidence(request.confidence))
+    headroom, quiet = checked_headroom(request), quiet_hours(request, workload.rate_requests_per_s)
+    demand = Demand(workload, headroom, quiet=quiet, confidence=checked_confidence(request.confidence))
+    return within_limits(demand, request)
 
 
-def checked_headroom(asked: float | None) -> float:
-    """The headroom that is wanted: 20 % unless said."""
-    headroom = DEFAULT_HEADROOM if asked is None else asked
-    if not 0 <= headroom <= 10:
-        raise UsageError("the headroom is out of range", found=headroom, expected="from 0 to 10 (1 = 100 %)")
-    return headroom
+def refuse_out_of_range(request: PlanRequest) -> None:
+    """Refuse what is said and out of the range of its word; no limit of money is none."""
+    for row in words_of(type(request)).values():
+        value = getattr(request, row.field, None)
+        if row.what and row.bounds is not None and value is not None and not (row.kind.is_money and value == math.inf):
+            row.bounds.refuse_outside(value, row.what, value)
+
+
+def within_limits(held: T, request: PlanRequest) -> T:
+    """A demand or a purse with the limits that words of a request fill."""
+    said = {row.fills: getattr(request, row.field) for row in words_of(type(request)).values() if row.fills}
+    names = {f.name for f in fields(held)}
+    return replace(held, **{name: value for name, value in said.items() if name in names and value is not None})
+
+
+def checked_headroom(request: PlanRequest) -> float:
+    """The headroom that is wanted, 20 % unless said; whatever else is said is in its range."""
+    refuse_out_of_range(request)
+    return DEFAULT_HEADROOM if request.headroom is None else request.headroom
 
 
 def checked_confidence(asked: float | None) -> float:
@@ -56,12 +66,6 @@ def checked_confidence(asked: float | None) -> float:
         expected = f"from {EXPECTED:.0%} (the expected value) to {MOST_CONFIDENCE:.0%}"
         raise UsageError("the confidence is out of range", found=confidence, expected=expected)
     return confidence
-
-
-def refuse_outside(what: str, found: float, least: float, most: float) -> None:
-    """Refuse a number out of its range."""
-    if not least <= found <= most:
-        raise UsageError(f"{what} is out of range", found=found, expected=f"from {least:,} to {most:,}")
 
 
 def workload_of(kinds: Sequence[RequestKind]) -> Workload:
@@ -133,46 +137,18 @@ def quiet_hours(request: ServiceRequest, busy_rate: float) -> QuietHours | None:
 
 def purse_of(request: ServiceRequest) -> Purse:
     """What may be spent, and how much of it on spot machines."""
-    budget = math.inf if request.budget_usd_per_hour is None else request.budget_usd_per_hour
-    if budget != math.inf:
-        USD_PER_HOUR.refuse_outside(budget, "the budget", budget)
-    most_spot = 1.0 if request.max_spot is None else request.max_spot
-    refuse_outside("the spot share", most_spot, 0, 1)
-    return Purse(budget, most_spot)
+    return within_limits(Purse(), request)
 
 
 def further_inputs(request: ServeRequest, demand: Demand) -> list[InputRow]:
     """What few questions state."""
     classes = [(f"class {c.name}", "classes", class_words(c), True) for c in demand.workload.classes if c.name]
-    shared = request.prefix_kv
-    held_once = [] if shared is None else [("KV held once", "prefix_kv", f"{shared:.0%} of prompt tokens", True)]
-    return [*classes, *prefix_rows(request), *held_once, *slack_inputs(request, demand)]
-
-
-def prefix_rows(request: WriterRequest) -> list[InputRow]:
-    """The share of prompts that a cache holds, where it was stated."""
-    if not request.prefix_cache:
-        return []
-    return [("prefix cache", "prefix_cache", f"{request.prefix_cache:.0%} of prompt tokens", True)]
+    return [*classes, *stated_rows(request, WriterRequest, ServeRequest), *slack_rows(request)]
 
 
 def headroom_row(request: PlanRequest, headroom_ratio: float) -> InputRow:
     """The headroom that is kept."""
     return ("headroom", "headroom", f"{headroom_ratio:.0%}", request.headroom is not None)
-
-
-def slack_inputs(request: ServiceRequest, demand: Demand) -> list[InputRow]:
-    """The failure domain, the hours and the purse, where stated."""
-    stated: list[InputRow] = [
-        ("confidence", "confidence", f"{demand.confidence:.3g}", request.confidence is not None),
-        ("spare machines", "spare_machines", str(demand.spare_machines), request.spare_machines is not None),
-        ("zones", "zones", f"{demand.zones}, one may be lost", demand.zones > 1),
-        ("rate off peak", "off_peak_rate", f"{in_full(request.off_peak_rate or 0)}/s", request.off_peak_rate),
-        ("peak hours", "peak_hours", f"{request.peak_hours or 0:g} a day", request.peak_hours),
-        ("budget", "budget", f"${request.budget_usd_per_hour or 0:,.2f}/h", request.budget_usd_per_hour),
-        ("most on spot", "max_spot", f"{request.max_spot or 0:.0%} of the machines", request.max_spot is not None),
-    ]
-    return [row for row in stated if row[3]]
 
 
 def class_words(c: RequestClass) -> str:

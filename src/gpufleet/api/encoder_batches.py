@@ -6,9 +6,9 @@ from dataclasses import replace
 
 from gpufleet.answers.encoder_batch_plan import encoder_batch_plan
 from gpufleet.api.demands import checked_headroom, headroom_row
-from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
+from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import digest, inputs_of
-from gpufleet.api.jobs import JobRequest, job_of, job_rows
+from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
@@ -17,20 +17,9 @@ from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.optimize.batch import Job, JobMarket
 from gpufleet.optimize.encoder_batch import EncoderJobQuestion, solve_encoder_batch
-from gpufleet.records import dataclass
+from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan
-
-
-@dataclass(frozen=True)
-class EncoderBatchRequest(EncoderRequest, JobRequest):
-    """A number of inputs to a model that is not a decoder, by a deadline.
-
-    `EncoderRequest`, `JobRequest` and `PlanRequest` say what else may be named.
-    """
-
-    requests: float
-    deadline_s: float
 
 
 def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = None) -> EncoderBatchPlan:
@@ -44,7 +33,7 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     tables = load_catalog() if catalog is None else catalog
     choices = encoder_choices(request, tables)
     refuse_too_old(request, choices.market.offers)
-    job = job_of(request, request.requests, request.deadline_s, checked_headroom(request.headroom))
+    job = job_of(request, request.requests, request.deadline_s, checked_headroom(request))
     in_inputs = replace(job, requests=job.requests * choices.any_encoder.num_windows)
     market = JobMarket(in_inputs, choices.market.offers, load_interruptions())
     question = EncoderJobQuestion(choices.encoders, choices.market.instances, market)

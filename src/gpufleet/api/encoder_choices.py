@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from os import PathLike
 
 from gpufleet.api.encoders import (
@@ -15,7 +14,7 @@ from gpufleet.api.encoders import (
 )
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.market import Market, market_of
-from gpufleet.api.requests import PlanRequest, refuse_rows
+from gpufleet.api.requests import refuse_rows
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.runtimes import find_runtime
@@ -24,6 +23,7 @@ from gpufleet.domain.runtime import Runtime
 from gpufleet.inputs.model_config import read_encoder
 from gpufleet.memory.encoder import PassSize
 from gpufleet.optimize.encoder import EncoderQuestion
+from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
 
 OF_CPU = "on the CPU is not in these figures"
@@ -32,22 +32,6 @@ NOT_TIMED = {
     Takes.WINDOW: f"Reading audio and making mel frames {OF_CPU}",
     Takes.AUDIO: f"Reading audio {OF_CPU}",
 }
-
-
-@dataclass(frozen=True, kw_only=True)
-class EncoderRequest(PlanRequest):
-    """What a question of a model that is not a decoder adds: one input, and what a decoder beside it writes.
-
-    A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
-    said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper); None takes the beams that the engine
-    keeps.
-    """
-
-    model: str | PathLike[str] | EncoderModel = field(kw_only=False)
-    input_tokens: float | None = None
-    output_tokens: float | None = None
-    audio_s: float | None = None
-    beams: int | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +101,7 @@ def encoder_rows(request: EncoderRequest, choices: EncoderChoices) -> list[Input
     if q.tower.takes is Takes.TEXT:
         rows.append(("input tokens", "input_tokens", f"{q.size.tokens:g}", True))
     if r.audio_s is not None:
-        rows.append(("audio", "audio", f"{r.audio_s:g} s", True))
+        rows.append(("audio", "audio_s", f"{r.audio_s:g} s", True))
     if q.model.decoder is not None:
         rows.append(("output tokens", "output_tokens", f"{q.size.output_tokens:g}", r.output_tokens is not None))
         rows.append(("beams", "beams", f"{q.size.beams}", r.beams is not None))

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
 from gpufleet.answers.rest_of_bill import rest_of_bill
-from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slack_inputs, slo_of, with_slack
-from gpufleet.api.encoder_choices import EncoderChoices, EncoderRequest, encoder_choices, encoder_rows
-from gpufleet.api.input_rows import InputRow, digest, inputs_of
+from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
+from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
 from gpufleet.api.market import best_on_spot, market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
-from gpufleet.api.requests import ServiceRequest
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Slo
@@ -25,20 +22,9 @@ from gpufleet.optimize.encoder_serve import (
     EncoderServeSolution,
     solve_encoder_serve,
 )
-from gpufleet.records import dataclass
+from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan
-
-
-@dataclass(frozen=True)
-class EncoderServeRequest(EncoderRequest, ServiceRequest):
-    """A model that is not a decoder, at a rate of inputs; `slo` limits latency, from their arrival to the answer.
-
-    `EncoderRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
-    """
-
-    rate: float
-    slo: str | Slo | None = field(default=None, kw_only=True)
 
 
 def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:
@@ -119,6 +105,6 @@ def understood(request: EncoderServeRequest, choices: EncoderChoices, demand: De
         *market_rows(request, choices.market.offers),
         headroom_row(request, demand.headroom_ratio),
         ("least replicas", "min_replicas", str(demand.min_replicas), request.min_replicas),
-        *slack_inputs(request, demand),
+        *slack_rows(request),
     ]
     return inputs_of(request, rows)

@@ -6,8 +6,8 @@ import hashlib
 import json
 from collections.abc import Iterable, Sequence
 
-from gpufleet.api.requests import PlanRequest
 from gpufleet.domain.offer import Offer
+from gpufleet.questions.fields import PlanRequest, Question, ServiceRequest, words_of
 from gpufleet.results.base import Input
 
 InputRow = tuple[str, str, str, object]
@@ -17,6 +17,19 @@ InputRow = tuple[str, str, str, object]
 def inputs_of(request: PlanRequest, rows: Iterable[InputRow]) -> list[Input]:
     """Inputs with their origin."""
     return [Input(name=n, value=v, origin=input_origin(request, field, stated)) for n, field, v, stated in rows]
+
+
+def stated_rows(request: PlanRequest, *declared_in: Question) -> list[InputRow]:
+    """Words that these questions declare, in their order, where somebody said them."""
+    rows = {row.field: row for row in words_of(type(request)).values() if row.label}
+    said = [(rows[name], getattr(request, name)) for q in declared_in for name in q.__annotations__ if name in rows]
+    shown = [(row, row.shown(value)) for row, value in said if value is not None]
+    return [(row.label, row.field, text, True) for row, text in shown if text]
+
+
+def slack_rows(request: ServiceRequest) -> list[InputRow]:
+    """The failure domain, the hours and what may be spent, where stated."""
+    return stated_rows(request, PlanRequest, ServiceRequest)
 
 
 def input_origin(request: PlanRequest, field: str, stated: object) -> str:

@@ -5,30 +5,14 @@ from __future__ import annotations
 import math
 
 from gpufleet.api.demands import checked_confidence
-from gpufleet.api.input_rows import InputRow
-from gpufleet.api.requests import PlanRequest
+from gpufleet.api.input_rows import InputRow, stated_rows
 from gpufleet.errors import UsageError
 from gpufleet.optimize.batch import MOST_MACHINES, Job
-from gpufleet.records import dataclass
+from gpufleet.questions.fields import JobRequest as JobRequest
 from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
 
 DEFAULT_STARTUP_S, LONGEST_S = 10 * MINUTE, HOURS_PER_YEAR * HOUR
 MOST_REQUESTS = 1e12
-
-
-@dataclass(frozen=True, kw_only=True)
-class JobRequest(PlanRequest):
-    """What a question of a job adds; spot machines may be rented unless price kinds are named.
-
-    A deadline runs from the start of the machines, which take `startup_s` before they work. `budget_usd` is for the
-    whole job, which comes again every `period_s` (None: runs once, and buys nothing for a term). It is done in time
-    with `confidence`.
-    """
-
-    startup_s: float | None = None
-    most_machines: int | None = None
-    budget_usd: float | None = None
-    period_s: float | None = None
 
 
 def job_of(
@@ -77,20 +61,12 @@ def checked_period(period_s: float | None, deadline_s: float) -> float | None:
 
 def job_rows(request: JobRequest, job: Job) -> list[InputRow]:
     """What only jobs have, as it was read."""
-    rows: list[InputRow] = [
+    return [
         ("requests", "requests", f"{job.requests:,.0f}", True),
-        ("deadline", "deadline", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
-        ("time to start", "startup", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
+        ("deadline", "deadline_s", f"{job.deadline_s / HOUR:g} h" + in_days(job.deadline_s), True),
+        ("time to start", "startup_s", f"{job.startup_s / MINUTE:g} min", request.startup_s is not None),
+        *stated_rows(request, JobRequest),
     ]
-    if request.most_machines is not None:
-        rows.append(("most machines", "most_machines", str(job.most_machines), True))
-    if request.budget_usd is not None:
-        rows.append(("budget", "budget", f"${job.most_usd:,.2f}", True))
-    if request.confidence is not None:
-        rows.append(("confidence", "confidence", f"{job.confidence:.3g}", True))
-    if job.period_s is not None:
-        rows.append(("comes again", "every", f"every {job.period_s / HOUR:g} h", True))
-    return rows
 
 
 def in_days(seconds: float) -> str:

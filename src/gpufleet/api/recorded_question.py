@@ -3,87 +3,65 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from datetime import date
 from functools import lru_cache
-from typing import Annotated, Any
+from types import UnionType
+from typing import Annotated, Any, Union, get_args, get_origin, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
+from gpufleet.questions.fields import NamedPath
 from gpufleet.results.plan import PlanBasis
 
 CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."
-Number = Annotated[float, Field(allow_inf_nan=False)]
+NOT_WRITTEN = frozenset({"from_file"})
+WRITTEN = {
+    float: Annotated[float, Field(allow_inf_nan=False)],
+    **dict.fromkeys((date, Slo, Architecture, NamedPath), str),
+}
+NAMED = {"Architecture": Architecture, "Slo": Slo, "TokenCounts": TokenCounts}
+typed_words: Any = TypedDict
 
 
-class CountWords(TypedDict, total=False):
-    """Numbers of tokens that differ from request to request."""
-
-    mean: Number
-    squared_variation: Number
-    percentiles: list[Number]
-    longest: Number
-    octiles: list[Number]
-    beyond_ratio: Number
-
-
-class KindWords(TypedDict, total=False):
-    """One class of requests."""
-
-    name: str
-    rate: Number
-    input_tokens: Number | CountWords
-    output_tokens: Number | CountWords
-    slo: str | None
-    prefix_cache: Number | None
-    prefix_kv: Number | None
+def as_written(hint: Any) -> Any:
+    """What `plan_basis.plain_words` writes of a value of this type."""
+    if hint in WRITTEN:
+        return WRITTEN[hint]
+    if is_dataclass(hint):
+        return fields_as_written(hint)
+    parts = tuple(as_written(part) for part in get_args(hint))
+    if get_origin(hint) in (Union, UnionType):
+        return Union[parts]  # noqa: UP007
+    return list[parts[0]] if parts else hint  # type: ignore[valid-type]
 
 
-class QuestionWords(KindWords, total=False):
-    """Fields of a `ServeRequest` as `plan_basis.plain_words` writes them."""
+def fields_as_written(record: Any) -> Any:
+    """What is written of a record: a word for each of its fields."""
+    hints = get_type_hints(record, localns=NAMED)
+    return typed_words(record.__name__, {name: as_written(hints[name]) for name in names_written(record)}, total=False)
 
-    model: str
-    classes: list[KindWords]
-    clouds: list[str] | None
-    regions: list[str] | None
-    pricing: list[str] | None
-    gpus: list[str] | None
-    precision: list[str] | None
-    engine: str | None
-    headroom: Number | None
-    confidence: Number | None
-    price_change: Number | None
-    max_price_age_s: Number | None
-    today: str | None
-    rows: int
-    notes: list[str]
-    from_config: list[str]
-    min_replicas: int | None
-    spare_machines: int | None
-    zones: int | None
-    off_peak_rate: Number | None
-    peak_hours: Number | None
-    budget_usd_per_hour: Number | None
-    max_spot: Number | None
-    allow_lower_precision: bool
-    kv_precision: str | None
-    fractions: bool
-    fleet_today: str | None
+
+def names_written(record: Any) -> list[str]:
+    """Fields that are written."""
+    return [f.name for f in fields(record) if f.name not in NOT_WRITTEN]
 
 
 @lru_cache(maxsize=1)
-def question_words() -> TypeAdapter[QuestionWords]:
+def question_words() -> TypeAdapter[Mapping[str, Any]]:
     """What checks the words of a question."""
-    return TypeAdapter(QuestionWords)
+    return TypeAdapter(fields_as_written(ServeRequest))
 
 
 def request_of(basis: PlanBasis) -> ServeRequest:
     """The request that a plan answers."""
-    known = QuestionWords.__annotations__
-    strange = sorted(set(basis.question) - (set(known) - {"name"}))
+    strange = sorted(set(basis.question) - set(names_written(ServeRequest)))
     missing = sorted({"model", "rate", "input_tokens", "output_tokens"} - set(basis.question))
     if strange or missing:
         found = f"{', '.join(strange) or 'nothing'} unknown, {', '.join(missing) or 'nothing'} missing"

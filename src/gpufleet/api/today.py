@@ -23,18 +23,10 @@ from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.serve import ServeQuestion, ServeSolution, rate_replicas
 from gpufleet.optimize.today import Needs, needed
+from gpufleet.questions.fields import words_of
 from gpufleet.results.plan import PriceSource
 
 LOW_END = 1 - HIGH_END
-UNANSWERED = {
-    "off_peak_rate": "quiet hours",
-    "peak_hours": "quiet hours",
-    "spare_machines": "spare machines",
-    "zones": "zones",
-    "budget_usd_per_hour": "a budget",
-    "max_spot": "a spot share",
-    "price_change": "changed prices",
-}
 OTHER_LINES = "Lines of bill_lines.csv are in neither bill of today's verdict"
 
 
@@ -57,8 +49,9 @@ def with_today(plan: ServeAnswer, prepared: Prepared) -> ServeAnswer:
 
 def refuse_unanswered(request: ServeRequest) -> None:
     """Refuse what today's fleet cannot be judged with yet."""
-    is_plain = {"zones": request.zones in (None, 1), "max_spot": request.max_spot is None}
-    said = [words for name, words in UNANSWERED.items() if not is_plain.get(name, not getattr(request, name))]
+    beyond = [row for row in words_of(ServeRequest).values() if row.beyond_today]
+    said = [row.beyond_today for row in beyond if getattr(request, row.field) not in (None, row.plain)]
+    said += ["changed prices"] if request.price_change else []
     if said:
         found = " and ".join(dict.fromkeys(said))
         raise UsageError("today's fleet is not judged with these yet", found=found, expected="them or --today left out")

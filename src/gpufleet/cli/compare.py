@@ -6,25 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.emit import emit
 from gpufleet.cli.grouped_help import GroupedCommand
-from gpufleet.cli.market import AsOfOption, CatalogOption, FractionsOption, MarketFlags, MaxAgeOption, PricesOption
-from gpufleet.cli.money import CurrencyOption, write_money_in
+from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
+from gpufleet.cli.money import write_money_in
 from gpufleet.cli.options import OutFileOption, OutputOption, verb
-from gpufleet.cli.plan import (
-    CloudsOption,
-    EngineOption,
-    HeadroomOption,
-    InOption,
-    OutOption,
-    PricingOption,
-    RateOption,
-    RegionsOption,
-    SloOption,
-    WorkloadOption,
-    listed,
-)
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.questions.fields import ServeRequest
 
 if TYPE_CHECKING:
     from gpufleet.cli.options import OutputFormat
@@ -38,66 +27,36 @@ ModelOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--model", metavar="MODEL", help="A name, a config.json, or the folder of one."),
 ]
-PrecisionOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option("--precision", metavar="NAME,...", help="Weights: fp8,int4; by default the checkpoint's own."),
-]
+COMPARED = (
+    "rate", "in", "out", "slo", "workload", "clouds", "regions", "pricing", "precision", "engine", "headroom",
+    "fractions", "currency",
+)  # fmt: skip
 
 
 @app.command(cls=GroupedCommand)
+@asking(ServeRequest, model=ModelOption, only=COMPARED)
 def compare(
-    context: typer.Context,
+    asked: Typed,
     first: FirstArgument,
     second: SecondArgument,
-    model: ModelOption = None,
-    rate: RateOption = None,
-    input_tokens: InOption = None,
-    output_tokens: OutOption = None,
-    slo: SloOption = None,
-    workload: WorkloadOption = None,
-    clouds: CloudsOption = None,
-    regions: RegionsOption = None,
-    pricing: PricingOption = None,
-    precision: PrecisionOption = None,
-    engine: EngineOption = None,
-    headroom: HeadroomOption = None,
-    fractions: FractionsOption = False,
     max_age: MaxAgeOption = None,
     as_of: AsOfOption = None,
     prices: PricesOption = None,
     catalog_dir: CatalogOption = None,
-    currency: CurrencyOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """Two setups for a model and load: cost, latency, throughput, memory slack, and who is cheaper at which rate."""
     from gpufleet.cli.plan_answers import compared
-    from gpufleet.cli.plan_words import without
-    from gpufleet.cli.preferred import names_preferred
-    from gpufleet.inputs.workload import WorkloadFile
 
     if is_plan(first) and is_plan(second):
-        write_money_in(currency)
+        write_money_in(asked.words.over(asked.preferred).text("currency"))
         return finish(compared_plans(first, second, catalog_dir), output, out_file)
     if is_plan(first) or is_plan(second):
         raise UsageError("a plan is compared with another plan", found=f"{first} and {second}")
-    given = WorkloadFile(
-        model=model,
-        rate=rate,
-        input=input_tokens,
-        output=output_tokens,
-        slo=slo,
-        engine=engine,
-        headroom=headroom,
-        clouds=listed(clouds),
-        regions=listed(regions),
-        pricing=listed(pricing),
-        precision=listed(precision),
-        currency=currency,
-    )
-    typed, preferred = without(given, names_preferred(context))
-    market = MarketFlags(catalog_dir, fractions, max_age, as_of, prices)
-    return finish(compared(typed, preferred, workload, (first, second), market), output, out_file)
+    market = MarketFlags(catalog_dir, max_age, as_of, prices)
+    result = compared(asked.words, asked.preferred, asked.workload, (first, second), market)
+    return finish(result, output, out_file)
 
 
 def is_plan(text: str) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.cli.options import answer_tokens
@@ -11,13 +10,18 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import is_encoder
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.inputs.workload import ENCODER_FIELDS, WorkloadFile
-from gpufleet.units import parse_count, parse_duration
+from gpufleet.inputs.workload import WorkloadFile
+from gpufleet.questions.fields import EncoderServeRequest, ServeRequest, words_of
+from gpufleet.units import parse_duration
 
-OF_DECODERS = ("trace", "prefix_cache", "prefix_kv", "today", "classes")
-NAMES = {"prefix_kv": "prefix_kv", "classes": "classes"}
+SERVED, ENCODED = words_of(ServeRequest), words_of(EncoderServeRequest)
+OF_DECODERS = sorted(
+    (row for name, row in SERVED.items() if name == "trace" or name not in ENCODED), key=lambda row: not row.is_in_files
+)
+OF_ENCODERS = [row for name, row in ENCODED.items() if name not in SERVED]
 OF_AUDIO = "They are of speech and encoder-decoder models: Whisper, wav2vec, T5."
 LATENCY = "latency"
+NO_FLAGS: Mapping[str, bool] = {}
 
 
 def asks_encoder(model: str) -> bool:
@@ -35,14 +39,15 @@ def refuse_encoder(model: str) -> None:
 
 def refuse_of_encoders(asked: WorkloadFile) -> None:
     """Refuse what only encoders have, where the model is a decoder."""
-    said = [f"--{name}" for name in ENCODER_FIELDS if getattr(asked, name) is not None]
+    said = [row.as_asked for row in OF_ENCODERS if row.name in asked.words]
     if said:
         raise UsageError(f"{asked.model} is a decoder: {', '.join(said)} cannot be asked of it", hint=OF_AUDIO)
 
 
-def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool]) -> None:
+def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool] = NO_FLAGS) -> None:
     """Refuse what only decoders have; `flags` are those beside the words of a workload file, and whether they stand."""
-    said = [NAMES.get(name, f"--{name.replace('_', '-')}") for name in OF_DECODERS if getattr(asked, name) is not None]
+    said = [row.as_asked for row in OF_DECODERS if row.name in asked.words]
+    said += ["classes"] if asked.classes is not None else []
     said += [flag for flag, stands in flags.items() if stands]
     if said:
         problem = f"{asked.model} is not a decoder: {', '.join(said)} cannot be asked of it"
@@ -51,8 +56,9 @@ def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool]) -> None:
 
 def without_serving(liked: WorkloadFile) -> WorkloadFile:
     """Preferences but for those that only decoders have: serving engines, and objectives of tokens."""
-    is_latency = liked.slo is not None and all(limit.metric == LATENCY for limit in parse_slo(liked.slo).limits)
-    return replace(liked, engine=None, slo=liked.slo if is_latency else None)
+    slo = liked.text("slo")
+    is_latency = slo is not None and all(limit.metric == LATENCY for limit in parse_slo(slo).limits)
+    return liked.without("engine") if is_latency else liked.without("engine", "slo")
 
 
 def one_length(text: str | None) -> float | None:
@@ -74,13 +80,3 @@ def written_tokens(text: str | None) -> float | None:
 def audio_seconds(text: str | None) -> float | None:
     """Seconds of a recording."""
     return None if text is None else parse_duration(text, "'30s' or '60min'")
-
-
-def num_beams(text: str | None) -> int | None:
-    """Hypotheses that a decoder keeps; None leaves them to the engine."""
-    if text is None:
-        return None
-    number = parse_count(text)
-    if number != int(number):
-        raise UsageError("the number of beams is not whole", found=text, expected="a whole number such as 5")
-    return int(number)

@@ -7,27 +7,16 @@ from typing import Any
 
 from typer.core import TyperCommand
 
+from gpufleet.questions.words import BESIDE, HEADINGS, LOAD, TABLES, WRITTEN
+
 REST = "Options"
-HEADINGS = {
-    "The load": (
-        "--model", "--rate", "--requests", "--in", "--out", "--slo", "--audio", "--beams", "--deadline", "--trace",
-        "--prefix-cache", "--workload",
-    ),
-    "Slack, failures and hours": (
-        "--headroom", "--confidence", "--min-replicas", "--spare-machines", "--zones", "--off-peak", "--peak-hours",
-        "--startup", "--every",
-    ),
-    "What may be rented": (
-        "--clouds", "--regions", "--gpus", "--pricing", "--max-spot", "--max-machines", "--budget", "--fractions",
-    ),
-    "Engine and precision": ("--engine", "--precision", "--allow-lower-precision", "--kv-precision"),
-    "Tables and prices": ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
-    "Asked beside": (
-        "--today", "--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain",
-    ),
-    "How it is written": ("--rows", "--currency", "--output", "--out-file", "--help"),
-}  # fmt: skip
-HEADING_OF = {flag: heading for heading, flags in HEADINGS.items() for flag in flags}
+OF_ANSWERS: dict[str, tuple[str, ...]] = {
+    LOAD: ("--model",),
+    TABLES: ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
+    BESIDE: ("--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain"),
+    WRITTEN: ("--output", "--out-file", "--help"),
+}
+HEADING_OF = {flag: heading for heading, flags in OF_ANSWERS.items() for flag in flags}
 
 
 class GroupedCommand(TyperCommand):
@@ -39,7 +28,8 @@ class GroupedCommand(TyperCommand):
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
             if record is not None:
-                parts[heading_of(parameter.opts, parameter.param_type_name)].append(record)
+                said = getattr(parameter, "rich_help_panel", None)
+                parts[said or heading_of(parameter.opts, parameter.param_type_name)].append(record)
         for heading, records in parts.items():
             if records:
                 with formatter.section(heading):
@@ -47,10 +37,10 @@ class GroupedCommand(TyperCommand):
 
 
 def heading_of(flags: Iterable[str], kind: str) -> str:
-    """The heading that an option stands under.
+    """The heading of an option that is no word of a question: those say theirs.
 
-    >>> heading_of(["--cloud", "--clouds"], "option"), heading_of(["-o", "--output"], "option")
-    ('What may be rented', 'How it is written')
+    >>> heading_of(["--flips"], "option"), heading_of(["-o", "--output"], "option")
+    ('Asked beside', 'How it is written')
     """
     if kind == "argument":
         return "Arguments"

@@ -18,9 +18,6 @@ CatalogOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
 ]
-FractionsOption = Annotated[
-    bool, typer.Option("--fractions", help="Also machines with a slice of a GPU, at the share that they hold.")
-]
 MaxAgeOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
@@ -40,7 +37,6 @@ class MarketFlags:
     """What the command line says of tables and prices, unparsed."""
 
     catalog_dir: str | None = None
-    fractions: bool = False
     max_age: str | None = None
     as_of: str | None = None
     prices: str | None = None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from gpufleet.api.requests import RequestKind, ServeRequest
@@ -10,23 +10,13 @@ from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
-from gpufleet.cli.plan_words import (
-    NOTHING_FURTHER,
-    FurtherFlags,
-    ServeFlags,
-    from_file,
-    laid_over,
-    needed,
-    plan_wishes,
-    ratio,
-    service_wishes,
-)
+from gpufleet.cli.plan_words import NOTHING_FURTHER, FurtherFlags, SaidWords, ServeFlags, needed, with_words
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.inputs.workload import JOB_FIELDS, ClassEntry, read_workload, refuse_said
-from gpufleet.inputs.workload import WorkloadFile as WorkloadFile
+from gpufleet.inputs.workload import CLASS_KEYS, KEYS, ClassEntry, WorkloadFile, read_workload, refuse_said
+from gpufleet.questions.fields import SERVE, words_of
 from gpufleet.units import parse_rate, parse_ratio, parse_usd_per_hour
 
 if TYPE_CHECKING:
@@ -53,19 +43,19 @@ def serve_answer(
     Several models are planned together where the file has them.
     """
     written = WorkloadFile() if workload is None else read_workload(workload)
-    refuse_said(written, JOB_FIELDS, "plan serve")
+    refuse_said(written, {*words_of(*SERVE), "classes", "models"}, "plan serve")
     liked = likings(preferred, written)
-    currency = typed.currency or written.currency or liked.currency
+    currency = typed.over(written).over(liked).text("currency")
     write_money_in(currency)
     if written.models is not None:
         if replace(further, front=False) != NOTHING_FURTHER:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
         return fleet_answer(typed, written, liked, flags)
-    said = laid_over(typed, written)
-    if said.model is not None and asks_encoder(said.model):
+    model = typed.over(written).model
+    if model is not None and asks_encoder(model):
         from gpufleet.cli.encoder_services import encoder_service
 
-        return encoder_service(said, without_serving(liked), from_file(typed, written), flags, further)
+        return encoder_service(SaidWords.of(typed, written, without_serving(liked)), flags, further)
     plan = planned(serve_request(typed, written, liked, flags), flags)
     if further == NOTHING_FURTHER:
         return plan
@@ -101,25 +91,24 @@ def compared(
     from gpufleet.api.comparisons import compare
 
     written = WorkloadFile() if workload is None else read_workload(workload)
-    refuse_said(written, ("today",), "compare")
-    write_money_in(typed.currency, written.currency, preferred.currency)
-    flags = ServeFlags(None, False, 1, market=market)
-    return compare(serve_request(typed, written, likings(preferred, written), flags), *sides, market.tables())
+    refuse_said(written, set(KEYS) - {"today"}, "compare")
+    write_money_in(typed.over(written).over(preferred).text("currency"))
+    request = serve_request(typed, written, likings(preferred, written), ServeFlags(market=market))
+    return compare(replace(request, rows=1), *sides, market.tables())
 
 
-def likings(preferred: WorkloadFile | None, written: WorkloadFile) -> WorkloadFile:
+def likings(preferred: WorkloadFile, written: WorkloadFile) -> WorkloadFile:
     """What is preferred where nothing is said; objectives of a whole service do not stand beside classes."""
-    liked = preferred or WorkloadFile()
     has_classes = written.classes or any(model.classes for model in written.models or ())
-    return replace(liked, slo=None) if has_classes else liked
+    return preferred.without("slo") if has_classes else preferred
 
 
 def fleet_answer(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> FleetPlan:
     """Several models: what each says over what stands beside them, and flags over both; one budget."""
     from gpufleet.api.fleets import plan_fleet
 
-    currency = typed.currency or written.currency or liked.currency
-    budget = usd_of(typed.budget or written.budget, currency, parse_usd_per_hour)
+    said = typed.over(written)
+    budget = usd_of(said.text("budget"), said.over(liked).text("currency"), parse_usd_per_hour)
     return plan_fleet(fleet_requests(typed, written, liked, flags), budget, flags.market.tables())
 
 
@@ -127,12 +116,12 @@ def asked_today(workload: str) -> Asked:
     """The questions of a workload file alone, and the budget of several models; encoders are not compared."""
     from gpufleet.api.plan_question import Asked
 
-    written, flags = read_workload(workload), ServeFlags(None, False, 1)
+    written, flags = read_workload(workload), ServeFlags()
     if written.models is None:
         return Asked([serve_request(WorkloadFile(), written, WorkloadFile(), flags)])
     requests = fleet_requests(WorkloadFile(), written, WorkloadFile(), flags)
     of_writers = [request for request in requests if isinstance(request, ServeRequest)]
-    return Asked(of_writers, usd_of(written.budget, written.currency, parse_usd_per_hour))
+    return Asked(of_writers, usd_of(written.text("budget"), written.text("currency"), parse_usd_per_hour))
 
 
 def token_price(text: str, currency: str | None) -> TokenPrice:
@@ -154,9 +143,8 @@ def fleet_requests(
         raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
     if flags.seed_config is not None:
         raise UsageError("several models on a seed config", expected="one model with --seed-config")
-    of_all, of_one = replace(written, models=None, budget=None), replace(typed, budget=None)
-    entries = [replace(laid_over(entry, of_all), budget=None) for entry in written.models or ()]
-    return [entry_request(of_one, entry, liked, flags) for entry in entries]
+    of_all, of_one = replace(written, models=None).without("budget"), typed.without("budget")
+    return [entry_request(of_one, entry.over(of_all), liked, flags) for entry in written.models or ()]
 
 
 def entry_request(
@@ -170,59 +158,51 @@ def entry_request(
             return serve_request(typed, entry, liked, flags)
         from gpufleet.cli.encoder_services import encoder_request
 
-        said, given = laid_over(typed, entry), from_file(typed, entry)
-        of_encoder = replace(flags, kv_precision=None)
-        return encoder_request(said, without_serving(liked), given, of_encoder, NOTHING_FURTHER)
+        of_encoder = SaidWords.of(typed.without("kv_precision"), entry, without_serving(liked))
+        return encoder_request(of_encoder, flags, NOTHING_FURTHER)
 
 
 def serve_request(typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile, flags: ServeFlags) -> ServeRequest:
     """The question that words ask; from a trace come the lengths and, where none is said, the rate."""
-    said = laid_over(typed, written)
-    asked = laid_over(said, liked)
-    model = needed(asked.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
+    asked = SaidWords.of(typed, written, liked)
+    said = asked.words
+    model = needed(said.model, "MODEL", "a name or a config.json, as in 'gpufleet plan serve llama-3.3-70b'")
     refuse_encoder(model)
     refuse_of_encoders(said)
-    kinds, notes = request_kinds(asked)
+    kinds, notes = request_kinds(said)
     first = kinds[0]
-    return ServeRequest(
-        model=model,
-        rate=first.rate,
-        input_tokens=first.input_tokens,
-        output_tokens=first.output_tokens,
-        slo=asked.slo,
-        classes=kinds if asked.classes else (),
-        allow_lower_precision=flags.allow_lower_precision,
-        kv_precision=flags.kv_precision,
+    request = ServeRequest(
+        model,
+        first.rate,
+        first.input_tokens,
+        first.output_tokens,
+        classes=kinds if said.classes else (),
         prefix_cache=first.prefix_cache,
         prefix_kv=first.prefix_kv,
-        fractions=flags.market.fractions,
-        fleet_today=fleet_of_today(asked),
-        rows=flags.rows,
+        fleet_today=fleet_of_today(said),
         notes=notes,
-        from_file=from_file(typed, written),
-        from_config=from_file(said, liked),
-        **plan_wishes(asked, flags.market),
-        **service_wishes(asked),
     )
+    return with_words(request, asked, flags.market)
 
 
 def fleet_of_today(asked: WorkloadFile) -> str | None:
     """What runs today, its prices in dollars."""
-    if asked.today is None:
+    today = asked.text("today")
+    if today is None:
         return None
     from gpufleet.inputs.fleet_today import fleet_in_dollars
 
-    return fleet_in_dollars(asked.today, currency_of(asked.currency))
+    return fleet_in_dollars(today, currency_of(asked.text("currency")))
 
 
 def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[str]]:
     """The classes of requests, or the one kind that all are of; with notes on traces."""
     if not asked.classes:
-        own = {f.name: getattr(asked, f.name) for f in fields(ClassEntry) if f.name not in ("name", "share")}
-        kind, notes = request_kind(ClassEntry("", **own), None)
+        kind, notes = request_kind(ClassEntry(asked.words), None)
         return (kind,), notes
     refuse_beside_classes(asked)
-    total = None if asked.rate is None else parse_rate(asked.rate)
+    rate = asked.text("rate")
+    total = None if rate is None else parse_rate(rate)
     pairs = [request_kind(c, total) for c in asked.classes]
     refuse_shares(asked)
     return tuple(kind for kind, _ in pairs), [note for _, notes in pairs for note in notes]
@@ -230,16 +210,15 @@ def request_kinds(asked: WorkloadFile) -> tuple[tuple[RequestKind, ...], list[st
 
 def refuse_beside_classes(asked: WorkloadFile) -> None:
     """Lengths, objectives and caches belong to the classes where there are any."""
-    names = {"in": asked.input, "out": asked.output, "slo": asked.slo, "trace": asked.trace,
-             "prefix_cache": asked.prefix_cache, "prefix_kv": asked.prefix_kv}  # fmt: skip
-    both = [name for name, value in names.items() if value is not None]
+    both = [name for name in CLASS_KEYS if name in asked.words and name != "rate"]
     if both:
         raise UsageError(f"{', '.join(both)} beside classes", expected="them in each class, not beside the classes")
 
 
 def refuse_shares(asked: WorkloadFile) -> None:
     """Shares of all requests add up to all of them."""
-    shares = [parse_ratio(c.share) for c in asked.classes or () if c.share is not None]
+    said = [c.text("share") for c in asked.classes or ()]
+    shares = [parse_ratio(share) for share in said if share is not None]
     if shares and abs(sum(shares) - 1) > 1e-6:
         raise UsageError("the shares of the classes do not add up", found=f"{sum(shares):.6g}", expected="100%")
 
@@ -247,15 +226,13 @@ def refuse_shares(asked: WorkloadFile) -> None:
 def request_kind(entry: ClassEntry, total_rate: float | None) -> tuple[RequestKind, list[str]]:
     """One kind of requests, with notes on its trace."""
     who = f"class {entry.name!r}: " if entry.name else ""
-    seen = seen_in(entry.trace)
+    seen = seen_in(entry.text("trace"))
     rate = class_rate(entry, total_rate, seen, who)
-    prompt, answer, notes = request_tokens(seen, entry.input, entry.output, who=who)
-    if seen is not None and entry.rate is None and total_rate is None:
+    prompt, answer, notes = request_tokens(seen, entry.text("in"), entry.text("out"), who=who)
+    if seen is not None and entry.text("rate") is None and total_rate is None:
         notes += burst_notes(seen, entry.name)
-    kind = RequestKind(
-        entry.name, rate, prompt, answer, entry.slo, ratio(entry.prefix_cache), ratio(entry.prefix_kv)
-    )  # fmt: skip
-    return kind, notes
+    cached, shared = (ratio(entry.text(word)) for word in ("prefix_cache", "prefix_kv"))
+    return RequestKind(entry.name, rate, prompt, answer, entry.text("slo"), cached, shared), notes
 
 
 def seen_in(trace: str | None) -> Trace | None:
@@ -284,21 +261,22 @@ def request_tokens(
 
 def class_rate(entry: ClassEntry, total: float | None, seen: Trace | None, who: str) -> float:
     """The rate of a class: its own, its share of the whole, or what its trace shows."""
-    if entry.share is not None:
-        if entry.rate is not None:
+    said, own = entry.text("share"), entry.text("rate")
+    if said is not None:
+        if own is not None:
             raise UsageError(f"{who}both a rate and a share", expected="one of them")
         if total is None:
             raise UsageError(f"{who}a share of an unknown rate", expected="'rate' beside 'classes', such as '50/s'")
-        share = parse_ratio(entry.share)
+        share = parse_ratio(said)
         if not share:
             raise UsageError(f"{who}a share of nothing", expected="a share above 0%, or no such class")
         return total * share
     if entry.name and total is not None:
         raise UsageError(f"{who}a rate beside 'classes' without a share", expected="'share: 80%' in each class")
-    shown = rate_shown(seen) if entry.rate is None else None
+    shown = rate_shown(seen) if own is None else None
     if shown is not None:
         return shown
-    return parse_rate(needed(entry.rate, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
+    return parse_rate(needed(own, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
 
 
 def rate_shown(seen: Trace | None) -> float | None:
@@ -329,3 +307,8 @@ def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:
     machines = seed_catalog(folder, current_date())
     plan = plan_serve(request, machines.catalog)
     return plan.model_copy(update={"notes": [*machines.notes, *plan.notes]})
+
+
+def ratio(text: str | None) -> float | None:
+    """A share, where one was given."""
+    return None if text is None else parse_ratio(text)

@@ -1,25 +1,20 @@
-"""The words of a plan: what is typed laid over what a file says, and read as fields of any request."""
+"""From words, typed or written or preferred, to the request that they ask."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import fields, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import WorkloadFile
+from gpufleet.questions.fields import PlanRequest, words_of
+from gpufleet.questions.words import Said, Word
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR, parse_count, parse_duration, parse_rate, parse_ratio, parse_usd_per_hour
 
-REQUEST_FIELD = {
-    "input": "input_tokens",
-    "output": "output_tokens",
-    "off_peak": "off_peak_rate",
-    "today": "fleet_today",
-}
-HELD_BY = {"trace": ("rate", "input", "output"), "classes": ("rate", "input", "output", "slo")}
+R = TypeVar("R", bound=PlanRequest)
+HELD_BY = {"trace": ("rate", "in", "out"), "classes": ("rate", "in", "out", "slo")}
 HINT = "A workload file may give it too: --workload."
 
 
@@ -27,9 +22,6 @@ HINT = "A workload file may give it too: --workload."
 class ServeFlags:
     """What the command line says beside the words that a workload file may hold."""
 
-    kv_precision: str | None
-    allow_lower_precision: bool
-    rows: int
     seed_config: str | None = None
     market: MarketFlags = SHIPPED_MARKET
 
@@ -49,55 +41,59 @@ class FurtherFlags:
 NOTHING_FURTHER = FurtherFlags()
 
 
-def laid_over(typed: WorkloadFile, written: WorkloadFile) -> WorkloadFile:
-    """Every field as it was typed, else as it was written."""
-    pairs = {f.name: (getattr(typed, f.name), getattr(written, f.name)) for f in fields(WorkloadFile)}
-    return replace(written, **{name: file if flag is None else flag for name, (flag, file) in pairs.items()})
+@dataclass(frozen=True)
+class SaidWords:
+    """What was typed over what a file says over what is preferred, and which words came from where."""
+
+    words: WorkloadFile
+    from_file: frozenset[str] = frozenset()
+    from_config: frozenset[str] = frozenset()
+
+    @classmethod
+    def of(cls, typed: WorkloadFile, written: WorkloadFile, liked: WorkloadFile) -> SaidWords:
+        """The three layers as one."""
+        said = typed.over(written)
+        return cls(said.over(liked), said_below(typed, written), said_below(said, liked))
 
 
-def without(given: WorkloadFile, names: Collection[str]) -> tuple[WorkloadFile, WorkloadFile]:
-    """What was given, parted in two: without the fields of these names, and these alone."""
-    empty = {f.name: None for f in fields(WorkloadFile)}
-    kept = {name: None for name in empty if name in names}
-    return replace(given, **kept), replace(given, **{name: None for name in empty if name not in names})
+def said_below(above: WorkloadFile, below: WorkloadFile) -> frozenset[str]:
+    """Words that only the layer below says, itself or in the trace or the classes that it names."""
+    names = below.names - above.names
+    held = {name for source in names & HELD_BY.keys() for name in HELD_BY[source]}
+    return frozenset(names | (held - above.names))
 
 
-def from_file(typed: WorkloadFile, written: WorkloadFile) -> frozenset[str]:
-    """Fields of the request that only the file gives, itself or in the trace or the classes that it names."""
-    untyped = [f.name for f in fields(WorkloadFile) if getattr(typed, f.name) is None]
-    names = {name for name in untyped if getattr(written, name) is not None}
-    held = {name for source in sorted(names & set(HELD_BY)) for name in HELD_BY[source]}
-    return frozenset(REQUEST_FIELD.get(name, name) for name in names | (held & set(untyped)))
-
-
-def plan_wishes(asked: WorkloadFile, market: MarketFlags) -> dict[str, Any]:
-    """Fields of any `PlanRequest` that are said in words: where, on what, how surely and at which prices."""
-    return {
-        "clouds": asked.clouds,
-        "regions": asked.regions,
-        "pricing": asked.pricing,
-        "gpus": asked.gpus,
-        "precision": asked.precision,
-        "engine": asked.engine,
-        "headroom": ratio(asked.headroom),
-        "confidence": ratio(asked.confidence),
-        "price_change": market.price_change,
-        "max_price_age_s": market.max_price_age_s,
-        "today": market.today,
+def with_words(request: R, asked: SaidWords, market: MarketFlags) -> R:
+    """The request with every word that is said of it and that it does not hold yet, at the prices of a market."""
+    rows, said = words_of(type(request)), asked.words
+    is_open = {name: getattr(request, row.field, None) == row.default for name, row in rows.items() if row.field}
+    values = {
+        rows[name].field: value_of(rows[name], text, said.text("currency"))
+        for name, text in said.words.items()
+        if is_open.get(name)
     }
+    origins = [frozenset(fields_of(rows, names)) for names in (asked.from_file, asked.from_config)]
+    return replace(
+        request,
+        **values,
+        price_change=market.price_change,
+        max_price_age_s=market.max_price_age_s,
+        today=market.today,
+        from_file=origins[0],
+        from_config=origins[1],
+    )
 
 
-def service_wishes(asked: WorkloadFile) -> dict[str, Any]:
-    """Fields of any `ServiceRequest` that are said in words: what may fail, quiet hours, and what may be spent."""
-    return {
-        "min_replicas": whole(asked.min_replicas, "the number of replicas"),
-        "spare_machines": whole(asked.spare_machines, "the number of spare machines"),
-        "zones": whole(asked.zones, "the number of zones"),
-        "off_peak_rate": None if asked.off_peak is None else parse_rate(asked.off_peak),
-        "peak_hours": None if asked.peak_hours is None else hours(asked.peak_hours),
-        "budget_usd_per_hour": usd_of(asked.budget, asked.currency, parse_usd_per_hour),
-        "max_spot": ratio(asked.max_spot),
-    }
+def fields_of(rows: dict[str, Word[Any]], names: frozenset[str]) -> list[str]:
+    """Fields of a request that words fill; a name that is no word of it stays."""
+    return [rows[name].field or name if name in rows else name for name in names]
+
+
+def value_of(row: Word[Any], said: Said, currency: str | None) -> Any:
+    """What is said of a word, read; money in dollars."""
+    if not row.kind.is_money:
+        return row.value_of(said)
+    return usd_of(str(said), currency, lambda bare: row.kind.read(bare, row.what))
 
 
 def needed(value: str | None, name: str, expected: str) -> str:
@@ -105,24 +101,3 @@ def needed(value: str | None, name: str, expected: str) -> str:
     if value is None:
         raise UsageError(f"{name} is missing", expected=expected, hint=HINT)
     return value
-
-
-def ratio(text: str | None) -> float | None:
-    """A share, where one was given."""
-    return None if text is None else parse_ratio(text)
-
-
-def hours(text: str) -> float:
-    """Hours of a day: '10', or '10h'."""
-    bare = text.strip()
-    return parse_count(bare) if bare[-1:].isdigit() else parse_duration(bare) / HOUR
-
-
-def whole(text: str | None, what: str) -> int | None:
-    """A whole number, where one was given."""
-    if text is None:
-        return None
-    number = 0.0 if text.strip() == "0" else parse_count(text)
-    if number != int(number):
-        raise UsageError(f"{what} is not whole", found=text, expected="a whole number such as 2")
-    return int(number)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 CATALOG_VARIABLE = "GPUFLEET_CATALOG"
 WITHOUT_PREFERENCES = ("gpufleet doctor",)
-NOT_MEANT = {"gpufleet encode": ("engine",), "gpufleet plan batch": ("headroom",)}
+NOT_MEANT = {"gpufleet encode": ("engine",)}
 Defaults = dict[str, str | list[str]]
 
 
@@ -30,8 +30,7 @@ def defaults_of(command: str) -> AbstractContextManager[Defaults]:
 def preferred(not_meant: Sequence[str] = ()) -> Iterator[Defaults]:
     """Values for options that are not typed, by the names of parameters; the catalog's folder goes the usual way.
 
-    `not_meant` are keys that say something else for this command: an encoder runs on no serving engine, the headroom
-    of a job is time.
+    `not_meant` are keys that say something else for this command: an encoder runs on no serving engine.
     """
     from gpufleet.inputs.preferences import preferences
 

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from gpufleet.errors import UnknownName, UsageError, nearest_names
 from gpufleet.files import named_path, read_text_file, toml_table
+from gpufleet.questions.fields import SERVE, words_of
 from gpufleet.records import dataclass
 
 PREFIX = "GPUFLEET_"
@@ -36,14 +37,11 @@ class Key:
     is_folder: bool = False
 
 
+PREFERABLE = sorted(
+    ((row.preferred, row) for row in words_of(*SERVE).values() if row.preferred), key=lambda pair: pair[0].place
+)
 KEYS: Mapping[str, Key] = {
-    "clouds": Key("clouds that a plan may use", "all", is_list=True),
-    "regions": Key("regions that a plan may use", "all", is_list=True),
-    "pricing": Key("price kinds that a plan may use", "on_demand", is_list=True),
-    "engine": Key("serving engine", "vllm"),
-    "slo": Key("objectives of a plan", "none"),
-    "headroom": Key("capacity of a plan beyond its rate", "20%"),
-    "currency": Key("currency of an answer, and your rate", "USD"),
+    **{row.name: Key(liked.says, liked.default, row.kind.takes is list) for liked, row in PREFERABLE},
     "catalog": Key("folder of your own tables over the shipped ones", "none", is_folder=True),
 }
 SINGULAR = {"cloud": "clouds", "region": "regions"}
@@ -112,7 +110,7 @@ def environment_preferences(environment: Mapping[str, str]) -> dict[str, Prefere
     """Values of GPUFLEET_CLOUDS and its like; an empty variable is one that is not set."""
     set_here = {variable: environment.get(variable, "").strip() for variable in KEY_OF_VARIABLE}
     return {
-        KEY_OF_VARIABLE[variable]: Preference(words_of(KEY_OF_VARIABLE[variable], text), variable)
+        KEY_OF_VARIABLE[variable]: Preference(split_words(KEY_OF_VARIABLE[variable], text), variable)
         for variable, text in set_here.items()
         if text
     }
@@ -163,9 +161,9 @@ def value_of(key: str, value: object, path: Path) -> str | tuple[str, ...]:
         raise UsageError(f"{path}: {key!r} cannot be read", found=value, expected=expected)
     if KEYS[key].is_folder:
         return str(path.parent / named_path(plain[0]))
-    return tuple(word for text in plain for word in words_of(key, text)) if KEYS[key].is_list else plain[0]
+    return tuple(word for text in plain for word in split_words(key, text)) if KEYS[key].is_list else plain[0]
 
 
-def words_of(key: str, text: str) -> str | tuple[str, ...]:
+def split_words(key: str, text: str) -> str | tuple[str, ...]:
     """A text as the key wants it: lists are separated by commas."""
     return tuple(word.strip() for word in text.split(",")) if KEYS[key].is_list else text

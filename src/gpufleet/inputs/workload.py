@@ -15,20 +15,21 @@ a flag and a file are read by the same parser. Lists may be YAML lists or words 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
-from dataclasses import fields, replace
+from collections.abc import Collection, Mapping
+from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import read_text_file
+from gpufleet.questions.fields import SERVE, words_of, words_of_files, words_of_kinds
+from gpufleet.questions.words import Said, Word
 from gpufleet.records import dataclass
 
 if TYPE_CHECKING:
     from gpufleet.inputs.yaml_mapping import Value
 
 WHAT = "the workload file"
-KEY_OF_FIELD = {"input": "in", "output": "out"}
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,30}")
 IN_QUOTAS = "quotas in quotas.csv of your catalog folder (--catalog DIR); docs/prices.md has its columns"
 IN_CATALOG = "the folder of your tables as --catalog DIR, or as 'catalog' in gpufleet.toml"
@@ -37,71 +38,65 @@ MOST_CLASSES, MOST_MODELS = 8, 20
 
 
 @dataclass(frozen=True)
-class ClassEntry:
-    """What a workload file says of one class of requests, unparsed; None where it is silent."""
+class Words:
+    """Words, unparsed."""
 
-    name: str
-    rate: str | None = None
-    share: str | None = None
-    input: str | None = None
-    output: str | None = None
-    slo: str | None = None
-    prefix_cache: str | None = None
-    prefix_kv: str | None = None
-    trace: str | None = None
+    words: Mapping[str, Said] = field(default_factory=dict)
+
+    def text(self, word: str) -> str | None:
+        """What is said of a word; None where nothing is."""
+        return text_of(self.words, word)
 
 
 @dataclass(frozen=True)
-class WorkloadFile:
-    """What a workload file says, unparsed; None where it is silent."""
+class ClassEntry(Words):
+    """What a workload file says of one class of requests."""
 
-    model: str | None = None
-    engine: str | None = None
-    rate: str | None = None
-    input: str | None = None
-    output: str | None = None
-    slo: str | None = None
-    precision: tuple[str, ...] | None = None
-    clouds: tuple[str, ...] | None = None
-    regions: tuple[str, ...] | None = None
-    gpus: tuple[str, ...] | None = None
-    pricing: tuple[str, ...] | None = None
-    headroom: str | None = None
-    min_replicas: str | None = None
-    trace: str | None = None
-    prefix_cache: str | None = None
-    prefix_kv: str | None = None
-    spare_machines: str | None = None
-    zones: str | None = None
-    off_peak: str | None = None
-    peak_hours: str | None = None
-    budget: str | None = None
-    max_spot: str | None = None
-    confidence: str | None = None
-    today: str | None = None
-    requests: str | None = None
-    deadline: str | None = None
-    startup: str | None = None
-    every: str | None = None
-    audio: str | None = None
-    beams: str | None = None
-    currency: str | None = None
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class WorkloadFile(Words):
+    """What a workload file or a command line says, and what holds words of its own."""
+
     classes: tuple[ClassEntry, ...] | None = None
     models: tuple[WorkloadFile, ...] | None = None
 
+    @property
+    def model(self) -> str | None:
+        """The model that is asked about."""
+        return self.text("model")
 
-def keys_of(entry: type, *left_out: str) -> dict[str, str]:
-    """Which field each key of a file fills."""
-    return {KEY_OF_FIELD.get(f.name, f.name): f.name for f in fields(entry) if f.name not in left_out}
+    @property
+    def names(self) -> frozenset[str]:
+        """Everything that is said, by name."""
+        held = {"classes": self.classes, "models": self.models}
+        return frozenset(self.words) | {name for name, entries in held.items() if entries is not None}
+
+    def over(self, other: WorkloadFile) -> WorkloadFile:
+        """What is said here, else there."""
+        classes = other.classes if self.classes is None else self.classes
+        models = other.models if self.models is None else self.models
+        return WorkloadFile({**other.words, **self.words}, classes, models)
+
+    def only(self, words: Collection[str]) -> WorkloadFile:
+        """The same with these words alone."""
+        return replace(self, words={name: said for name, said in self.words.items() if name in words})
+
+    def without(self, *words: str) -> WorkloadFile:
+        """The same without these words."""
+        return self.only(self.words.keys() - set(words))
 
 
-FIELD_OF_KEY = keys_of(WorkloadFile)
-JOB_FIELDS = ("requests", "deadline", "startup", "every")
-ENCODER_FIELDS = ("audio", "beams")
-FIELD_OF_MODEL_KEY = keys_of(WorkloadFile, "models", "budget", "currency", "today", *JOB_FIELDS)
-FIELD_OF_CLASS_KEY = keys_of(ClassEntry, "name")
-LIST_KEYS = frozenset({"precision", "clouds", "regions", "gpus", "pricing"})
-TOKEN_KEYS = frozenset({"in", "out"})
+def text_of(words: Mapping[str, Said], word: str) -> str | None:
+    """What is said of a word that takes one text."""
+    said = words.get(word)
+    return said if said is None or isinstance(said, str) else ",".join(said)
+
+
+KEYS = (*words_of_files(), "classes", "models")
+CLASS_KEYS = tuple(dict.fromkeys(("rate", "share", *words_of_kinds(), "trace")))
+MODEL_KEYS = (*(n for n, row in words_of(*SERVE).items() if row.is_in_files and row.is_of_each_model), "classes")
 
 
 def read_workload(path: str | Path) -> WorkloadFile:
@@ -113,35 +108,38 @@ def beside(folder: Path, written: WorkloadFile) -> WorkloadFile:
     """The same with the names of traces seen from where the file stands."""
     return replace(
         written,
-        trace=at(folder, written.trace),
-        classes=written.classes and tuple(replace(c, trace=at(folder, c.trace)) for c in written.classes),
+        words=traced_from(folder, written.words),
+        classes=written.classes and tuple(replace(c, words=traced_from(folder, c.words)) for c in written.classes),
         models=written.models and tuple(beside(folder, model) for model in written.models),
     )
 
 
-def at(folder: Path, name: str | None) -> str | None:
-    """A file's name seen from a folder."""
-    return None if name is None else str(folder / name)
+def traced_from(folder: Path, words: Mapping[str, Said]) -> Mapping[str, Said]:
+    """The same words with a trace found from a folder."""
+    trace = text_of(words, "trace")
+    return words if trace is None else {**words, "trace": str(folder / trace)}
 
 
 def parse_workload(text: str) -> WorkloadFile:
     """The workload that a YAML text describes.
 
-    >>> parse_workload("rate: 50/s\\nclouds: aws, gcp").clouds
+    >>> parse_workload("rate: 50/s\\nclouds: aws, gcp").words["clouds"]
     ('aws', 'gcp')
     """
     from gpufleet.inputs.yaml_mapping import parse_yaml_mapping
 
-    return workload_entry(parse_yaml_mapping(text, WHAT), FIELD_OF_KEY, "workload key")
+    return workload_entry(parse_yaml_mapping(text, WHAT), KEYS, "workload key")
 
 
-def workload_entry(given: Mapping[str, Value], field_of_key: Mapping[str, str], kind: str) -> WorkloadFile:
+def workload_entry(given: Mapping[str, Value], known: Collection[str], kind: str) -> WorkloadFile:
     """One workload, of a file or of one of its models."""
-    refuse_unknown(given, field_of_key, kind)
-    return WorkloadFile(**{field_of_key[key]: field_value(key, value) for key, value in given.items()})  # type: ignore[arg-type]
+    refuse_unknown(given, known, kind)
+    classes = class_entries(given["classes"]) if "classes" in given else None
+    models = model_entries(given["models"]) if "models" in given else None
+    return WorkloadFile(said_words(given), classes, models)
 
 
-def refuse_unknown(given: Mapping[str, Value], known: Mapping[str, str], kind: str) -> None:
+def refuse_unknown(given: Mapping[str, Value], known: Collection[str], kind: str) -> None:
     """A key that nobody reads would be a wish that is not heard."""
     for key in given:
         if key not in known:
@@ -150,20 +148,22 @@ def refuse_unknown(given: Mapping[str, Value], known: Mapping[str, str], kind: s
             raise UnknownName(kind, key, known, hint=f"Keys: {', '.join(known)}.")
 
 
-def field_value(key: str, value: Value) -> object:
-    """One field: entries for classes and models, words for a list, the text for anything else."""
-    if key == "classes":
-        return class_entries(value)
-    if key == "models":
-        return model_entries(value)
-    if key in LIST_KEYS:
+def said_words(given: Mapping[str, Value]) -> dict[str, Said]:
+    """The words of a mapping: what is said of each."""
+    rows = words_of_files()
+    return {key: said_of(key, value, rows.get(key)) for key, value in given.items() if key not in ("classes", "models")}
+
+
+def said_of(key: str, value: Value, row: Word[Any] | None) -> Said:
+    """What is said of one word: texts for a list, one text for anything else."""
+    if row is None:
+        return scalar(key, value)
+    if row.kind.takes is list:
         return words(key, value)
-    if key == "slo" and isinstance(value, list):
-        return ",".join(words(key, value))
-    if key == "today" and isinstance(value, list):
-        return ", ".join(words(key, value))
-    if key in TOKEN_KEYS and isinstance(value, dict):
-        return ",".join(f"{name}={scalar(f'{key}: {name}', tokens)}" for name, tokens in some(key, value).items())
+    if row.joined_by and isinstance(value, list):
+        return row.joined_by.join(words(key, value))
+    if row.has_parts and isinstance(value, dict):
+        return ",".join(f"{name}={scalar(f'{key}: {name}', part)}" for name, part in some(key, value).items())
     return scalar(key, value)
 
 
@@ -184,8 +184,8 @@ def class_entry(name: str, entry: Value) -> ClassEntry:
         )
     if not isinstance(entry, dict):
         raise UsageError(f"{WHAT}: class {name!r} says nothing", expected="its keys, such as 'share: 80%'")
-    refuse_unknown(entry, FIELD_OF_CLASS_KEY, f"key of class {name!r}:")
-    return ClassEntry(name, **{FIELD_OF_CLASS_KEY[k]: field_value(k, v) for k, v in entry.items()})  # type: ignore[arg-type]
+    refuse_unknown(entry, CLASS_KEYS, f"key of class {name!r}:")
+    return ClassEntry(said_words(entry), name)
 
 
 def model_entries(value: Value) -> tuple[WorkloadFile, ...]:
@@ -195,12 +195,12 @@ def model_entries(value: Value) -> tuple[WorkloadFile, ...]:
     if len(value) > MOST_MODELS:
         raise UsageError(f"{WHAT} has {len(value)} models", expected=f"at most {MOST_MODELS}")
     mappings = [item for item in value if isinstance(item, dict)]
-    return tuple(workload_entry(item, FIELD_OF_MODEL_KEY, "key of a model:") for item in mappings)
+    return tuple(workload_entry(item, MODEL_KEYS, "key of a model:") for item in mappings)
 
 
-def refuse_said(written: WorkloadFile, names: Iterable[str], verb: str) -> None:
+def refuse_said(written: WorkloadFile, known: Collection[str], verb: str) -> None:
     """Refuse what a file says and a verb does not hear."""
-    said = [KEY_OF_FIELD.get(name, name) for name in names if getattr(written, name) is not None]
+    said = [name for name in KEYS if name in written.names and name not in known]
     if said:
         raise UsageError(f"{WHAT} says {', '.join(said)}, which {verb!r} does not read", expected="it left out")
 

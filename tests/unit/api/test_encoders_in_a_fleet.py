@@ -45,7 +45,7 @@ def within(directory: Path, quota: str) -> Catalog:
 
 def of_file(text: str) -> FleetAnswer:
     written = parse_workload(text)
-    return fleet_answer(WorkloadFile(), written, WorkloadFile(), ServeFlags(None, False, 10))  # type: ignore[return-value]
+    return fleet_answer(WorkloadFile(), written, WorkloadFile(), ServeFlags())  # type: ignore[return-value]
 
 
 def test_the_total_is_that_of_all_and_the_budget_holds_for_it() -> None:

@@ -111,7 +111,7 @@ def test_a_model_that_nothing_serves_says_what_would_help() -> None:
 
 def test_a_model_that_shares_machines_is_started_in_the_layout_that_it_has_there() -> None:
     written = read_workload(Path(__file__).parents[3] / "examples" / "three-models.yaml")
-    shared = fleet_answer(WorkloadFile(), written, WorkloadFile(), ServeFlags(None, False, 10)).shared
+    shared = fleet_answer(WorkloadFile(), written, WorkloadFile(), ServeFlags()).shared
     assert shared
     for tenant in (t for s in shared for t in s.tenants):
         assert tenant.launch is not None

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from datetime import date
 from typing import Any
 
 import pytest
 
-from gpufleet.api.recorded_question import QuestionWords, request_of
+from gpufleet.api.plan_basis import request_words
+from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.results.plan import PlanBasis
 
@@ -19,10 +22,20 @@ def basis(**words: Any) -> PlanBasis:
     return PlanBasis(question={**QUESTION, **words}, digests={}, prices=[])
 
 
+SAID = {
+    "float": 0.5, "int": 3, "bool": True, "str": "x", "date": date(2026, 8, 31), "Sequence[str]": ["x", "y"],
+    "Collection[str]": ["x"], "float | TokenCounts": TokenCounts(100.0, 0.5, (90.0, 150.0, 200.0, 300.0)),
+    "str | Slo": "ttft<1s", "str | NamedPath | Architecture": "llama-3.1-8b",
+    "Sequence[RequestKind]": (RequestKind("chat", 2.0, 100.0, TokenCounts(10.0), "ttft<1s", 0.5, 0.25),),
+}  # fmt: skip
+
+
 def test_every_field_of_a_request_can_be_read_again() -> None:
-    of_kinds = {f.name for f in fields(RequestKind)}
-    assert set(QuestionWords.__annotations__) - of_kinds <= {f.name for f in fields(ServeRequest)}
-    assert {f.name for f in fields(ServeRequest)} - {"from_file"} <= set(QuestionWords.__annotations__)
+    said = {f.name: SAID[str(f.type).removesuffix(" | None")] for f in fields(ServeRequest) if f.name != "from_file"}
+    asked = ServeRequest(**said)
+    words = request_words(asked)
+    assert set(words) == set(said)
+    assert request_of(PlanBasis(question=words, digests={}, prices=[])) == asked
 
 
 def test_a_question_is_read_as_it_was_written() -> None:

@@ -1,0 +1,99 @@
+"""From the words of a question to the options of a verb, and from what was typed back to words."""
+
+from __future__ import annotations
+
+import inspect
+import keyword
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import wraps
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+
+import typer
+
+from gpufleet.cli.options import words
+from gpufleet.questions.fields import Question, words_of
+from gpufleet.questions.words import Said, Word
+
+if TYPE_CHECKING:
+    from gpufleet.inputs.workload import WorkloadFile
+
+Verb = Callable[..., int]
+STANDS = "yes"
+TAKES: dict[type, Any] = {list: Optional[list[str]], str: Optional[str]}  # noqa: UP045
+
+
+class Typed(NamedTuple):
+    """What was typed, and what the user's configuration prefers where nothing is said."""
+
+    words: WorkloadFile
+    preferred: WorkloadFile
+
+    @property
+    def workload(self) -> str | None:
+        """The file that says more, where one was named."""
+        return self.words.text("workload")
+
+
+def asking(*questions: Question, model: object, only: Collection[str] = ()) -> Callable[[Verb], Verb]:
+    """A verb with an option for each word of its questions; it gets what was typed of them as its first argument.
+
+    `model` is how the verb takes the model; `only`: these words and no other.
+    """
+    rows = {n: row for n, row in words_of(*questions).items() if n in (only or words_of(*questions)) and row.is_typed}
+
+    def with_options(verb: Verb) -> Verb:
+        @wraps(verb)
+        def command(context: typer.Context, **values: Any) -> int:
+            said = {"model": values.pop("model"), **{name: values.pop(parameter_of(row)) for name, row in rows.items()}}
+            return verb(typed_of(said, rows, context), **values)
+
+        own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
+        setattr(command, "__signature__", inspect.Signature(parameters(rows.values(), model, own)))  # noqa: B010
+        command.__annotations__ = {"context": typer.Context}
+        return command
+
+    return with_options
+
+
+def parameters(rows: Collection[Word[Any]], model: object, own: Iterable[inspect.Parameter]) -> list[inspect.Parameter]:
+    """The parameters of a verb in the order of its help; those of its own come before the words that come last."""
+    first, last = ([option(row) for row in rows if row.comes_last is is_last] for is_last in (False, True))
+    by_name = inspect.Parameter.KEYWORD_ONLY
+    context = inspect.Parameter("context", by_name, annotation=typer.Context)
+    asked = inspect.Parameter("model", by_name, annotation=model, default=None)
+    return [context, asked, *first, *(parameter.replace(kind=by_name) for parameter in own), *last]
+
+
+def option(row: Word[Any]) -> inspect.Parameter:
+    """A word as an option that Typer understands."""
+    flags = [row.flag, *([row.singular] if row.singular else [])]
+    takes: Any = TAKES.get(row.kind.takes, row.kind.takes)
+    least, most = (row.bounds.least, row.bounds.most) if row.kind.takes is int and row.bounds else (None, None)
+    about = typer.Option(
+        *flags, metavar=row.kind.metavar or None, help=row.says, min=least, max=most, rich_help_panel=row.heading
+    )
+    return inspect.Parameter(
+        parameter_of(row), inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[takes, about], default=row.default
+    )
+
+
+def parameter_of(row: Word[Any]) -> str:
+    """The name of a word as a parameter of a function."""
+    return f"{row.name}_" if keyword.iskeyword(row.name) else row.name
+
+
+def typed_of(values: Mapping[str, Any], rows: Mapping[str, Word[Any]], context: typer.Context) -> Typed:
+    """What was typed apart from what is preferred; a preference of a word that takes none is not heard."""
+    from gpufleet.cli.preferred import names_preferred
+    from gpufleet.inputs.workload import WorkloadFile
+
+    said = WorkloadFile({name: as_said(value) for name, value in values.items() if value})
+    liked = {name for name, row in rows.items() if parameter_of(row) in names_preferred(context)}
+    return Typed(said.without(*liked), said.only({name for name in liked if rows[name].preferred is not None}))
+
+
+def as_said(value: bool | int | str | list[str]) -> Said:
+    """A value as Typer gives it, as it would be written in a file."""
+    if isinstance(value, list):
+        return tuple(words(value))
+    return STANDS if value is True else str(value)

@@ -1,0 +1,1 @@
+"""What may be asked, each word of a question once: command line, files, preferences and recorded inputs follow."""

@@ -1,0 +1,471 @@
+"""Questions of plans, and the one row of each of their words: what all say, and what services, jobs and models add."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import field
+from datetime import date
+from functools import cache
+from typing import TYPE_CHECKING, Any, Protocol
+
+from gpufleet.questions.words import (
+    BESIDE,
+    COUNT,
+    ENGINE,
+    HOURS_OF_DAY,
+    LOAD,
+    PERIOD,
+    RATE_TEXT,
+    RENTED,
+    ROW_COUNT,
+    SHARE,
+    SLACK,
+    USD_AT_ALL,
+    USD_PER_TIME,
+    WHOLE,
+    WRITTEN,
+    Preferred,
+    Word,
+    flag,
+    names,
+    optional,
+    said_by,
+    text,
+    time_like,
+    words_of_fields,
+)
+from gpufleet.records import dataclass
+from gpufleet.units import HOUR, USD_PER_HOUR, Bounds, in_full
+
+if TYPE_CHECKING:
+    from gpufleet.domain.architecture import Architecture
+    from gpufleet.domain.encoder import EncoderModel
+    from gpufleet.domain.slo import Slo
+    from gpufleet.domain.token_counts import TokenCounts
+
+MOST_ROWS = 1000
+DEFAULT_HEADROOM = 0.2
+
+MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
+RATE = Word(RATE_TEXT, "Requests: 50/s, 3000/min; Poisson arrivals.", LOAD)
+IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k.", LOAD, name="in", has_parts=True)
+OUT = Word(text("TOKENS"), "Tokens of an answer.", LOAD, name="out", has_parts=True)
+SLO = Word(
+    text("LIMITS"),
+    "Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'.",
+    LOAD,
+    joined_by=",",
+    preferred=Preferred("objectives of a plan", "none", 5),
+)
+REQUESTS = Word(COUNT, "How many requests: 10M, 250k.", LOAD, what="the number of requests")
+DEADLINE = Word(PERIOD, "Done within 90min, 24h, 3d, 1week of the start.", LOAD, name="deadline")
+PREFIX_CACHE = Word(
+    SHARE,
+    "Prompt tokens that all requests share and a cache holds.",
+    LOAD,
+    label="prefix cache",
+    shown=lambda share: f"{share:.0%} of prompt tokens" if share else "",
+)
+PREFIX_KV = Word(
+    SHARE,
+    "Prompt tokens whose KV all requests hold together.",
+    LOAD,
+    label="KV held once",
+    shown="{:.0%} of prompt tokens".format,
+    is_typed=False,
+)
+FLEET = Word(
+    text("FLEET"),
+    "What runs now, and what to do with it: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
+    BESIDE,
+    name="today",
+    joined_by=", ",
+    is_of_each_model=False,
+)
+ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
+
+WORKLOAD = Word(
+    text("FILE.yaml"),
+    "Read these words from a file; a flag replaces its value.",
+    LOAD,
+    name="workload",
+    is_in_files=False,
+)
+TRACE = Word(text("FILE"), "Lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
+CURRENCY = Word(
+    text("CODE@RATE"),
+    "Money in another currency, at your rate: EUR@0.92.",
+    WRITTEN,
+    name="currency",
+    preferred=Preferred("currency of an answer, and your rate", "USD", 7),
+    is_of_each_model=False,
+)
+
+
+class NamedPath(Protocol):
+    """A path, of any library of paths."""
+
+    def __fspath__(self) -> str:
+        """The path as text."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class PlanRequest:
+    """What every question of a plan may say; None takes the default. Lists name what is allowed.
+
+    Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
+    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
+    Prices older than `max_price_age_s` on `today` end the question with DataMissing.
+    `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change nothing
+    but the origin that the answer states.
+    """
+
+    clouds: Sequence[str] | None = optional(
+        names("NAME,..."),
+        "Only these clouds, such as aws,gcp.",
+        RENTED,
+        singular="--cloud",
+        preferred=Preferred("clouds that a plan may use", "all", 1),
+    )
+    regions: Sequence[str] | None = optional(
+        names("NAME,..."),
+        "Only these regions; eu, us, germany too.",
+        RENTED,
+        singular="--region",
+        preferred=Preferred("regions that a plan may use", "all", 2),
+    )
+    pricing: Sequence[str] | None = optional(
+        names("KIND,..."),
+        "on_demand (default), spot, ...",
+        RENTED,
+        preferred=Preferred("price kinds that a plan may use", "on_demand", 3),
+    )
+    gpus: Sequence[str] | None = optional(
+        names("NAME,..."), "Only these GPUs, without a count: H100,L40S.", RENTED, singular="--gpu"
+    )
+    precision: Sequence[str] | None = optional(
+        names("NAME,..."), "Weights: fp8,int4; by default the checkpoint's own.", ENGINE
+    )
+    engine: str | None = optional(
+        text("NAME"),
+        "vllm (default), sglang, tensorrt-llm, or all of them; of encoders one: transformers, ...",
+        ENGINE,
+        preferred=Preferred("serving engine", "vllm", 4),
+        comes_last=True,
+    )
+    headroom: float | None = optional(
+        SHARE,
+        f"Capacity beyond the rate; {DEFAULT_HEADROOM:.0%} unless said.",
+        SLACK,
+        what="the headroom",
+        bounds=Bounds(0, 10, "(1 = 100 %)"),
+        preferred=Preferred("capacity of a plan beyond its rate", f"{DEFAULT_HEADROOM:.0%}", 6),
+    )
+    confidence: float | None = optional(
+        SHARE,
+        "How surely limits hold: 0.5 as expected (default), 0.9.",
+        SLACK,
+        label="confidence",
+        shown="{:.3g}".format,
+    )
+    price_change: float | None = None
+    max_price_age_s: float | None = None
+    today: date | None = None
+    rows: int = field(default=10, metadata=said_by(ROWS))
+    notes: Sequence[str] = ()
+    from_file: Collection[str] = ()
+    from_config: Collection[str] = ()
+
+    @property
+    def may_use_spot(self) -> bool:
+        """Whether spot machines may be rented where no price kind is named."""
+        return True
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class ServiceRequest(PlanRequest):
+    """What a question of a service adds: what may fail, quiet hours, and what may be spent.
+
+    Capacity holds without `spare_machines`, or without one of `zones`. At `off_peak_rate` machines are given back, for
+    all but `peak_hours` of a day.
+    """
+
+    min_replicas: int | None = optional(
+        WHOLE,
+        "At least N copies of the model.",
+        SLACK,
+        what="the number of replicas",
+        bounds=Bounds(1, 10_000, ""),
+        fills="min_replicas",
+    )
+    spare_machines: int | None = optional(
+        WHOLE,
+        "So many machines may fail, and the headroom stays.",
+        SLACK,
+        what="the number of spare machines",
+        bounds=Bounds(0, 1_000, ""),
+        label="spare machines",
+        fills="spare_machines",
+        beyond_today="spare machines",
+        plain=0,
+    )
+    zones: int | None = optional(
+        WHOLE,
+        "Spread over N zones, of which any one may fail.",
+        SLACK,
+        what="the number of zones",
+        bounds=Bounds(1, 26, ""),
+        label="zones",
+        shown=lambda n: f"{n}, one may be lost" if n > 1 else "",
+        fills="zones",
+        beyond_today="zones",
+        plain=1,
+    )
+    off_peak_rate: float | None = optional(
+        RATE_TEXT,
+        "The rate in quiet hours, beside --peak-hours.",
+        SLACK,
+        name="off_peak",
+        label="rate off peak",
+        shown=lambda rate: f"{in_full(rate)}/s",
+        beyond_today="quiet hours",
+    )
+    peak_hours: float | None = optional(
+        HOURS_OF_DAY,
+        "Hours of a day with the full --rate: 10h.",
+        SLACK,
+        label="peak hours",
+        shown="{:g} a day".format,
+        beyond_today="quiet hours",
+    )
+    budget_usd_per_hour: float | None = optional(
+        USD_PER_TIME,
+        "Spend no more: 20/h, 15000/mo; '20 EUR/h' with --currency.",
+        RENTED,
+        name="budget",
+        what="the budget",
+        bounds=USD_PER_HOUR,
+        label="budget",
+        shown="${:,.2f}/h".format,
+        fills="most_usd_per_hour",
+        beyond_today="a budget",
+        is_of_each_model=False,
+    )
+    max_spot: float | None = optional(
+        SHARE,
+        "At most so many of the machines on spot.",
+        RENTED,
+        what="the spot share",
+        bounds=Bounds(0, 1, ""),
+        label="most on spot",
+        shown="{:.0%} of the machines".format,
+        fills="most_spot_ratio",
+        beyond_today="a spot share",
+    )
+
+    @property
+    def may_use_spot(self) -> bool:
+        """Whether a share of the machines may be on spot."""
+        return self.max_spot is not None
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class JobRequest(PlanRequest):
+    """What a question of a job adds; spot machines may be rented unless price kinds are named.
+
+    A deadline runs from the start of the machines, which take `startup_s` before they work. `budget_usd` is for the
+    whole job, which comes again every `period_s` (None: runs once, and buys nothing for a term). It is done in time
+    with `confidence`.
+    """
+
+    pricing: Sequence[str] | None = optional(
+        names("KIND,..."),
+        "on_demand and spot unless said.",
+        RENTED,
+        preferred=Preferred("price kinds that a plan may use", "on_demand", 3),
+    )
+    headroom: float | None = optional(
+        SHARE,
+        f"Work planned longer than expected; {DEFAULT_HEADROOM:.0%} unless said.",
+        SLACK,
+        what="the headroom",
+        bounds=Bounds(0, 10, "(1 = 100 %)"),
+    )
+    startup_s: float | None = optional(
+        time_like("'10min'"), "Until a machine works: image, weights; 10min unless said.", SLACK, name="startup"
+    )
+    most_machines: int | None = optional(
+        WHOLE,
+        "Rent at most N machines.",
+        RENTED,
+        name="max_machines",
+        what="the number of machines",
+        label="most machines",
+        is_in_files=False,
+    )
+    budget_usd: float | None = optional(
+        USD_AT_ALL,
+        "Spend at most so much on the whole job; '500 EUR' with --currency.",
+        RENTED,
+        name="budget",
+        label="budget",
+        shown="${:,.2f}".format,
+        is_of_each_model=False,
+    )
+    confidence: float | None = optional(
+        SHARE, "How surely in time: 0.5 as expected (default), 0.9.", SLACK, label="confidence", shown="{:.3g}".format
+    )
+    period_s: float | None = optional(
+        PERIOD,
+        "The job comes again: day, week, 24h; then terms may be bought.",
+        SLACK,
+        name="every",
+        label="comes again",
+        shown=lambda seconds: f"every {seconds / HOUR:g} h",
+    )
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class WriterRequest(PlanRequest):
+    """What a question of a model that writes adds; `fractions` also plans machines that hold a slice of a GPU.
+
+    `prefix_cache` is the share of prompt tokens that a cache holds.
+    """
+
+    model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
+    allow_lower_precision: bool = flag("Also fp8, nvfp4 and int4 weights; says what they cost.", ENGINE)
+    kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
+    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
+    fractions: bool = flag("Also machines with a slice of a GPU, at the share that they hold.", RENTED, comes_last=True)
+
+
+@dataclass(frozen=True, kw_only=True, init=False)
+class EncoderRequest(PlanRequest):
+    """What a question of a model that is not a decoder adds: one input, and what a decoder beside it writes.
+
+    A request is a text of `input_tokens`, an image, or a recording of `audio_s` seconds (Whisper: one window unless
+    said); `output_tokens` and `beams` are of models with a decoder (T5, Whisper); None takes the beams that the engine
+    keeps.
+    """
+
+    model: str | NamedPath | EncoderModel = field(kw_only=False, metadata=said_by(MODEL))
+    input_tokens: float | None = field(default=None, metadata=said_by(IN))
+    output_tokens: float | None = field(default=None, metadata=said_by(OUT))
+    audio_s: float | None = optional(
+        time_like("'30s' or '60min'"), "Length of a recording (Whisper, wav2vec): 30s, 30min.", LOAD, name="audio"
+    )
+    beams: int | None = optional(
+        WHOLE, "Hypotheses that a decoder keeps (T5, Whisper); the engine's own.", LOAD, what="the number of beams"
+    )
+
+
+@dataclass(frozen=True)
+class RequestKind:
+    """One class of requests as it was asked for."""
+
+    name: str
+    rate: float = field(metadata=said_by(RATE))
+    input_tokens: float | TokenCounts = field(metadata=said_by(IN))
+    output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
+    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
+    prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
+    prefix_kv: float | None = field(default=None, metadata=said_by(PREFIX_KV))
+
+
+@dataclass(frozen=True)
+class ServeRequest(WriterRequest, ServiceRequest):
+    """A model that writes, at a rate; `WriterRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
+
+    Token counts are one number, or counts that differ from request to request. `classes` are kinds of requests of one
+    service: then rate, lengths, objectives and prefix cache are theirs. `prefix_kv` (`prefix_cache` where None) is the
+    share of prompt tokens whose KV all requests hold together.
+    `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
+    """
+
+    rate: float = field(metadata=said_by(RATE))
+    input_tokens: float | TokenCounts = field(metadata=said_by(IN))
+    output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
+    slo: str | Slo | None = field(default=None, metadata=said_by(SLO))
+    classes: Sequence[RequestKind] = field(default=(), kw_only=True)
+    prefix_kv: float | None = field(default=None, kw_only=True, metadata=said_by(PREFIX_KV))
+    fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))
+
+    @property
+    def kinds(self) -> Sequence[RequestKind]:
+        """The classes of requests; one without a name where all are of a kind."""
+        own = RequestKind(
+            "", self.rate, self.input_tokens, self.output_tokens, self.slo, self.prefix_cache, self.prefix_kv
+        )
+        return self.classes or (own,)
+
+
+@dataclass(frozen=True)
+class EncoderServeRequest(EncoderRequest, ServiceRequest):
+    """A model that is not a decoder, at a rate of inputs; `slo` limits latency, from their arrival to the answer.
+
+    `EncoderRequest`, `ServiceRequest` and `PlanRequest` say what else may be named.
+    """
+
+    rate: float = field(metadata=said_by(RATE))
+    slo: str | Slo | None = field(default=None, kw_only=True, metadata=said_by(SLO))
+
+
+@dataclass(frozen=True)
+class BatchRequest(JobRequest, WriterRequest):
+    """A number of requests to a model that writes, by a deadline.
+
+    `WriterRequest`, `JobRequest` and `PlanRequest` say what else may be named. Token counts are one number, or
+    counts that differ from request to request.
+    """
+
+    requests: float = field(metadata=said_by(REQUESTS))
+    input_tokens: float | TokenCounts = field(metadata=said_by(IN))
+    output_tokens: float | TokenCounts = field(metadata=said_by(OUT))
+    deadline_s: float = field(metadata=said_by(DEADLINE))
+
+
+@dataclass(frozen=True)
+class EncoderBatchRequest(JobRequest, EncoderRequest):
+    """A number of inputs to a model that is not a decoder, by a deadline.
+
+    `EncoderRequest`, `JobRequest` and `PlanRequest` say what else may be named.
+    """
+
+    requests: float = field(metadata=said_by(REQUESTS))
+    deadline_s: float = field(metadata=said_by(DEADLINE))
+
+
+Question = type[PlanRequest]
+SERVE: tuple[Question, ...] = (ServeRequest, EncoderServeRequest)
+BATCH: tuple[Question, ...] = (BatchRequest, EncoderBatchRequest)
+
+
+def words_of(*questions: Question) -> dict[str, Word[Any]]:
+    """Words of questions by name, as a page lists them; what several of them have is listed once.
+
+    >>> list(words_of(EncoderServeRequest))[:3]
+    ['model', 'rate', 'workload']
+    """
+    return listed(questions)
+
+
+@cache
+def listed(questions: tuple[Question, ...]) -> dict[str, Word[Any]]:
+    """The same, gathered once: those that must be said, those of no field, the rest."""
+    first, further = ([row for q in questions for row in words_of_fields(q, is_named)] for is_named in (False, True))
+    found: dict[str, Word[Any]] = {}
+    for row in sorted([*first, WORKLOAD, TRACE, *further, CURRENCY], key=lambda row: row.comes_last):
+        found.setdefault(row.name, row)
+    return found
+
+
+@cache
+def words_of_files() -> dict[str, Word[Any]]:
+    """Words that a workload file may hold."""
+    return {name: row for name, row in words_of(*SERVE, *BATCH).items() if row.is_in_files}
+
+
+def words_of_kinds() -> list[str]:
+    """Words that a class of requests may hold."""
+    return [row.name for row in words_of_fields(RequestKind)]
