@@ -46,7 +46,7 @@ def test_no_product_beats_the_roofline(gpu: int, weights: int, m: int, n: int, k
 @given(accelerator_indices, weight_indices, counts, counts, counts)
 def test_faster_memory_never_slows_a_product(gpu: int, weights: int, m: int, n: int, k: int) -> None:
     before, after = (calibration(speed).gemm(one(gpu), WEIGHTS, one(weights)) for speed in (1.0, 1.5))
-    if ACCELERATORS[gpu].bandwidth_bytes_per_s < 1e12:  # a rule may see a card with faster memory as an HBM card
+    if before.table != after.table:  # a rule may see a card with faster memory as an HBM card
         after = replace(after, table=before.table, log_slowdown=before.log_slowdown)
     assert gemm_s(after, m, n, k)[0] <= gemm_s(before, m, n, k)[0]
 

@@ -113,7 +113,7 @@ def test_every_form_of_output_works_when_it_does_not_fit(capsys: pytest.CaptureF
         (["--gpus", "L40S:4", "--context", "nan"], "cannot read a number of tokens"),
         (["--gpus", "L40S:4", "--context", "0"], "must be positive"),
         (["--gpus", "L40S:4", "--context", "1e300"], "out of range"),
-        (["--gpus", "L40S:4", "--batch", "0"], "expected at least 1"),
+        (["--gpus", "L40S:4", "--batch", "0"], "cannot read --batch; found '0'; expected"),
         (["--gpus", "L40S:4", "--engine", "vlm"], "Did you mean vllm?"),
         (["--gpus", "L40S:4", "--kv-precision", "fp9"], "Did you mean fp8"),
         ([], "--gpus is missing"),
