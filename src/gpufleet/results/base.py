@@ -15,6 +15,14 @@ class Result(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True, ser_json_inf_nan="strings")
 
+    @classmethod
+    def model_rebuild(cls, **how: Any) -> bool | None:
+        """Complete a deferred class by the names of its module alone.
+
+        Python 3.13.0 crashes where the names of whoever calls are read too, and that is a comprehension.
+        """
+        return super().model_rebuild(**{"_types_namespace": {}, **how})
+
 
 class Judged(Result):
     """A result whose file also says what follows from it, such as whether it holds; that is not read back."""
