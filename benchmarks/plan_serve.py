@@ -19,7 +19,7 @@ from gpufleet.api.serve_questions import serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.optimize.serve import ServeQuestion, solve_serve
+from gpufleet.optimize.service import ServeQuestion, solve_serve
 from unit_of_work import median_s, timed_unit_s
 
 MODEL = "llama-3.3-70b"

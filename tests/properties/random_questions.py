@@ -17,8 +17,8 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Flip
-from gpufleet.optimize.purchase import effective_price
-from gpufleet.optimize.serve import ServeQuestion, solve_serve
+from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.service import ServeQuestion, solve_serve
 
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "deepseek-v2-lite", "gemma-3-12b-text")
 GPUS = ("L4", "A10G", "L40S", "A100-SXM-80GB", "H100", "H200-SXM", "B200", "MI300X", "A100-PCIe-80GB", "T4")

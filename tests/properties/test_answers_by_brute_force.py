@@ -32,9 +32,9 @@ from gpufleet.memory.overhead import EngineMemory
 from gpufleet.optimize.contest import Contest, key_of
 from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, limit_flips, nearest_change
 from gpufleet.optimize.front import pareto_front
-from gpufleet.optimize.purchase import effective_price
+from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
 from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio

@@ -22,10 +22,10 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer
 from gpufleet.optimize.contest import key_of
+from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import is_host, place
-from gpufleet.optimize.purchase import effective_price
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
 
 NUM_MARKETS, MOST_OFFERS = 40, 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")

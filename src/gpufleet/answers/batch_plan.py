@@ -10,7 +10,7 @@ from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.rejections import rejection_counts
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters
 from gpufleet.domain.layout import Layout
-from gpufleet.optimize.batch import BatchQuestion, BatchSolution, JobPlacement
+from gpufleet.optimize.job import BatchQuestion, BatchSolution, JobPlacement
 from gpufleet.performance.uncertainty import grades, time_bounds
 from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass

@@ -9,9 +9,9 @@ from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rejections import rejection_counts
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
-from gpufleet.optimize.batch import JobPlacement
 from gpufleet.optimize.encoder import EncoderQuestion
-from gpufleet.optimize.encoder_batch import EncoderJobQuestion, EncoderJobSolution
+from gpufleet.optimize.encoder_job import EncoderJobQuestion, EncoderJobSolution
+from gpufleet.optimize.job import JobPlacement
 from gpufleet.provenance import Source
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input

@@ -17,8 +17,9 @@ from gpufleet.answers.service_figures import (
 )
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.encoder import Takes
-from gpufleet.optimize.encoder_serve import LATENCY, EncoderServeQuestion, EncoderServeSolution, is_copy_sold
-from gpufleet.optimize.purchase import PricedPlacement
+from gpufleet.optimize.copies.encoder import LATENCY
+from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution, is_copy_sold
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.size import operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Source

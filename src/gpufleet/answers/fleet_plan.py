@@ -10,7 +10,7 @@ from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rented import machines_of
 from gpufleet.domain.layout import Layout
 from gpufleet.optimize.joint import Shortfall
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.together import SharedMachines, Solved, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source

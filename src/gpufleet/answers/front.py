@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.optimize.front import pareto_front
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.results.plan import Front
 
 

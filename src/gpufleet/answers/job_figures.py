@@ -9,8 +9,8 @@ from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.interruption import Interruptions
 from gpufleet.domain.offer import PriceKind
-from gpufleet.optimize.batch import Job, JobPlacement, machine_choices
-from gpufleet.optimize.purchase import effective_price
+from gpufleet.optimize.job import Job, JobPlacement, machine_choices
+from gpufleet.optimize.market import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Grade, Source
 from gpufleet.records import dataclass

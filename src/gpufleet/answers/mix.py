@@ -8,7 +8,7 @@ from dataclasses import replace
 from gpufleet.answers.serve_plan import Context, deployment
 from gpufleet.optimize.flips import at_rate
 from gpufleet.optimize.mix import Mix, Part
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.results.launch import Launch

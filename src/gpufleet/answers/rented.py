@@ -6,7 +6,7 @@ from typing import Any
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.purchase import effective_price
+from gpufleet.optimize.market import effective_price
 
 
 def machines_of(offer: Offer, instance: Instance, count: int, steady: Offer | None = None) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from gpufleet.domain.slo import Limit
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
 from gpufleet.optimize.looser import looser_limits
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.replicas import describe
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, is_sold
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, is_sold
 from gpufleet.optimize.size import ADMISSION_QUANTILE, ROOM, Operation, operate
 from gpufleet.performance.load_curves import crowded_batch
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds

@@ -11,8 +11,8 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement, effective_price
 from gpufleet.optimize.size import (
     LOAD,
     Capacity,

@@ -12,7 +12,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Operation, operate, operate_beyond
 from gpufleet.optimize.today import (
     Counts,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from gpufleet.answers.serve_plan import Context, deployment
-from gpufleet.optimize.purchase import PricedPlacement, effective_price
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.market import PricedPlacement, effective_price
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.results.plan import Deployment
 
 

@@ -24,9 +24,10 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
-from gpufleet.optimize.batch import BatchQuestion, Job, solve_batch
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.serve import Purse, ServeQuestion
+from gpufleet.optimize.job import BatchQuestion, Job, solve_batch
+from gpufleet.optimize.market import Purse
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan

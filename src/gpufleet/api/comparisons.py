@@ -21,7 +21,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import ServeQuestion, solve_serve
+from gpufleet.optimize.service import ServeQuestion, solve_serve
 from gpufleet.records import dataclass
 from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.fleet import FleetPlan

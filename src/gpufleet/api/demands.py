@@ -17,7 +17,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.demand import Demand, QuietHours
-from gpufleet.optimize.serve import Purse
+from gpufleet.optimize.market import Purse
 from gpufleet.questions.fields import DEFAULT_HEADROOM, PlanRequest, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 

@@ -15,8 +15,8 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.optimize.batch import Job, JobMarket
-from gpufleet.optimize.encoder_batch import EncoderJobQuestion, solve_encoder_batch
+from gpufleet.optimize.encoder_job import EncoderJobQuestion, solve_encoder_batch
+from gpufleet.optimize.job import Job, JobMarket
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan

@@ -15,13 +15,9 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
+from gpufleet.optimize.copies.encoder import LATENCY
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.encoder_serve import (
-    LATENCY,
-    EncoderServeQuestion,
-    EncoderServeSolution,
-    solve_encoder_serve,
-)
+from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution, solve_encoder_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan

@@ -21,7 +21,7 @@ from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.inputs.fleet_today import TypedFleet, TypedMachines, parse_fleet
 from gpufleet.optimize.links import usual_link, usual_machine
-from gpufleet.optimize.purchase import effective_price
+from gpufleet.optimize.market import effective_price
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.records import dataclass

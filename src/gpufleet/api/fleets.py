@@ -20,7 +20,7 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
-from gpufleet.optimize.purchase import PricedPlacement
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment

@@ -15,7 +15,7 @@ from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.flips import all_flips
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import solve_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot

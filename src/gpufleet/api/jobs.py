@@ -7,7 +7,7 @@ import math
 from gpufleet.api.demands import checked_confidence
 from gpufleet.api.input_rows import InputRow, stated_rows
 from gpufleet.errors import UsageError
-from gpufleet.optimize.batch import MOST_MACHINES, Job
+from gpufleet.optimize.job import MOST_MACHINES, Job
 from gpufleet.questions.fields import JobRequest as JobRequest
 from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
 

@@ -28,12 +28,12 @@ from gpufleet.results.launch import Launch
 from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:
-    from gpufleet.optimize.batch import BatchQuestion, BatchSolution
     from gpufleet.optimize.demand import Demand
     from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
     from gpufleet.optimize.fit import FitReport
-    from gpufleet.optimize.purchase import PricedPlacement
-    from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+    from gpufleet.optimize.job import BatchQuestion, BatchSolution
+    from gpufleet.optimize.market import PricedPlacement
+    from gpufleet.optimize.service import ServeQuestion, ServeSolution
 
 Model = str | PathLike[str] | Architecture
 Row = TypeVar("Row", bound=Result)

@@ -20,7 +20,7 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
-from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
 from gpufleet.records import dataclass
 
 EVERY_CLOUD = "all"

@@ -20,8 +20,8 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.contest import deciding_offers
-from gpufleet.optimize.purchase import effective_price
-from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.optimize.market import effective_price
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})

@@ -21,10 +21,10 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, effective_price, rank
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, solve_serve, within_budget
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, place_all, solve_serve
 from gpufleet.optimize.together import Solved, planned_together
 from gpufleet.records import dataclass
 from gpufleet.results.fleet import FleetPlan

@@ -24,8 +24,9 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.flips import Standing, price_flips
+from gpufleet.optimize.market import BEYOND_QUOTA
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
-from gpufleet.optimize.serve import BEYOND_QUOTA, ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.results.plan import Deployment, ServePlan
 
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"

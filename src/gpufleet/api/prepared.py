@@ -9,7 +9,7 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.errors import Infeasible
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.records import dataclass
 
 

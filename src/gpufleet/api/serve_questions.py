@@ -31,7 +31,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
-from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.units import in_full

@@ -12,7 +12,7 @@ from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.optimize.serve import ServeQuestion
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.records import dataclass
 
 

@@ -18,10 +18,10 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.optimize.caution import HIGH_END
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import place
-from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, rate_replicas
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, rate_replicas
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.questions.fields import words_of
 from gpufleet.results.plan import PriceSource

@@ -12,7 +12,7 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND, at_rate
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR

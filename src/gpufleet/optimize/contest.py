@@ -14,9 +14,9 @@ from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.market import BY_THE_HOUR, ROUNDING, Purse, effective_price, on_demand_beside
 from gpufleet.optimize.placement import is_host, machines_for, once_per_host
-from gpufleet.optimize.purchase import BY_THE_HOUR, ROUNDING, effective_price, on_demand_beside
-from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.records import dataclass
 
 NOBODY, MOST_MULTIPLES = -1, 20_000

@@ -8,7 +8,7 @@ from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Thresholds
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.records import dataclass
 
 WITHIN_RATIO = 100.0

@@ -21,7 +21,7 @@ from gpufleet.domain.slo import Limit
 from gpufleet.optimize.contest import NOBODY, Contest, Counts, Key, Thresholds, key_of, winners
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, priced_only
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Capacity, at_limit
 from gpufleet.records import dataclass
 

@@ -7,9 +7,9 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Counts, Hosts
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import operate
 from gpufleet.records import dataclass
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
@@ -17,71 +16,27 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
-from gpufleet.optimize.placement import is_host, once_per_host
-from gpufleet.optimize.purchase import effective_price
+from gpufleet.optimize.copies.decoder import generation_rates, high_ratio_of, hosts_of, keep_runnable
+from gpufleet.optimize.copies.work import Hosts, WorkRates
+from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.serve import BEYOND_QUOTA, NO_PRICE, ServeQuestion, keep_runnable
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.performance.load_curves import load_curves_of
-from gpufleet.performance.queueing import normal_quantile
-from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
-FULL_QUANTILE = 0.95
 MOST_COUNTED, MACHINE_RATIO, MOST_MACHINES = 200, 1.02, 10_000
 NOT_IN_TIME, BINDS_LONGER = Reason("late"), Reason("binds_longer")
 Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
-
-
-@dataclass(frozen=True)
-class WorkRates:
-    """What one replica of each candidate gets done: [candidate, batch] over a shared grid, 0 where there is no room."""
-
-    batch: FloatArray
-    requests_per_s: FloatArray
-
-    @cached_property
-    def best(self) -> IntArray:
-        """The batch that gets most done, the smallest of equals."""
-        return np.asarray(np.argmax(self.requests_per_s, axis=1))
-
-    @cached_property
-    def best_batch(self) -> FloatArray:
-        """Requests together at the best batch."""
-        return np.asarray(self.batch[self.best])
-
-    @cached_property
-    def best_per_s(self) -> FloatArray:
-        """Requests per second at the best batch."""
-        return np.asarray(self.requests_per_s[np.arange(len(self.best)), self.best])
-
-    def wave_s(self, rows: IntArray) -> FloatArray:
-        """Time of one full batch, from the first to the last of its requests."""
-        return np.asarray(self.best_batch[rows] / self.best_per_s[rows])
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """Machine types, the rows of `WorkRates` that each can host, and the GPUs of a replica of each row.
-
-    A replica of a row is planned to work `slow_ratio` times as long as expected: 1 where the expected value is planned.
-    """
-
-    instances: Mapping[tuple[str, str], Instance]
-    rows: Mapping[tuple[str, str], IntArray]
-    num_devices: IntArray
-    slow_ratio: FloatArray
 
 
 @dataclass(frozen=True)
@@ -233,7 +188,7 @@ def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolut
     rejections = Rejections()
     service = question.service
     every = replicas(service.arch, service.choices, rejections)
-    space, kept = keep_runnable(service, every, calibration, rejections)
+    space, kept = keep_runnable(service.arch, service.demand.mix, every, calibration, rejections)
     candidates, largest = every.take(kept), space.largest_batch[kept]
     model = StepModel.build(service.arch, candidates, calibration)
     curves = load_curves_of(model, service.demand.workload, largest)
@@ -243,21 +198,6 @@ def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolut
     ranked = within_usd(place_jobs(question.market, hosts, rates, rejections), question.job, rejections)
     num_layouts = len(every) + sum(rejections.counts.values())
     return BatchSolution(candidates, model, rates, largest, ranked, rejections, num_layouts)
-
-
-def high_ratio_of(model: StepModel, rates: WorkRates, lengths: Lengths) -> FloatArray:
-    """How many times as long as expected each candidate works at the high end of its range, at its best batch."""
-    return np.asarray(time_bounds(model, rates.best_batch, lengths)["tpot"].high_ratio)
-
-
-def generation_rates(curves: LoadCurves, held_squared_variation: float) -> WorkRates:
-    """What a full queue gets done at each batch that memory holds; one sequence at least.
-
-    A batch fits where B + z sqrt(B c^2) <= largest: sequences differ by c^2 in what they hold, z at 95 %.
-    """
-    spread = normal_quantile(FULL_QUANTILE) * np.sqrt(curves.batch * held_squared_variation)
-    fits = (curves.batch + spread)[None, :] <= curves.largest_batch[:, None]
-    return WorkRates(curves.batch, np.where(fits, curves.requests_per_s, 0.0))
 
 
 def work_s(rates: WorkRates, rows: IntArray, requests: FloatArray, longest_ratio: float) -> FloatArray:
@@ -284,15 +224,6 @@ def machine_choices(most: int) -> FloatArray:
     further = np.ceil(MOST_COUNTED * MACHINE_RATIO ** np.arange(1, steps + 1))
     choices = np.concatenate([np.arange(1, MOST_COUNTED + 1), np.minimum(further, MOST_MACHINES)])
     return np.asarray(np.unique(choices[choices <= most]), dtype=np.float64)
-
-
-def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates, slow: FloatArray) -> Hosts:
-    """Which candidates that get anything done each machine type can host."""
-    works = rates.best_per_s > 0
-    hosted = once_per_host(tuple(instances), lambda i: np.flatnonzero(is_host(i, candidates) & works))
-    machines = {(i.cloud, i.name): i for i, _ in hosted}
-    rows = {(i.cloud, i.name): found for i, found in hosted}
-    return Hosts(machines, rows, np.asarray(candidates.num_devices), slow)
 
 
 def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpufleet.domain.offer import GpuQuota, Offer
-from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.market import PricedPlacement, Purse, rank
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement, rank
-from gpufleet.optimize.serve import Purse, ServeQuestion, ServeSolution, place_all
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, place_all
 
 MOST_BRANCHES = 50_000
 BoundKey = tuple[str, ...]

@@ -13,9 +13,10 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.contest import Contest, Counts
+from gpufleet.optimize.copies.decoder import holds_longest, mixed_room
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.replicas import MemoryModel, Rejections, replicas
-from gpufleet.optimize.serve import ServeQuestion, holds_longest, mixed_room
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.optimize.size import capacity
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from gpufleet.domain.slo import Limit
-from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
+from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank, within_budget
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, place_all, within_budget
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, place_all
 from gpufleet.optimize.size import at_limit
 from gpufleet.records import dataclass
 

@@ -1,4 +1,4 @@
-"""What placements cost through the offers that sell their machines, cheapest first."""
+"""The one ranking of offers: what placements cost through those that sell their machines, and what may be spent."""
 
 from __future__ import annotations
 
@@ -7,10 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.replicas import Rejections
 from gpufleet.pricing.commitment import offer_usd_per_hour
+from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.records import dataclass
 
+NO_PRICE, BEYOND_QUOTA = Reason("no_price"), Reason("beyond_quota")
 ROUNDING = 1e-9
 BY_THE_HOUR = (PriceKind.ON_DEMAND, PriceKind.SPOT, PriceKind.FLEX_START)
 
@@ -111,3 +115,72 @@ def best_of_each_type(ranked: Iterable[PricedPlacement]) -> list[PricedPlacement
     for priced in ranked:
         best.setdefault((priced.offer.cloud, priced.offer.instance, priced.offer.price_kind.value), priced)
     return list(best.values())
+
+
+@dataclass(frozen=True)
+class Purse:
+    """What may be spent, and how much of it on machines that can be taken away."""
+
+    most_usd_per_hour: float = math.inf
+    most_spot_ratio: float = 1.0
+
+
+def bought(
+    placements: Sequence[Placement], offers: Sequence[Offer], purse: Purse, rejections: Rejections
+) -> list[PricedPlacement]:
+    """The cheapest region of each type and price kind that a purse pays for, in order; the others are counted."""
+    priced = best_of_each_type(rank(placements, offers, purse.most_spot_ratio))
+    count_unpriced(placements, priced, offers, purse.most_spot_ratio, rejections)
+    return within_budget(priced, purse.most_usd_per_hour, rejections)
+
+
+def within_budget(
+    priced: Sequence[PricedPlacement], most_usd_per_hour: float, rejections: Rejections
+) -> list[PricedPlacement]:
+    """What the budget pays for; the rest is counted with its price."""
+    month = float(usd_per_month(most_usd_per_hour))
+    budget = Reason.of("over_budget", budget_usd_per_hour=most_usd_per_hour, budget_usd_per_month=month)
+    for p in (p for p in priced if p.usd_per_hour > most_usd_per_hour):
+        machines = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}"
+        cost = Reason.of("costs_per_hour", usd_per_hour=p.usd_per_hour)
+        rejections.add(Rejection(budget, machines, cost, p.usd_per_hour))
+    return [p for p in priced if p.usd_per_hour <= most_usd_per_hour]
+
+
+def count_unpriced(
+    placements: Sequence[Placement],
+    ranked: Sequence[PricedPlacement],
+    offers: Sequence[Offer],
+    most_spot_ratio: float,
+    rejections: Rejections,
+) -> None:
+    """Count instance types that would serve the demand but have no price, or cannot be had in that number."""
+    bought = {(p.offer.cloud, p.offer.instance) for p in ranked}
+    for p in placements:
+        key = p.instance.cloud, p.instance.name
+        if key in bought:
+            continue
+        name, own = f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", sold_as(key, offers)
+        if own:
+            rejections.add(Rejection(BEYOND_QUOTA, name, shortage(p, own, most_spot_ratio), p.instance_count))
+        else:
+            rejections.add(Rejection(NO_PRICE, name, shortfall=p.instance_count))
+
+
+def sold_as(key: tuple[str, str], offers: Sequence[Offer]) -> list[Offer]:
+    """Offers of one machine type."""
+    return [offer for offer in offers if (offer.cloud, offer.instance) == key]
+
+
+def shortage(placement: Placement, offers: Sequence[Offer], most_spot_ratio: float) -> Reason | None:
+    """How many of these machines can be had, and what all that are needed would cost at these prices."""
+    bounds = [offer.most_instances for offer in offers]
+    if None in bounds:
+        return None
+    most = max(bound for bound in bounds if bound is not None)
+    free = [replace(offer, max_instances=None, gpu_quotas=()) for offer in offers]
+    priced = rank([placement], free, most_spot_ratio)
+    if not priced:
+        return Reason.of("to_be_had", to_be_had=most)
+    cost = priced[0].usd_per_hour
+    return Reason.of("to_be_had_at", to_be_had=most, needed=placement.instance_count, usd_per_hour=cost)

@@ -17,9 +17,9 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.optimize.contest import Contest, Key, key_of
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.records import dataclass
 
 MOST_COUNTS = 64

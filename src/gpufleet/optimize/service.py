@@ -1,9 +1,8 @@
-"""The serving question: from an architecture, what is on sale and a demand to ranked, priced placements."""
+"""The service question: from models, what is on sale and a demand to ranked, priced placements."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from functools import partial
 
@@ -17,36 +16,22 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.copies.decoder import all_had, keep_runnable
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.market import PricedPlacement, Purse, bought
 from gpufleet.optimize.placement import Placement, is_host, once_per_host, place
-from gpufleet.optimize.purchase import PricedPlacement, best_of_each_type, rank
 from gpufleet.optimize.replicas import (
-    NO_CURVE,
     Choices,
-    MemoryModel,
     Rejections,
-    Room,
     describe,
-    keep_fitting,
     replicas,
 )
 from gpufleet.optimize.size import LOAD, ROOM, Capacity, capacity
 from gpufleet.performance.load_curves import load_curves_of
-from gpufleet.performance.request_mix import RequestMix
 from gpufleet.performance.step import StepModel
-from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.records import dataclass
 
-NO_PRICE, BEYOND_QUOTA, LONGEST = Reason("no_price"), Reason("beyond_quota"), Reason("longest_too_long")
 REASONS = {LOAD: Reason("saturated"), ROOM: Reason("no_room_for_burst")}
-
-
-@dataclass(frozen=True)
-class Purse:
-    """What may be spent, and how much of it on machines that can be taken away."""
-
-    most_usd_per_hour: float = math.inf
-    most_spot_ratio: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -79,11 +64,6 @@ class ServeSolution:
         return int(self.found.curves.requests_per_s.size)
 
 
-def all_had(candidates: Candidates) -> BoolArray:
-    """Every candidate: machines that somebody has need no price."""
-    return np.ones(len(candidates), dtype=np.bool_)
-
-
 def solve_serve(
     question: ServeQuestion, calibration: Calibration, rejections: Rejections | None = None
 ) -> ServeSolution:
@@ -95,9 +75,7 @@ def solve_serve(
     rated = rate_replicas(question, calibration, rejections, partial(is_sold, question))
     counted = sum(rejections.counts.values())
     placements = place_all(question, rated.candidates, rated.found)
-    priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
-    count_unpriced(placements, priced, question.offers, question.purse.most_spot_ratio, rejections)
-    ranked = within_budget(priced, question.purse.most_usd_per_hour, rejections)
+    ranked = bought(placements, question.offers, question.purse, rejections)
     unsold = sum(rejections.counts.values()) - counted
     return replace(rated, ranked=ranked, num_layouts=rated.num_layouts + unsold)
 
@@ -110,7 +88,7 @@ def rate_replicas(
 ) -> ServeSolution:
     """Candidates that run and what each sustains, before any offer; `is_had`: which have machines to run on."""
     every = replicas(question.arch, question.choices, rejections)
-    space, kept = keep_runnable(question, every, calibration, rejections)
+    space, kept = keep_runnable(question.arch, question.demand.mix, every, calibration, rejections)
     candidates = every.take(kept)
     model = StepModel.build(question.arch, candidates, calibration)
     curves = load_curves_of(model, question.demand.workload, space.largest_batch[kept])
@@ -120,64 +98,6 @@ def rate_replicas(
     num_layouts = len(every) + sum(rejections.counts.values())
     limited = space.limited_by_engine[kept]
     return ServeSolution(candidates, model, limited, curves, found, [], rejections, num_layouts)
-
-
-def keep_runnable(
-    question: ServeQuestion, every: Candidates, calibration: Calibration, rejections: Rejections
-) -> tuple[Room, BoolArray]:
-    """The memory of every candidate, and which hold their requests and have kernels."""
-    mix, memory = question.demand.mix, MemoryModel.build(question.arch, every)
-    space = mixed_room(memory, mix)
-    kept = keep_fitting(every, space, rejections)
-    kept &= keep_holding_longest(memory, mix, kept, rejections)
-    kept &= keep_supported(StepModel.build(question.arch, every, calibration), kept, rejections)
-    return space, kept
-
-
-def mixed_room(memory: MemoryModel, mix: RequestMix) -> Room:
-    """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
-    space = memory.room(mix.lengths, mix.held_tokens)
-    if not mix.shared_tokens:
-        return space
-    once = memory.candidates.attention_dp * mix.shared_tokens / mix.held_tokens
-    return replace(space, largest_batch=np.maximum(space.largest_batch - once, 0.0))
-
-
-def holds_longest(memory: MemoryModel, mix: RequestMix) -> BoolArray:
-    """Candidates that hold the longest request too; where requests differ, the mean alone does not say so."""
-    if mix.longest_tokens <= mix.held_tokens:
-        return all_had(memory.candidates)
-    return np.asarray(memory.room(mix.lengths, mix.longest_tokens).largest_batch >= 1)
-
-
-def keep_holding_longest(memory: MemoryModel, mix: RequestMix, fits: BoolArray, rejections: Rejections) -> BoolArray:
-    """The same; of those that fit, the others are counted."""
-    holds = holds_longest(memory, mix)
-    for row in np.flatnonzero(fits & ~holds):
-        miss = Reason.of("needs_tokens", longest_tokens=mix.longest_tokens)
-        rejections.add(Rejection(LONGEST, describe(memory.candidates, int(row)), miss))
-    return holds
-
-
-def within_budget(
-    priced: Sequence[PricedPlacement], most_usd_per_hour: float, rejections: Rejections
-) -> list[PricedPlacement]:
-    """What the budget pays for; the rest is counted with its price."""
-    month = float(usd_per_month(most_usd_per_hour))
-    budget = Reason.of("over_budget", budget_usd_per_hour=most_usd_per_hour, budget_usd_per_month=month)
-    for p in (p for p in priced if p.usd_per_hour > most_usd_per_hour):
-        machines = f"{p.placement.instance_count}x {p.offer.cloud} {p.offer.instance}"
-        cost = Reason.of("costs_per_hour", usd_per_hour=p.usd_per_hour)
-        rejections.add(Rejection(budget, machines, cost, p.usd_per_hour))
-    return [p for p in priced if p.usd_per_hour <= most_usd_per_hour]
-
-
-def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) -> BoolArray:
-    """Candidates whose kernels are known; of those that fit, the others are counted."""
-    supported = model.is_supported
-    for row in np.flatnonzero(fits & ~supported):
-        rejections.add(Rejection(NO_CURVE, describe(model.candidates, int(row))))
-    return supported
 
 
 def is_sold(question: ServeQuestion, candidates: Candidates) -> BoolArray:
@@ -218,42 +138,3 @@ def missed_objective(
         return Rejection(REASONS[ROOM if is_full else LOAD], name, None if has_price else Reason("unpriced"))
     miss = Reason.of("at_best" if has_price else "at_best_unpriced", least_s=over[worst] * limits[worst])
     return Rejection(Reason.of("over_limit", limit=worst, limit_s=limits[worst]), name, miss, over[worst])
-
-
-def count_unpriced(
-    placements: Sequence[Placement],
-    ranked: Sequence[PricedPlacement],
-    offers: Sequence[Offer],
-    most_spot_ratio: float,
-    rejections: Rejections,
-) -> None:
-    """Count instance types that would serve the demand but have no price, or cannot be had in that number."""
-    bought = {(p.offer.cloud, p.offer.instance) for p in ranked}
-    for p in placements:
-        key = p.instance.cloud, p.instance.name
-        if key in bought:
-            continue
-        name, own = f"{p.instance_count}x {p.instance.cloud} {p.instance.name}", sold_as(key, offers)
-        if own:
-            rejections.add(Rejection(BEYOND_QUOTA, name, shortage(p, own, most_spot_ratio), p.instance_count))
-        else:
-            rejections.add(Rejection(NO_PRICE, name, shortfall=p.instance_count))
-
-
-def sold_as(key: tuple[str, str], offers: Sequence[Offer]) -> list[Offer]:
-    """Offers of one machine type."""
-    return [offer for offer in offers if (offer.cloud, offer.instance) == key]
-
-
-def shortage(placement: Placement, offers: Sequence[Offer], most_spot_ratio: float) -> Reason | None:
-    """How many of these machines can be had, and what all that are needed would cost at these prices."""
-    bounds = [offer.most_instances for offer in offers]
-    if None in bounds:
-        return None
-    most = max(bound for bound in bounds if bound is not None)
-    free = [replace(offer, max_instances=None, gpu_quotas=()) for offer in offers]
-    priced = rank([placement], free, most_spot_ratio)
-    if not priced:
-        return Reason.of("to_be_had", to_be_had=most)
-    cost = priced[0].usd_per_hour
-    return Reason.of("to_be_had_at", to_be_had=most, needed=placement.instance_count, usd_per_hour=cost)

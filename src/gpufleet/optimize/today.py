@@ -14,7 +14,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.errors import UsageError
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.purchase import ROUNDING
+from gpufleet.optimize.market import ROUNDING
 from gpufleet.records import dataclass
 
 MOST_SUBSETS = 1_000_000

@@ -16,7 +16,7 @@ import numpy as np
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.encoder_serve import EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import (
     Left,
     Option,
@@ -31,9 +31,9 @@ from gpufleet.optimize.joint import (
     supply_of_all,
     without,
 )
+from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.placement import is_host
-from gpufleet.optimize.purchase import PricedPlacement, effective_price
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 
 LEAST_SAVING_USD_PER_HOUR = 1e-9
 

@@ -20,7 +20,7 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import QUOTA_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.optimize.joint import options_of
-from gpufleet.optimize.serve import solve_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.report.fleet_plan import fleet_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.fleet import FleetPlan

@@ -19,17 +19,11 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.workload import Workload
-from gpufleet.optimize.batch import (
-    MOST_MACHINES,
-    Job,
-    JobPlacement,
-    WorkRates,
-    generation_rates,
-    machine_choices,
-    work_s,
-)
 from gpufleet.optimize.caution import EXPECTED
-from gpufleet.optimize.purchase import effective_price
+from gpufleet.optimize.copies.decoder import generation_rates
+from gpufleet.optimize.copies.work import WorkRates
+from gpufleet.optimize.job import MOST_MACHINES, Job, JobPlacement, machine_choices, work_s
+from gpufleet.optimize.market import effective_price
 from gpufleet.performance.load_curves import load_curves
 from gpufleet.performance.serving import Lengths, full_queue
 from gpufleet.performance.step import StepModel

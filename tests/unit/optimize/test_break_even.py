@@ -11,7 +11,7 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.optimize.break_even import break_even_rates
 from gpufleet.optimize.crossover import CostCurve
-from gpufleet.optimize.serve import solve_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.pricing.token_price import TokenPrice
 
 CHAT = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<100ms")

@@ -8,8 +8,8 @@ import pytest
 
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.offer import PriceKind
+from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.purchase import PricedPlacement
 from gpufleet.optimize.together import Tenant, packed
 
 CATALOG = load_catalog()

@@ -14,9 +14,10 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.optimize.contest import Contest, key_of
+from gpufleet.optimize.copies.decoder import LONGEST
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.replicas import EveryRejection, describe
-from gpufleet.optimize.serve import LONGEST, solve_serve
+from gpufleet.optimize.service import solve_serve
 
 MIXED = ServeRequest("llama-3.1-8b", 40.0, 1000, 200, "tpot.p95<100ms", clouds=["aws"], max_spot=0.5)
 

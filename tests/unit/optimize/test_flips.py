@@ -19,7 +19,7 @@ from gpufleet.optimize.contest import key_of
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import FARTHEST_RATIO, Standing, length_flips
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, only_of, priced_only
-from gpufleet.optimize.serve import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
 from gpufleet.optimize.size import at_limit, capacity
 
 CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s")

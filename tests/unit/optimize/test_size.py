@@ -22,10 +22,10 @@ from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.market import best_of_each_type, rank, within_budget
 from gpufleet.optimize.placement import is_host, once_per_host, place
-from gpufleet.optimize.purchase import best_of_each_type, rank
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.serve import REASONS, missed_objective, within_budget
+from gpufleet.optimize.service import REASONS, missed_objective
 from gpufleet.optimize.size import (
     LOAD,
     ROOM,

@@ -20,7 +20,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import CLASS_KEYS, KEYS, MODEL_KEYS, WorkloadFile
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.serve import Purse
+from gpufleet.optimize.market import Purse
 from gpufleet.questions.fields import (
     BATCH,
     MODEL,

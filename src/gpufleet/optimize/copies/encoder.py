@@ -11,11 +11,13 @@ from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.reason import Reason, Rejection
+from gpufleet.domain.slo import Slo
 from gpufleet.errors import DataMissing
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import EncoderMemory, encoder_memory
-from gpufleet.optimize.batch import Hosts, WorkRates
-from gpufleet.optimize.caution import slow_ratio
+from gpufleet.optimize.caution import Caution, slow_ratio
+from gpufleet.optimize.copies.work import Hosts, WorkRates
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.encoder import (
     MOST_TRIED,
     EncoderQuestion,
@@ -26,9 +28,21 @@ from gpufleet.optimize.encoder import (
     log_bounds,
     pass_times,
 )
+from gpufleet.optimize.placement import Placement, place_best
 from gpufleet.optimize.replicas import NO_CURVE, TOO_LARGE, Rejections
+from gpufleet.optimize.size import LOAD, QUANTILES, Capacity, capacity_within, later
+from gpufleet.performance.passes import (
+    arrivals_grid,
+    mean_pass_requests,
+    own_pass_requests,
+    rest_of_pass_s,
+    wait_for_others_s,
+)
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
+
+LATENCY = "latency"
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,3 +144,95 @@ def copy_of(q: EncoderQuestion, calibration: Calibration, rejections: Rejections
 def missing_bytes(memory: EncoderMemory) -> float:
     """What one input lacks."""
     return float(memory.total_bytes(1).expected) - memory.device_bytes
+
+
+@dataclass(frozen=True, eq=False)
+class PassLoads:
+    """Copies under rising load: rows are copies, columns the mean requests of a pass, over a shared grid.
+
+    A request is `inputs_per_request` inputs of a pass.
+    """
+
+    copies: Copies
+    inputs_per_request: float
+
+    @cached_property
+    def arrivals(self) -> FloatArray:
+        """Mean arrivals during a pass."""
+        return arrivals_grid()
+
+    @cached_property
+    def batch(self) -> FloatArray:
+        """Mean requests of a pass."""
+        return mean_pass_requests(self.arrivals)
+
+    @cached_property
+    def pass_s(self) -> FloatArray:
+        """Seconds of the mean pass."""
+        return self.seconds_of(self.batch)
+
+    @cached_property
+    def requests_per_s(self) -> FloatArray:
+        """The rate at which so many requests come during a pass."""
+        return np.asarray(np.maximum.accumulate(self.arrivals / self.pass_s, axis=1))
+
+    @cached_property
+    def sustained_requests_per_s(self) -> FloatArray:
+        """Requests per second in full passes."""
+        return self.copies.figures("full_per_s") / self.inputs_per_request
+
+    @cached_property
+    def growth(self) -> FloatArray:
+        """Seconds that a further request adds to a pass, times the rate."""
+        slope = np.gradient(self.pass_s, self.batch, axis=1) if len(self.pass_s) else self.pass_s
+        return np.asarray(self.requests_per_s * slope)
+
+    @property
+    def largest_batch(self) -> FloatArray:
+        """Unlimited: what a pass does not hold is cut into several."""
+        return np.full(len(self.copies.all), np.inf)
+
+    def seconds_of(self, requests: FloatArray) -> FloatArray:
+        """Seconds of passes over so many requests each: [copy, column], or [column] for every copy."""
+        each = np.broadcast_to(requests, (len(self.copies.all), len(self.batch)))
+        rows = [c.seconds_of(n * self.inputs_per_request) for c, n in zip(self.copies.all, each, strict=True)]
+        return np.array(rows, dtype=np.float64).reshape(each.shape)
+
+    def latency_s(self, quantile: float | None) -> FloatArray:
+        """From arrival to answer at a quantile of requests, or the mean; never less under more load.
+
+        The rest of the running pass, others' work where a copy is nearly full, and the own pass   [s]
+        """
+        load = self.requests_per_s / self.sustained_requests_per_s[:, None]
+        own = self.seconds_of(own_pass_requests(quantile, self.arrivals, self.growth))
+        others = wait_for_others_s(quantile, load, 1 / self.sustained_requests_per_s[:, None])
+        found = rest_of_pass_s(quantile, self.arrivals, self.pass_s) + others + own
+        return np.asarray(np.maximum.accumulate(found, axis=1))
+
+
+def pass_capacity(loads: PassLoads, slo: Slo, caution: Caution | None) -> Capacity:
+    """The highest rate of each copy that keeps every latency and 95 % of its load."""
+    objectives = {label: loads.latency_s(QUANTILES[statistic]) for label, statistic in latency_figures(slo).items()}
+    strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
+    sustained = loads.sustained_requests_per_s
+    strains[LOAD] = loads.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
+    return capacity_within(loads, objectives, strains, sustained, caution)
+
+
+def latency_figures(slo: Slo) -> dict[str, str]:
+    """Statistic of every limit by its label, and of the 95th percentile where there is none.
+
+    >>> latency_figures(Slo())
+    {'latency.p95': 'p95'}
+    """
+    return {limit.label: limit.statistic for limit in slo.limits} or {f"{LATENCY}.p95": "p95"}
+
+
+def place_copies(instances: Sequence[Instance], copies: Copies, found: Capacity, demand: Demand) -> list[Placement]:
+    """The best placement on each machine type, a copy on each GPU."""
+    placed = []
+    for instance in instances:
+        rows = copies.on(instance)
+        rows = rows[found.is_feasible[rows]]
+        placed.append(place_best(instance, rows, np.ones_like(rows), found, demand))
+    return [p for p in placed if p is not None]
