@@ -4,6 +4,7 @@ GpufleetError
 ├── UsageError          exit 2   the question is malformed: a flag, a unit, a file
 │   └── UnknownName     exit 2   a name that is in no table; the nearest is offered
 ├── Infeasible          exit 3   the question is clear and has no answer
+│   └── OutOfMemory     exit 3   a model that its devices do not hold
 ├── PolicyViolation     exit 4   a threshold that the user set is broken
 └── DataMissing         exit 5   a fact is not known or too old
 
@@ -61,6 +62,10 @@ class Infeasible(GpufleetError):
     """A clear question that no candidate answers."""
 
     exit_code = 3
+
+
+class OutOfMemory(Infeasible):
+    """A model that its devices do not hold as asked."""
 
 
 class PolicyViolation(GpufleetError):

@@ -1,4 +1,4 @@
-"""Classes of results are completed when the first of them is made, wherever that is: without the names of the caller."""
+"""Classes of results are completed when the first of them is made: without the names of whoever makes it."""
 
 from __future__ import annotations
 

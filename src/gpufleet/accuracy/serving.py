@@ -14,7 +14,7 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.verdict import DOES_NOT_FIT
-from gpufleet.errors import GpufleetError, Infeasible
+from gpufleet.errors import GpufleetError, OutOfMemory
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.records import dataclass
 from gpufleet.results.estimate import ServingEstimate
@@ -106,14 +106,9 @@ def compare_with_estimate(
         readings = protocol.readings_of(row)
         found = ask(row, setup, protocol.load_of(row, setup.engine))
     except REFUSALS as refusal:
-        fits = False if lacks_memory(refusal) else None
+        fits = False if isinstance(refusal, OutOfMemory) else None
         return RowScores([compare.refused(q, refusal, ran=ran, fits=fits) for q in wanted], ran=ran, fits=fits)
     fits = found.verdict != DOES_NOT_FIT
     roomy = replace(compare, kv_room=kv_room_of(found.largest_batch), remark=remark_on(ran=ran, fits=fits))
     figures = [roomy.scored(q, readings[q](found)) if ran else roomy.failed(q, fits=fits) for q in wanted]
     return RowScores(figures, ran=ran, fits=fits)
-
-
-def lacks_memory(refusal: Exception) -> bool:
-    """Whether a refusal is the memory verdict, and not a format, a layout or a name."""
-    return isinstance(refusal, Infeasible) and DOES_NOT_FIT in refusal.problem

@@ -33,7 +33,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.errors import Infeasible, UsageError
+from gpufleet.errors import Infeasible, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
@@ -185,13 +185,13 @@ def explained(
     return answer.model_copy(update={"explanation": reasons})
 
 
-def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> Infeasible:
+def does_not_fit(question: EstimateQuestion, solution: EstimateSolution, asked: str) -> OutOfMemory:
     """By how much a configuration misses, and the question that says what would fit."""
     c, lengths = question.candidates, question.lengths
     gpu, weights = c.palette.accelerators[c.accelerator[0]].name, c.palette.weight_formats[0].name
     number, context = int(c.num_devices[0]), math.ceil(float(lengths.input_tokens + lengths.output_tokens))
     layout = Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
-    return Infeasible(
+    return OutOfMemory(
         f"{question.arch.name} in {weights} does not fit {number}x {gpu} ({layout.label})",
         **what_is_missing(solution),
         hint=f"'gpufleet fit {asked} --gpus {gpu}:{number} --context {context}' shows what would.",

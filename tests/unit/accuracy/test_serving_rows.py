@@ -10,7 +10,7 @@ from gpufleet import api
 from gpufleet.accuracy.inference_throughput import score_throughput
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving_points import score_serving_point
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, OutOfMemory
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.results.accuracy import ScoredFigure
 from gpufleet.results.base import Figure
@@ -159,7 +159,7 @@ def test_text_where_a_number_belongs_is_the_reason_of_that_row(asked: dict[str, 
 
 def test_what_the_api_refuses_is_the_reason(asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **__: object) -> ServingEstimate:
-        raise Infeasible("does not fit: short by 3 GiB")
+        raise OutOfMemory("does not fit: short by 3 GiB")
 
     monkeypatch.setattr(api, "estimate", refuse, raising=False)
     scores = score_throughput(MeasurementRow(2, {**BATCH, "latency_ms": "900"}), "mine.csv", ModelFinder())
@@ -170,15 +170,15 @@ def test_what_the_api_refuses_is_the_reason(asked: dict[str, Any], monkeypatch: 
 @pytest.mark.parametrize(
     ("refusal", "fits", "reason"),
     [
-        ("llama-2-7b in fp16 does not fit 1x A100-SXM4-80GB (TP1)", False, "oom: predicted does not fit"),
-        ("A100-SXM4-80GB does not run fp8 weights", None, "A100-SXM4-80GB does not run fp8 weights"),
+        (OutOfMemory("llama-2-7b in fp16 does not fit 1x A100-SXM4-80GB (TP1)"), False, "oom: predicted does not fit"),
+        (Infeasible("A100-SXM4-80GB does not run fp8 weights"), None, "A100-SXM4-80GB does not run fp8 weights"),
     ],
 )
 def test_only_the_memory_verdict_is_an_answer_to_a_run_that_failed(
-    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refusal: str, fits: bool | None, reason: str
+    asked: dict[str, Any], monkeypatch: pytest.MonkeyPatch, refusal: Infeasible, fits: bool | None, reason: str
 ) -> None:
     def refuse(*_: object, **__: object) -> ServingEstimate:
-        raise Infeasible(refusal)
+        raise refusal
 
     monkeypatch.setattr(api, "estimate", refuse)
     cells = {**BATCH, "out_tokens_per_s_total": "OOM"}
