@@ -16,7 +16,7 @@ from tests.conftest import Tally
 from tests.properties.random_questions import GPUS, Asked, Key, question_at
 
 from gpufleet.api.plans import plan_serve
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.prepared import prepare
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.setups import narrowed, parse_setup, whole_question
 from gpufleet.catalog.calibration import calibration_of
@@ -57,7 +57,7 @@ SHOWN_EXACTLY = 1.001  # values are told in four digits
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
     """The question of a request with its solution."""
-    prepared = Prepared.of(request, tables)
+    prepared = prepare(request, tables)
     return prepared.question, prepared.served
 
 

@@ -14,7 +14,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
 from gpufleet.api.plans import answered
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -90,7 +90,7 @@ def solved_by_name(request: ServeRequest, tables: Catalog) -> Prepared:
     """One model that writes, solved alone."""
     name = request.model.name if isinstance(request.model, Architecture) else request.model
     with named(name):
-        return Prepared.of(request, tables)
+        return prepare(request, tables)
 
 
 class PlannedEncoder(NamedTuple):

@@ -15,7 +15,7 @@ from gpufleet.api.demands import demand_notes
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
@@ -42,7 +42,7 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
     >>> plan.answer.usd_per_hour > 0
     True
     """
-    prepared = Prepared.of(request, load_catalog() if catalog is None else catalog)
+    prepared = prepare(request, load_catalog() if catalog is None else catalog)
     plan = answered(prepared)
     if request.fleet_today is None:
         return plan

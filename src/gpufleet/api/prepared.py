@@ -23,14 +23,6 @@ class Prepared:
     solution: ServeSolution
     notes: tuple[str, ...]
 
-    @classmethod
-    def of(cls, request: ServeRequest, tables: Catalog) -> Prepared:
-        """Read a request against tables and solve it; prices that are older than it allows are refused."""
-        sold = sold_tables(request, tables)
-        question, notes = serve_question(request, architecture_of(request), sold)
-        refuse_too_old(request, question.offers)
-        return cls(request, sold, question, solve_serve(question, calibration_of(sold)), tuple(notes))
-
     @property
     def calibration(self) -> Calibration:
         """The measured kernels."""
@@ -42,3 +34,11 @@ class Prepared:
         if not self.solution.ranked:
             raise Infeasible(f"no offer alone serves {self.question.arch.name} as asked", hint="The plan says why.")
         return self.solution
+
+
+def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
+    """Read a request against tables and solve it; prices that are older than it allows are refused."""
+    sold = sold_tables(request, tables)
+    question, notes = serve_question(request, architecture_of(request), sold)
+    refuse_too_old(request, question.offers)
+    return Prepared(request, sold, question, solve_serve(question, calibration_of(sold)), tuple(notes))

@@ -10,7 +10,7 @@ import pytest
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.api.comparisons import compare
 from gpufleet.api.inquiries import against_tokens, pareto
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.prepared import prepare
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.bill import BillLine, Per
 from gpufleet.report.comparison import comparison_page
@@ -49,7 +49,7 @@ def test_explained_money_is_what_its_numbers_come_to(request_: ServeRequest) -> 
 @days
 def test_a_token_api_is_paid_for_the_tokens_of_the_whole_day(request_: ServeRequest) -> None:
     tables, plan = load_catalog(), plan_serve(request_)
-    found = against_tokens(Prepared.of(request_, tables), "0.2/0.4")
+    found = against_tokens(prepare(request_, tables), "0.2/0.4")
     per_request = (1000 * 0.2 + 300 * 0.4) / 1e6
     assert found.api_usd_per_hour * 24 == pytest.approx(per_request * 3600 * (HOURS * PEAK + (24 - HOURS) * NIGHT))
     assert found.own_usd_per_hour == plan.answer.usd_per_hour
@@ -60,24 +60,22 @@ def test_a_token_api_is_paid_for_the_tokens_of_the_whole_day(request_: ServeRequ
 def test_below_the_break_even_rate_machines_cost_more_and_at_it_no_more(request_: ServeRequest) -> None:
     tables = load_catalog()
     price = "0.07/0.2"
-    first = against_tokens(Prepared.of(request_, tables), price).first_requests_per_s
+    first = against_tokens(prepare(request_, tables), price).first_requests_per_s
     assert first > NIGHT
     for ratio, is_dear in ((1.0001, False), (0.99, True), (0.9, True), (0.7, True)):
-        at = against_tokens(Prepared.of(replace(request_, rate=max(first * ratio, NIGHT)), tables), price)
+        at = against_tokens(prepare(replace(request_, rate=max(first * ratio, NIGHT)), tables), price)
         assert (at.own_over_api_ratio > 1) == is_dear
 
 
 def test_a_budget_does_not_make_machines_dearer_than_an_api() -> None:
     tables = load_catalog()
-    free, bound = (
-        against_tokens(Prepared.of(r, tables), "2/4") for r in (ASKED, replace(ASKED, budget_usd_per_hour=60.0))
-    )
+    free, bound = (against_tokens(prepare(r, tables), "2/4") for r in (ASKED, replace(ASKED, budget_usd_per_hour=60.0)))
     assert bound == free
 
 
 @days
 def test_the_front_holds_the_answer_and_no_row_lies_below_it(request_: ServeRequest) -> None:
-    plan, front = plan_serve(replace(request_, rows=100)), pareto(Prepared.of(request_, load_catalog()))
+    plan, front = plan_serve(replace(request_, rows=100)), pareto(prepare(request_, load_catalog()))
     assert front.points[0].usd_per_hour == pytest.approx(plan.answer.usd_per_hour)
     for d in plan.deployments:
         beside = [p for p in front.points if p.usd_per_hour <= d.usd_per_hour * (1 + 1e-9)]

@@ -10,7 +10,7 @@ import pytest
 from tests.properties.random_questions import question_at
 
 from gpufleet.api import ServeRequest
-from gpufleet.api.prepared import Prepared
+from gpufleet.api.prepared import prepare
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.arrays import FloatArray
@@ -28,7 +28,7 @@ QUESTIONS = range(12)
 
 def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
     """The question of a request with its solution."""
-    prepared = Prepared.of(request, tables)
+    prepared = prepare(request, tables)
     return prepared.question, prepared.served
 
 
