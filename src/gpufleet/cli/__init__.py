@@ -10,13 +10,12 @@ import os
 import signal
 import sys
 
-from gpufleet.cli.exit_codes import INTERRUPTED
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 OBJECTS_BETWEEN_COLLECTIONS = 100_000
+INTERRUPTED = 128 + signal.SIGINT
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

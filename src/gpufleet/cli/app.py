@@ -6,6 +6,7 @@ Nothing heavy is imported here: `gpufleet --help` must answer at once, so a verb
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from contextlib import redirect_stdout
 from contextvars import copy_context
@@ -13,7 +14,6 @@ from importlib import import_module
 from io import StringIO
 from typing import TYPE_CHECKING
 
-from gpufleet.cli.exit_codes import INTERRUPTED, OUR_BUG
 from gpufleet.cli.orientation import group_overview, orientation, overview, unknown_sub_verb
 from gpufleet.cli.verbs import VERBS, Verb
 from gpufleet.errors import UnknownName
@@ -22,6 +22,7 @@ from gpufleet.report.output_stream import remark, say, tolerate_narrow_encodings
 if TYPE_CHECKING:
     import typer
 
+OUR_BUG, INTERRUPTED = 1, 128 + signal.SIGINT
 HELP_FLAGS = ("-h", "--help", "help")
 COMPLETION_VARIABLE = "_GPUFLEET_COMPLETE"
 COMPLETION_FLAGS = ("--install-completion", "--show-completion")
