@@ -40,7 +40,7 @@ def heading_of(flags: Iterable[str], kind: str) -> str:
     """The heading of an option that is no word of a question: those say theirs.
 
     >>> heading_of(["--flips"], "option"), heading_of(["-o", "--output"], "option")
-    ('Asked beside', 'How it is written')
+    ('Further questions', 'Output')
     """
     if kind == "argument":
         return "Arguments"

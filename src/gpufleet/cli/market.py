@@ -28,7 +28,7 @@ AsOfOption = Annotated[
 ]
 PricesOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--prices", metavar="+N%", help="What if rented machines cost so much more or less: +20%, -10%."),
+    typer.Option("--prices", metavar="+N%", help="What if rented machines cost this much more or less: +20%, -10%."),
 ]
 
 

@@ -47,7 +47,7 @@ WhyNotOption = Annotated[
 FlipsOption = Annotated[
     bool, typer.Option("--flips", help="The nearest price, rate, limit and length at which another row wins (seconds).")
 ]
-ParetoOption = Annotated[bool, typer.Option("--pareto", help="Cost against latency: what none beats in both.")]
+ParetoOption = Annotated[bool, typer.Option("--pareto", help="Rows that no other row beats in both cost and latency.")]
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw cost against latency as a picture."),
@@ -62,7 +62,7 @@ GridOption = Annotated[
 ]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
-    typer.Option("--show", help="All reasons for rejections."),
+    typer.Option("--show", help="Show every reason for rejections."),
 ]
 
 

@@ -201,7 +201,7 @@ class ServiceRequest(PlanRequest):
     )
     spare_machines: int | None = optional(
         WHOLE,
-        "So many machines may fail, and the headroom stays.",
+        "Keep rate and headroom while N machines fail.",
         SLACK,
         what="the number of spare machines",
         bounds=Bounds(0, 1_000, ""),
@@ -254,7 +254,7 @@ class ServiceRequest(PlanRequest):
     )
     max_spot: float | None = optional(
         SHARE,
-        "At most so many of the machines on spot.",
+        "Put at most this share of the machines on spot.",
         RENTED,
         what="the spot share",
         bounds=Bounds(0, 1, ""),
@@ -337,7 +337,9 @@ class WriterRequest(PlanRequest):
     allow_lower_precision: bool = flag("Also fp8, nvfp4 and int4 weights; says what they cost.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
     prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
-    fractions: bool = flag("Also machines with a slice of a GPU, at the share that they hold.", RENTED, comes_last=True)
+    fractions: bool = flag(
+        "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
+    )
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
@@ -356,7 +358,10 @@ class EncoderRequest(PlanRequest):
         time_like("'30s' or '60min'"), "Length of a recording (Whisper, wav2vec): 30s, 30min.", LOAD, name="audio"
     )
     beams: int | None = optional(
-        WHOLE, "Hypotheses that a decoder keeps (T5, Whisper); the engine's own.", LOAD, what="the number of beams"
+        WHOLE,
+        "Hypotheses that a decoder keeps (T5, Whisper); by default the engine's number.",
+        LOAD,
+        what="the number of beams",
     )
 
 

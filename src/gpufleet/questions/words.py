@@ -34,8 +34,8 @@ Said = str | tuple[str, ...]
 """What was said of a word, unparsed: a text, or the texts of a list."""
 
 LOAD, SLACK, RENTED = "The load", "Slack, failures and hours", "What may be rented"
-ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Asked beside"
-WRITTEN = "How it is written"
+ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further questions"
+WRITTEN = "Output"
 HEADINGS = (LOAD, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
 """Headings of a help page, in their order."""
 
