@@ -133,3 +133,21 @@ def test_a_plan_on_ones_own_tables_is_explained_on_them(run_gpufleet: RunGpuflee
     run_gpufleet(*asked, "--slo", "tpot.p95<50ms", *own, "--out-file", "plan.json")
     assert "is reproduced" in run_gpufleet("explain", "plan.json", *own).stdout
     assert "is reproduced" not in run_gpufleet("explain", "plan.json").stdout
+
+
+@pytest.mark.parametrize(
+    ("flag", "said"),
+    [("--headroom", "lots"), ("--max-spot", "2"), ("--budget", "much"), ("--off-peak", "3"), ("--spare-machines", "x")],
+)
+def test_what_cannot_be_read_is_told_with_its_option_or_its_key(
+    run_gpufleet: RunGpufleet, tmp_path: Path, flag: str, said: str
+) -> None:
+    typed = run_gpufleet(*SERVE, flag, said)
+    assert typed.returncode == 2
+    assert typed.stderr.startswith(f"gpufleet: error: {flag}: cannot read ")
+    key = flag.removeprefix("--").replace("-", "_")
+    file = tmp_path / "service.yaml"
+    file.write_text(f"model: llama-3.1-8b\nrate: 5/s\nin: 1000\nout: 200\n{key}: {said}\n", encoding="utf-8")
+    written = run_gpufleet("plan", "serve", "--workload", str(file))
+    assert written.returncode == 2
+    assert written.stderr.startswith(f"gpufleet: error: '{key}': cannot read ")

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import usd_of
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, named
 from gpufleet.inputs.workload import WorkloadFile
 from gpufleet.questions.fields import PlanRequest, words_of
 from gpufleet.questions.words import Said, Word
@@ -68,7 +68,7 @@ def with_words(request: R, asked: SaidWords, market: MarketFlags) -> R:
     rows, said = words_of(type(request)), asked.words
     is_open = {name: getattr(request, row.field, None) == row.default for name, row in rows.items() if row.field}
     values = {
-        rows[name].field: value_of(rows[name], text, said.text("currency"))
+        rows[name].field: value_of(rows[name], text, asked)
         for name, text in said.words.items()
         if is_open.get(name)
     }
@@ -89,11 +89,12 @@ def fields_of(rows: dict[str, Word[Any]], names: frozenset[str]) -> list[str]:
     return [rows[name].field or name if name in rows else name for name in names]
 
 
-def value_of(row: Word[Any], said: Said, currency: str | None) -> Any:
-    """What is said of a word, read; money in dollars."""
-    if not row.kind.is_money:
-        return row.value_of(said)
-    return usd_of(str(said), currency, lambda bare: row.kind.read(bare, row.what))
+def value_of(row: Word[Any], said: Said, asked: SaidWords) -> Any:
+    """What is said of a word, read; money in dollars. What cannot be read is told with the option or the key."""
+    with named(row.flag if row.name not in asked.from_file else f"'{row.name}'"):
+        if not row.kind.is_money:
+            return row.value_of(said)
+        return usd_of(str(said), asked.words.text("currency"), lambda bare: row.kind.read(bare, row.what))
 
 
 def needed(value: str | None, name: str, expected: str) -> str:
