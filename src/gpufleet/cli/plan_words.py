@@ -68,9 +68,7 @@ def with_words(request: R, asked: SaidWords, market: MarketFlags) -> R:
     rows, said = words_of(type(request)), asked.words
     is_open = {name: getattr(request, row.field, None) == row.default for name, row in rows.items() if row.field}
     values = {
-        rows[name].field: value_of(rows[name], text, asked)
-        for name, text in said.words.items()
-        if is_open.get(name)
+        rows[name].field: value_of(rows[name], text, asked) for name, text in said.words.items() if is_open.get(name)
     }
     origins = [frozenset(fields_of(rows, names)) for names in (asked.from_file, asked.from_config)]
     return replace(
