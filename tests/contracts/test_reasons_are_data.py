@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from tests.conftest import REPOSITORY
 
 from gpufleet.cli import main
 from gpufleet.domain.reason import Reason
@@ -91,3 +92,11 @@ def test_an_answer_is_the_same_without_its_sentences(
     codes = codes_in(json.loads(said))
     assert not codes or f"<{codes[0]}>" in "".join(bare_page.split()) + bare
     assert page.splitlines()[0].split(":")[0] == bare_page.splitlines()[0].split(":")[0]
+
+
+def test_the_row_that_the_page_on_json_shows_is_one_of_an_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    page = (REPOSITORY / "docs" / "json.md").read_text(encoding="utf-8")
+    [shown] = re.findall(r"```json\n(.*?)\n```", page, re.DOTALL)
+    _, said = asked(f"plan serve {MODELS[0]} {IMPOSSIBLE}", "json", capsys)
+    row = json.loads(shown)
+    assert row in [{key: found[key] for key in row} for found in json.loads(said)["rejections"]]
