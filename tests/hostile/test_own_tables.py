@@ -122,7 +122,11 @@ def test_an_own_machine_of_mean_values_is_a_machine_or_a_sentence() -> None:
         "owned.toml",
     ],
 )
-@pytest.mark.parametrize("content", [b"", b"\xff\xfe\x00", b"\x00" * 100, b'"', b",,,\n,,,,,\n", b"[a]\nb = \n", b"{}"])
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"\xff\xfe\x00", b"\x00" * 100, b'"', b",,,\n,,,,,\n", b"[a]\nb = \n", b"{}", b"cloud," + b"x" * 200_000],
+    ids=["empty", "binary", "NUL", "quote", "commas", "broken TOML", "braces", "endless cell"],
+)
 def test_a_file_that_is_no_table_is_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
     path = tmp_path / name
     path.parent.mkdir(exist_ok=True)

@@ -267,7 +267,7 @@ def snapshot_offers(snapshot: Snapshot) -> Iterator[Offer]:
             offer = offer_from(place, row)
             refuse_foreign_offer(snapshot, offer)
             yield offer
-    except (UsageError, ValueError, csv.Error) as error:
+    except (UsageError, ValueError) as error:
         raise unread(snapshot.folder, f"is foreign: {error}") from None
 
 
@@ -556,7 +556,7 @@ def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[
 
 def rows_in(path: Path, content: str, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
     """Rows of CSV with the place of each; a header without one of the columns is refused."""
-    lines = csv.reader(content.splitlines())
+    lines = cells_of(path, content)
     header = next(lines, [])
     missing = [column for column in columns if column not in header]
     if missing:
@@ -566,6 +566,16 @@ def rows_in(path: Path, content: str, columns: tuple[str, ...]) -> Iterator[tupl
         if len(cells) != len(header):
             raise UsageError(f"{place}: wrong number of cells", found=len(cells), expected=str(len(header)))
         yield place, dict(zip(header, cells, strict=True))
+
+
+def cells_of(path: Path, content: str) -> Iterator[list[str]]:
+    """Cells of every line; what is no CSV (a cell without end, NUL before Python 3.11) is refused."""
+    try:
+        yield from csv.reader(content.splitlines())
+    except csv.Error as error:
+        raise UsageError(
+            f"{path} cannot be read as CSV", found=str(error), expected="cells separated by commas"
+        ) from None
 
 
 def lacking(path: Path, header: Sequence[str], column: str, columns: Sequence[str]) -> UsageError:
