@@ -19,7 +19,8 @@ from gpufleet.api.serve_questions import serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.optimize.service import ServeQuestion, solve_serve
+from gpufleet.optimize.copies.decoder import WriterQuestion
+from gpufleet.optimize.service import solve_serve
 from unit_of_work import median_s, timed_unit_s
 
 MODEL = "llama-3.3-70b"
@@ -64,7 +65,7 @@ def report_search(name: str, request: ServeRequest, unit_s: float) -> None:
     print(describe(name, question, solution.num_configurations, seconds, unit_s))
 
 
-def describe(name: str, question: ServeQuestion, configurations: int, seconds: float, unit_s: float) -> str:
+def describe(name: str, question: WriterQuestion, configurations: int, seconds: float, unit_s: float) -> str:
     """One line about a search."""
     rate = configurations / seconds
     return (

@@ -11,19 +11,21 @@ from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import ServeRequest
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize import service as serve
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
 
 ASKED = ServeRequest("llama-3.1-8b", 20.0, 1000, 200, "tpot.p95<50ms")
 
 
 @pytest.fixture
-def solved(monkeypatch: pytest.MonkeyPatch) -> list[ServeQuestion]:
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[WriterQuestion]:
     """Every question that is solved, in order."""
-    questions: list[ServeQuestion] = []
+    questions: list[WriterQuestion] = []
     solve = serve.solve_serve
 
-    def noted(question: ServeQuestion, calibration: Calibration, rejections: Rejections | None = None) -> ServeSolution:
+    def noted(
+        question: WriterQuestion, calibration: Calibration, rejections: Rejections | None = None
+    ) -> WriterSolution:
         questions.append(question)
         return solve(question, calibration, rejections)
 
@@ -34,12 +36,12 @@ def solved(monkeypatch: pytest.MonkeyPatch) -> list[ServeQuestion]:
 
 
 def test_a_plan_with_four_follow_ups_solves_the_question_the_alternative_and_the_other_gpus(
-    solved: list[ServeQuestion],
+    solved: list[WriterQuestion],
 ) -> None:
     plan = plan_serve(ASKED)
     asked, lower = solved
-    assert {w.name for w in asked.choices.palette.weight_formats} == {"bf16", "fp16"}
-    assert "fp8" in {w.name for w in lower.choices.palette.weight_formats}
+    assert {w.name for w in asked.model.choices.palette.weight_formats} == {"bf16", "fp16"}
+    assert "fp8" in {w.name for w in lower.model.choices.palette.weight_formats}
     assert (lower.offers, lower.demand) == (asked.offers, asked.demand)
     asked_further(plan, why_not=["L40S:4"], flips=True, front=True, token_price="0.6/1.2")
     [narrowed] = solved[2:]
@@ -47,7 +49,7 @@ def test_a_plan_with_four_follow_ups_solves_the_question_the_alternative_and_the
     assert narrowed.choices.gpus_per_replica == (4,)
 
 
-def test_writing_a_plan_down_solves_nothing(solved: list[ServeQuestion]) -> None:
+def test_writing_a_plan_down_solves_nothing(solved: list[WriterQuestion]) -> None:
     plan = plan_serve(ASKED)
     before = len(solved)
     plan.to_json()

@@ -16,9 +16,10 @@ from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing
 from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Flip
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.service import ServeQuestion, solve_serve
+from gpufleet.optimize.service import solve_serve
 
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b", "qwen3-30b-a3b", "deepseek-v2-lite", "gemma-3-12b-text")
 GPUS = ("L4", "A10G", "L40S", "A100-SXM-80GB", "H100", "H200-SXM", "B200", "MI300X", "A100-PCIe-80GB", "T4")
@@ -37,11 +38,11 @@ class Asked:
     request: ServeRequest
     tables: Catalog
 
-    def question(self, **changes: object) -> ServeQuestion:
+    def question(self, **changes: object) -> WriterQuestion:
         changed = replace(self.request, **changes)
         return serve_question(changed, architecture_of(changed), self.tables)[0]
 
-    def winner(self, question: ServeQuestion) -> Key | None:
+    def winner(self, question: WriterQuestion) -> Key | None:
         ranked = solve_serve(question, calibration_of(self.tables)).ranked
         return (ranked[0].offer.cloud, ranked[0].offer.instance, ranked[0].offer.price_kind.value) if ranked else None
 
@@ -72,7 +73,7 @@ class Asked:
             )
         }
 
-    def at_price(self, flip: Flip, usd_per_hour: float) -> ServeQuestion:
+    def at_price(self, flip: Flip, usd_per_hour: float) -> WriterQuestion:
         """All regions of the machine type move together."""
         assert flip.of is not None
         question, of = self.question(), (flip.of.cloud, flip.of.instance, flip.of.price_kind)

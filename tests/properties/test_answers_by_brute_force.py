@@ -30,11 +30,12 @@ from gpufleet.memory.fit import Demand as MemoryDemand
 from gpufleet.memory.fit import MemoryBudget, memory_budget
 from gpufleet.memory.overhead import EngineMemory
 from gpufleet.optimize.contest import Contest, key_of
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Flip, Standing, cheap_flips, length_flips, limit_flips, nearest_change
 from gpufleet.optimize.front import pareto_front
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
 from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio
@@ -55,7 +56,7 @@ MOST_OF_A_REASON = 4
 SHOWN_EXACTLY = 1.001  # values are told in four digits
 
 
-def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
+def solved(request: ServeRequest, tables: Catalog) -> tuple[WriterQuestion, WriterSolution]:
     """The question of a request with its solution."""
     prepared = prepare(request, tables)
     return prepared.question, prepared.served
@@ -73,7 +74,7 @@ def flips_of(question: Asked, with_lengths: bool) -> list[Flip]:
     found = cheap_flips(standing)
     for limit in asked.demand.workload.slo.limits:
         found += limit_flips(standing, solution, limit)
-    return [*found, *(length_flips(standing, calibration_of(question.tables)) if with_lengths else [])]
+    return [*found, *(length_flips(standing, asked, calibration_of(question.tables)) if with_lengths else [])]
 
 
 def test_a_claimed_flip_flips_the_choice_and_one_percent_less_does_not(index: int, tally: Tally) -> None:
@@ -154,7 +155,7 @@ def test_every_reason_for_a_rejection_is_derived_again(index: int, tally: Tally)
         assert again.usd_at(asked.cheapest, asked.wins_below_usd_per_hour) == pytest.approx(asked.answer.usd_per_hour)
         tally[question.kind, "prices to win"] += 1
     assert asked.cheapest is None or asked.wins_below_usd_per_hour is not None or question.request.max_spot is not None
-    assert asked.cheapest is not None or asked.refused or not again.question.choices.instances or too_large(asked)
+    assert asked.cheapest is not None or asked.refused or not again.question.instances or too_large(asked)
 
 
 def too_large(asked: WhyNot) -> bool:
@@ -166,7 +167,7 @@ class Derived:
     """One narrowed question, whose rejections are derived by other means than the search."""
 
     asked: Asked
-    question: ServeQuestion
+    question: WriterQuestion
 
     @classmethod
     def of(cls, asked: Asked, setup: str) -> Derived:
@@ -203,10 +204,10 @@ class Derived:
             assert not [o for o in self.question.offers if (o.cloud, o.instance) == (cloud, name)]
         elif reason == "the link between the GPUs is not known":
             size = int(refused.candidate.split("x ")[0])
-            assert [i for i in self.question.choices.instances if not i.fabric.bytes_per_s and i.gpu_count >= size]
+            assert [i for i in self.question.instances if not i.fabric.bytes_per_s and i.gpu_count >= size]
         elif reason.startswith("no kernel curve"):
             assert not StepModel.build(
-                self.question.arch, self.rows(refused), calibration_of(self.asked.tables)
+                self.question.model.arch, self.rows(refused), calibration_of(self.asked.tables)
             ).is_supported.all()
         else:
             self.check_rule(refused)
@@ -228,12 +229,12 @@ class Derived:
             assert ranks % heads
             return
         if refused.reason.startswith("attention data parallelism"):
-            assert not self.question.arch.is_moe
+            assert not self.question.model.arch.is_moe
             return
         self.check_format(refused)
 
     def check_format(self, refused: Refused) -> None:
-        palette = self.question.choices.palette
+        palette = self.question.model.choices.palette
         name, _, weights = refused.candidate.partition(" in ")
         gpu = next(a for a in palette.accelerators if a.name == name)
         format_ = next(w for w in palette.weight_formats if w.name == weights)
@@ -245,7 +246,7 @@ class Derived:
 
     def rows(self, refused: Refused) -> Candidates:
         """The candidates that a rejection names, over every link that they are sold with."""
-        every = replicas(self.question.arch, self.question.choices, Rejections())
+        every = replicas(self.question.model.arch, self.question.model.choices, self.question.instances, Rejections())
         words = refused.candidate.split(" ")
         layout, weights = words[2], " ".join(words[3:])
         kept = [
@@ -268,7 +269,7 @@ class Derived:
             int(one.tp[0]), int(one.pp[0]), int(one.ep[0]), int(one.attention_dp[0]),
             prompt_tokens=self.question.demand.mix.lengths.input_tokens,
         )  # fmt: skip
-        return memory_budget(self.question.arch, palette.weight_formats[one.weight_format[0]], engine, demand)
+        return memory_budget(self.question.model.arch, palette.weight_formats[one.weight_format[0]], engine, demand)
 
     def check_memory(self, refused: Refused) -> None:
         """The budget of one replica holds not one sequence of mean size."""
@@ -328,7 +329,7 @@ class Derived:
         *name, metric, statistic = label.split(".")
         workload = self.question.demand.workload
         kind = next((c for c in workload.classes if c.name == "".join(name)), None)
-        model = StepModel.build(self.question.arch, one, calibration_of(self.asked.tables))
+        model = StepModel.build(self.question.model.arch, one, calibration_of(self.asked.tables))
         quantile, lengths = QUANTILES[statistic], self.question.demand.mix.lengths
         grid = np.geomspace(0.1, 200.0, 60)
         crowd = grid if quantile is None else np.maximum(grid + normal_quantile(quantile) * np.sqrt(grid), grid)

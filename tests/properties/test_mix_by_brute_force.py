@@ -9,7 +9,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import permutations
 
-import numpy as np
 import pytest
 from tests.properties.random_questions import Dice, shipped
 
@@ -22,10 +21,11 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer
 from gpufleet.optimize.contest import key_of
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mix import cheapest_mix
-from gpufleet.optimize.placement import is_host, place
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.placement import place
+from gpufleet.optimize.service import solve_serve
 
 NUM_MARKETS, MOST_OFFERS = 40, 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
@@ -79,28 +79,29 @@ def bounded(dice: Dice, offer: Offer) -> Offer:
 
 
 @cache
-def solved(seed: int) -> tuple[ServeQuestion, ServeSolution]:
+def solved(seed: int) -> tuple[WriterQuestion, WriterSolution]:
     request, tables = market(seed)
     question, _ = serve_question(request, architecture_of(request), tables)
     return question, solve_serve(question, calibration_of(tables))
 
 
-def needed_alone(question: ServeQuestion, solution: ServeSolution, offer: Offer) -> float:
-    instance = next(i for i in question.choices.instances if (i.cloud, i.name) == (offer.cloud, offer.instance))
-    placed = place(instance, solution.candidates, solution.found, question.demand)
+def needed_alone(question: WriterQuestion, solution: WriterSolution, offer: Offer) -> float:
+    instance = next(i for i in question.instances if (i.cloud, i.name) == (offer.cloud, offer.instance))
+    placed = place(instance, solution.copies, solution.found, question.demand)
     return math.inf if placed is None else placed.instance_count
 
 
-def layouts(question: ServeQuestion, solution: ServeSolution, offer: Offer) -> set[Layout]:
+def layouts(question: WriterQuestion, solution: WriterSolution, offer: Offer) -> set[Layout]:
     """(replicas, requests/s) of one machine, for every candidate that it holds."""
-    instance = next(i for i in question.choices.instances if (i.cloud, i.name) == (offer.cloud, offer.instance))
-    rows = np.flatnonzero(is_host(instance, solution.candidates) & solution.found.is_feasible)
-    each = [int(instance.gpu_count // solution.candidates.num_devices[row]) for row in rows]
+    instance = next(i for i in question.instances if (i.cloud, i.name) == (offer.cloud, offer.instance))
+    hosted = solution.copies.on(instance)
+    rows = hosted[solution.found.is_feasible[hosted]]
+    each = [int(instance.gpu_count // solution.copies.candidates.num_devices[row]) for row in rows]
     return {(n, n * float(solution.found.requests_per_s[row])) for n, row in zip(each, rows, strict=True)}
 
 
 def survives(
-    question: ServeQuestion, counts: tuple[int, int], one: tuple[int, float], other: tuple[int, float]
+    question: WriterQuestion, counts: tuple[int, int], one: tuple[int, float], other: tuple[int, float]
 ) -> bool:
     """Rate and replicas hold whichever spare machines fail, and without the fullest zone."""
     demand = question.demand
@@ -114,7 +115,7 @@ def survives(
     return True
 
 
-def cheapest_by_trying(question: ServeQuestion, solution: ServeSolution) -> float:
+def cheapest_by_trying(question: WriterQuestion, solution: WriterSolution) -> float:
     """USD per hour of the cheapest pair, every pair, layout and number tried."""
     alone = {offer: needed_alone(question, solution, offer) for offer in question.offers}
     best = math.inf

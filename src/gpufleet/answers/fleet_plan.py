@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rented import machines_of
-from gpufleet.domain.layout import Layout
+from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.joint import Shortfall
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
-from gpufleet.optimize.together import SharedMachines, Solved, Tenant, Together
+from gpufleet.optimize.together import SharedMachines, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -22,7 +21,7 @@ from gpufleet.results.plan import ServePlan
 def fleet_plan(
     plans: Sequence[ServePlan],
     encoder_plans: Sequence[EncoderServePlan],
-    solved: Sequence[Solved],
+    solved: Sequence[SolvedWriter],
     together: Together,
     budget_usd_per_hour: float | None,
     sources: Mapping[str, Source],
@@ -64,7 +63,7 @@ def missing_machines(found: Shortfall) -> MissingMachines:
     )
 
 
-def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> SharedDeployment:
+def shared_deployment(shared: SharedMachines, solved: Sequence[SolvedWriter]) -> SharedDeployment:
     """Machines of one offer with their tenants."""
     return SharedDeployment(
         **machines_of(shared.offer, shared.instance, shared.instance_count),
@@ -74,14 +73,13 @@ def shared_deployment(shared: SharedMachines, solved: Sequence[Solved]) -> Share
     )
 
 
-def tenant_plan(tenant: Tenant, question: ServeQuestion, solution: ServeSolution) -> TenantPlan:
+def tenant_plan(tenant: Tenant, question: WriterQuestion, solution: WriterSolution) -> TenantPlan:
     """Replicas of one model in words."""
-    c, row = solution.candidates, tenant.row
     return TenantPlan(
         plan=tenant.model,
-        model=question.arch.name,
+        model=question.model.name,
         replicas=tenant.replicas,
-        layout=Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row])).label,
-        weight_format=c.palette.weight_formats[c.weight_format[row]].name,
+        layout=solution.copies.layout(tenant.row).label,
+        weight_format=solution.copies.weights(tenant.row),
         gpus_per_replica=tenant.gpus_per_replica,
     )

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from gpufleet.answers.serve_plan import Context, deployment
+from gpufleet.answers.of_decoders import SERVICE
+from gpufleet.answers.service_plan import Context, deployment
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import at_rate
 from gpufleet.optimize.mix import Mix, Part
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.results.launch import Launch
@@ -16,7 +17,7 @@ from gpufleet.results.plan import MixedDeployment, MixPart
 
 
 def mixed_deployment(
-    question: ServeQuestion, solution: ServeSolution, mix: Mix, launches: Sequence[Launch | None]
+    question: WriterQuestion, solution: WriterSolution, mix: Mix, launches: Sequence[Launch | None]
 ) -> MixedDeployment:
     """Both parts at the rates that they get, how each is started, and what they cost together."""
     tokens_per_s = question.demand.mean_requests_per_s * question.demand.workload.output_tokens
@@ -28,7 +29,7 @@ def mixed_deployment(
     )
 
 
-def mix_part(question: ServeQuestion, solution: ServeSolution, part: Part, launch: Launch | None) -> MixPart:
+def mix_part(question: WriterQuestion, solution: WriterSolution, part: Part, launch: Launch | None) -> MixPart:
     """One part as a deployment of its own share of the requests; least replicas and failures are of both together."""
     rate = question.demand.workload.rate_requests_per_s * part.rate_ratio
     demand = replace(at_rate(question.demand, rate), min_replicas=1)
@@ -38,5 +39,5 @@ def mix_part(question: ServeQuestion, solution: ServeSolution, part: Part, launc
         requests_per_s=rate,
         can_be_had=part.priced.offer.most_instances,
         needed_alone=round(part.needed_alone),
-        deployment=deployment(context, part.priced).model_copy(update={"launch": launch}),
+        deployment=deployment(SERVICE, context, part.priced).model_copy(update={"launch": launch}),
     )

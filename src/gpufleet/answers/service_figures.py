@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from gpufleet.answers.rented import machines_of
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
@@ -14,7 +16,9 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, effective_price
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import (
+    ADMISSION_QUANTILE,
     LOAD,
+    ROOM,
     Capacity,
     Operation,
     among,
@@ -24,6 +28,7 @@ from gpufleet.optimize.size import (
     operate_beyond,
     rate_within_limits,
 )
+from gpufleet.performance.load_curves import crowded_batch
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
@@ -154,7 +159,14 @@ def slack_of_limits(found: Capacity, row: int, demand: Demand, running: Operatio
     return {
         **{x.label: 1 - running.objectives_s[x.label] / x.limit_s for x in limits},
         LOAD: 1 - load_ratio / HIGHEST_LOAD_RATIO,
+        **({ROOM: room_slack(found, row, running)} if ROOM in found.strains else {}),
     }
+
+
+def room_slack(found: Capacity, row: int, running: Operation) -> float:
+    """The share of the room that a burst leaves."""
+    crowded = float(crowded_batch(np.asarray(running.batch), ADMISSION_QUANTILE))
+    return 1 - crowded / float(found.curves.largest_batch[row])
 
 
 def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:

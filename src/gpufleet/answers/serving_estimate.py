@@ -6,9 +6,9 @@ from typing import TypedDict
 
 from gpufleet.answers.formulas import PRODUCT, STREAM
 from gpufleet.answers.ranks import ranks_of
-from gpufleet.answers.serve_plan import ENGINE_LIMIT
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
+from gpufleet.optimize.copies.decoder import ENGINE_LIMIT
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
 from gpufleet.optimize.size import ROOM
 from gpufleet.performance.layer_operators import (

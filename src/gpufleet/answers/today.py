@@ -6,13 +6,13 @@ import math
 from collections.abc import Sequence
 
 from gpufleet.answers.rejections import refusals
-from gpufleet.answers.serve_plan import Context, floor_s, layout_of
 from gpufleet.answers.service_figures import capacity_figure, is_tight, latency_figures
+from gpufleet.answers.service_plan import Context
 from gpufleet.domain.instance import Instance
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Operation, operate, operate_beyond
 from gpufleet.optimize.today import (
     Counts,
@@ -27,7 +27,6 @@ from gpufleet.optimize.today import (
     verdict,
 )
 from gpufleet.pricing.effective_price import usd_per_month
-from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService
@@ -44,8 +43,8 @@ class SolvedMachines:
     instance: Instance
     price: PricePaid
     most: float
-    question: ServeQuestion
-    solution: ServeSolution
+    question: WriterQuestion
+    solution: WriterSolution
     rejections: EveryRejection
     placement: Placement | None
 
@@ -181,17 +180,15 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
     rate, replicas, label = share * demand.workload.rate_requests_per_s, s.count * s.replicas_each, grade_of(s, p)
     capacity = replicas * float(found.requests_per_s[p.row])
     running = running_at(s, p, rate / replicas, demand, capacity)
-    bounds = {"ttft": context.ttft, "tpot": context.tpot, "latency": context.tpot}
-    floors = {"tpot": floor_s(context, p.row)}
-    latency = {} if running is None else latency_figures(found, p.row, running, bounds, label, floors)
-    c = s.solution.candidates
+    copies, bounds = s.solution.copies, context.bounds
+    latency = {} if running is None else latency_figures(found, p.row, running, bounds, label, copies.floors_s(p.row))
     return TodaysService(
-        layout=layout_of(context, p.row).label,
+        layout=copies.layout(p.row).label,
         gpus_per_replica=p.gpus_per_replica,
         replicas=replicas,
-        engine=c.palette.engines[c.engine[p.row]].name,
-        weight_format=c.palette.weight_formats[c.weight_format[p.row]].name,
-        kv_precision=c.palette.kv_precisions[c.kv_precision[p.row]].name,
+        engine=copies.engine(p.row),
+        weight_format=copies.weights(p.row),
+        kv_precision=copies.kv_precision(p.row),
         requests_per_s=rate,
         requests_per_s_capacity=capacity_figure(found, p.row, replicas, bounds, label),
         load_ratio=rate / replicas / float(found.sustained_requests_per_s[p.row]),
@@ -203,7 +200,7 @@ def service_today(s: SolvedMachines, p: Placement, share: float) -> TodaysServic
 
 def grade_of(s: SolvedMachines, p: Placement) -> str:
     """How the figures of a layout were obtained."""
-    return Grade(Context.of(s.question, s.solution).grades[p.row]).label
+    return s.solution.copies.grades[p.row].label
 
 
 def running_at(

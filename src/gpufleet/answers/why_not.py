@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from gpufleet.answers.serve_plan import Context, deployment
+from gpufleet.answers.of_decoders import SERVICE
+from gpufleet.answers.service_plan import Context, deployment
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.market import PricedPlacement, effective_price
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.results.plan import Deployment
 
 
-def best_of(question: ServeQuestion, solution: ServeSolution) -> Deployment | None:
+def best_of(question: WriterQuestion, solution: WriterSolution) -> Deployment | None:
     """The cheapest that a question leads to."""
-    return deployment(Context.of(question, solution), solution.ranked[0]) if solution.ranked else None
+    return deployment(SERVICE, Context.of(question, solution), solution.ranked[0]) if solution.ranked else None
 
 
-def price_to_win(solution: ServeSolution, answer: Deployment | None) -> float | None:
+def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float | None:
     """The price of a machine of the cheapest row at which it costs as much as the answer; None where no price does.
 
     p = (cost of the answer - what is paid for other machines) / machine hours of this price   [USD/hour]

@@ -19,9 +19,10 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.crossover import CostCurve, stretches
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.service import ServeQuestion, solve_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.records import dataclass
 from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.fleet import FleetPlan
@@ -48,7 +49,7 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     one, other = (solved_side(request, whole, tables, text) for text in (first, second))
     question = one.curve.demand.workload
     return Comparison(
-        model=whole.arch.name,
+        model=whole.model.name,
         rate_requests_per_s=question.rate_requests_per_s,
         objectives={limit.label: limit.limit_s for limit in question.slo.limits},
         first=one.side,
@@ -57,7 +58,7 @@ def compare(request: ServeRequest, first: str, second: str, catalog: Catalog | N
     )
 
 
-def solved_side(request: ServeRequest, whole: ServeQuestion, tables: Catalog, text: str) -> SolvedSide:
+def solved_side(request: ServeRequest, whole: WriterQuestion, tables: Catalog, text: str) -> SolvedSide:
     """The cheapest of one setup, and its cost at every rate."""
     setup = parse_setup(text, tables)
     question, left_out = narrowed(request, whole, tables, setup)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
-from gpufleet.answers.encoder_batch_plan import encoder_batch_plan
+from gpufleet.answers.asked import Asked
+from gpufleet.answers.job_plan import JobContext, job_plan
+from gpufleet.answers.of_encoders import JOB
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import digest, inputs_of
@@ -15,8 +15,10 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.optimize.encoder_job import EncoderJobQuestion, solve_encoder_batch
-from gpufleet.optimize.job import Job, JobMarket
+from gpufleet.domain.workload import Workload
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.job import BatchQuestion, Job, solve_batch
+from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -34,14 +36,13 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     choices = encoder_choices(request, tables)
     refuse_too_old(request, choices.market.offers)
     job = job_of(request, request.requests, request.deadline_s, checked_headroom(request))
-    in_inputs = replace(job, requests=job.requests * choices.any_encoder.num_windows)
-    market = JobMarket(in_inputs, choices.market.offers, load_interruptions())
-    question = EncoderJobQuestion(choices.encoders, choices.market.instances, market)
-    solution = solve_encoder_batch(question, calibration_of(tables))
-    inputs = understood(request, choices, job)
-    hashed = digest(inputs, choices.market.offers)
-    notes = [*choices.notes, *request.notes]
-    plan = encoder_batch_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
+    size, market = choices.model.asked.size, choices.market
+    demand = Demand(Workload(size.tokens, size.output_tokens, 1.0), job.headroom_ratio)
+    service = ServeQuestion(choices.model, market.instances, market.offers, demand)
+    question = BatchQuestion(service, job, load_interruptions())
+    inputs, notes = understood(request, choices, job), [*choices.notes, *request.notes]
+    asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows)
+    plan = job_plan(JOB, JobContext.of(question, solve_batch(question, calibration_of(tables))), asked)
     said = said_of_prices(plan.deployments[:1], tables, plan.deployments)
     return plan.model_copy(update={"notes": [*said, *plan.notes]})
 

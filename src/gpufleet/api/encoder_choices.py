@@ -22,6 +22,7 @@ from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.runtime import Runtime
 from gpufleet.inputs.model_config import read_encoder
 from gpufleet.memory.encoder import PassSize
+from gpufleet.optimize.copies.encoder import Encoder
 from gpufleet.optimize.encoder import EncoderQuestion
 from gpufleet.questions.fields import EncoderRequest
 from gpufleet.records import dataclass
@@ -38,14 +39,9 @@ NOT_TIMED = {
 class EncoderChoices:
     """The model on each GPU that may be rented, where it may be rented, and notes on how things were read."""
 
-    encoders: tuple[EncoderQuestion, ...]
+    model: Encoder
     market: Market
     notes: tuple[str, ...]
-
-    @property
-    def any_encoder(self) -> EncoderQuestion:
-        """The model, its input and its engine, which are the same on every GPU."""
-        return self.encoders[0]
 
 
 def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
@@ -59,7 +55,7 @@ def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
     market = market_of(request, tables)
     encoders = on_every_gpu(model, tower, runtime, size, request, market, tables)
     said = filter(None, [beyond_training(model, tower, size), not_timed(tower, runtime)])
-    return EncoderChoices(encoders, market, (*market.notes, *said, *model.notes))
+    return EncoderChoices(Encoder(encoders), market, (*market.notes, *said, *model.notes))
 
 
 def not_timed(tower: Tower, runtime: Runtime) -> str | None:
@@ -95,8 +91,8 @@ def on_every_gpu(
 
 def encoder_rows(request: EncoderRequest, choices: EncoderChoices) -> list[InputRow]:
     """The model, its input and what runs it."""
-    q, r = choices.any_encoder, request
-    formats = ", ".join(dict.fromkeys(encoder.weights.name for encoder in choices.encoders))
+    q, r = choices.model.asked, request
+    formats = ", ".join(dict.fromkeys(encoder.weights.name for encoder in choices.model.questions))
     rows: list[InputRow] = [("model", "model", q.model.name, True)]
     if q.tower.takes is Takes.TEXT:
         rows.append(("input tokens", "input_tokens", f"{q.size.tokens:g}", True))

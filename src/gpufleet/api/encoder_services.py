@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment, encoder_serve_plan
+from gpufleet.answers.asked import Asked
+from gpufleet.answers.of_encoders import SERVICE
 from gpufleet.answers.rest_of_bill import rest_of_bill
+from gpufleet.answers.service_plan import Context, deployment, service_plan
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
@@ -15,9 +17,9 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
-from gpufleet.optimize.copies.encoder import LATENCY
+from gpufleet.optimize.copies.encoder import LATENCY, EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution, solve_encoder_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -44,8 +46,8 @@ def solved_encoder(
     demand = demand_of(request, choices, slo)
     market = choices.market
     refuse_too_old(request, market.offers)
-    question = EncoderServeQuestion(choices.encoders, market.instances, market.offers, demand, purse_of(request))
-    return question, solve_encoder_serve(question, calibration_of(tables)), choices
+    question = EncoderServeQuestion(choices.model, market.instances, market.offers, demand, purse_of(request))
+    return question, solve_serve(question, calibration_of(tables)), choices
 
 
 def encoder_answered(
@@ -59,12 +61,13 @@ def encoder_answered(
     demand = question.demand
     inputs = understood(request, choices, demand)
     notes = [*choices.notes, *request.notes, *failure_notes(demand)]
-    hashed = digest(inputs, question.offers)
-    plan = encoder_serve_plan(question, solution, inputs, tables.sources, hashed, notes, request.rows)
+    asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
+    context = Context.of(question, solution)
+    plan = service_plan(SERVICE, context, asked)
     if not plan.deployments:
         return plan
     spot = best_on_spot(request, solution.ranked, tables)
-    on_spot = None if spot is None else encoder_deployment(EncoderContext.of(question, solution), spot)
+    on_spot = None if spot is None else deployment(SERVICE, context, spot)
     said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
     beside = {
         "notes": [*said, *plan.notes],
@@ -87,7 +90,7 @@ def latency_slo(request: EncoderServeRequest) -> Slo:
 def demand_of(request: EncoderServeRequest, choices: EncoderChoices, slo: Slo) -> Demand:
     """The rate with its slack, checked."""
     refuse_rate(request.rate)
-    size = choices.any_encoder.size
+    size = choices.model.asked.size
     return with_slack(request, Workload(size.tokens, size.output_tokens, request.rate, slo))
 
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from gpufleet.answers.encoder_serve_plan import EncoderContext, encoder_deployment
+from gpufleet.answers import of_decoders, of_encoders
 from gpufleet.answers.fleet_plan import fleet_plan
-from gpufleet.answers.serve_plan import Context, deployment
+from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.encoder_services import EncoderServeRequest, encoder_answered, solved_encoder
 from gpufleet.api.launches import launched, serve_launches, tenant_launch
@@ -20,8 +20,10 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import UsageError, named
+from gpufleet.optimize.copies.decoder import SolvedWriter
+from gpufleet.optimize.copies.encoder import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.market import PricedPlacement
-from gpufleet.optimize.together import Group, Solved, SolvedEncoder, Together, planned_together
+from gpufleet.optimize.together import Group, Together, planned_together
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import RentedService, ServicePlan
@@ -96,7 +98,7 @@ def solved_by_name(request: ServeRequest, tables: Catalog) -> Prepared:
 class PlannedEncoder(NamedTuple):
     """A model that is not a decoder: its question, solved, and its plan alone."""
 
-    pair: SolvedEncoder
+    pair: tuple[EncoderServeQuestion, EncoderServeSolution]
     plan: EncoderServePlan
 
 
@@ -112,7 +114,7 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
     (question, solution), plan = encoder
     if priced == solution.ranked[0]:
         return plan
-    answer = encoder_deployment(EncoderContext.of(question, solution), priced)
+    answer = deployment(of_encoders.SERVICE, Context.of(question, solution), priced)
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
     changed = {"deployments": [answer, *others], "notes": [*plan.notes, gives_way(plan)]}
     return plan.model_copy(update=changed)
@@ -126,12 +128,14 @@ def gives_way(plan: ServicePlan) -> str:
     return f"{plan.model}: {machines} would cost less, and {why}"
 
 
-def on_own_machines(plan: ServeAnswer, request: ServeRequest, pair: Solved, priced: PricedPlacement) -> ServeAnswer:
+def on_own_machines(
+    plan: ServeAnswer, request: ServeRequest, pair: SolvedWriter, priced: PricedPlacement
+) -> ServeAnswer:
     """The plan with the machines that its model gets as its answer, where others need those that are cheapest."""
     question, solution = pair
     if priced == solution.ranked[0]:
         return plan
-    alone = deployment(Context.of(question, solution), priced)
+    alone = deployment(of_decoders.SERVICE, Context.of(question, solution), priced)
     [answer] = launched([alone], serve_launches(request.model, question, solution, [priced]))
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
     changed = {
@@ -153,7 +157,7 @@ def with_launches(
     shared: Sequence[SharedDeployment],
     groups: Sequence[Group],
     requests: Sequence[ServeRequest],
-    solved_ones: Sequence[Solved],
+    solved_ones: Sequence[SolvedWriter],
 ) -> list[SharedDeployment]:
     """Shared machines whose tenants say how each replica is started."""
     told = []

@@ -33,11 +33,11 @@ def why_not(prepared: Prepared, plan: ServePlan, text: str) -> WhyNot:
     solution = solve_serve(question, prepared.calibration, kept)
     cheapest, answer = best_of(question, solution), plan.answer if plan.deployments else None
     return WhyNot(
-        model=question.arch.name,
+        model=question.model.name,
         asked=setup.asked,
         gpu=setup.gpu,
         gpus_per_replica=setup.gpus_per_replica,
-        largest_machine_gpus=max((i.gpu_count for i in question.choices.instances), default=None),
+        largest_machine_gpus=max((i.gpu_count for i in question.instances), default=None),
         not_asked=left_out or None,
         cheapest=cheapest,
         answer=answer,

@@ -28,32 +28,32 @@ from gpufleet.results.launch import Launch
 from gpufleet.units import PERCENT
 
 if TYPE_CHECKING:
+    from gpufleet.optimize.copies.decoder import Decoder, Replicas, WriterQuestion, WriterSolution
     from gpufleet.optimize.demand import Demand
     from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
     from gpufleet.optimize.fit import FitReport
     from gpufleet.optimize.job import BatchQuestion, BatchSolution
     from gpufleet.optimize.market import PricedPlacement
-    from gpufleet.optimize.service import ServeQuestion, ServeSolution
 
 Model = str | PathLike[str] | Architecture
 Row = TypeVar("Row", bound=Result)
 
 
 def serve_launches(
-    model: Model, question: ServeQuestion, solution: ServeSolution, priced: Sequence[PricedPlacement]
+    model: Model, question: WriterQuestion, solution: WriterSolution, priced: Sequence[PricedPlacement]
 ) -> list[Launch | None]:
     """How one replica of each of these placements is started."""
     placements = [p.placement for p in priced]
     rows = np.array([p.row for p in placements], dtype=np.int64)
-    fractions = fractions_of(question.arch, solution.candidates.take(rows), question.demand.mix)
+    fractions = fractions_of(question.model.arch, solution.copies.candidates.take(rows), question.demand.mix)
     return [
         with_refused(
             question.demand,
             launch(
                 replica_of(
                     model,
-                    question.arch,
-                    solution.candidates,
+                    question.model.arch,
+                    solution.copies.candidates,
                     p.row,
                     float(fraction),
                     question.demand.mix.longest_tokens,
@@ -66,11 +66,12 @@ def serve_launches(
     ]
 
 
-def tenant_launch(model: Model, question: ServeQuestion, solution: ServeSolution, row: int) -> Launch | None:
+def tenant_launch(model: Model, question: WriterQuestion, solution: WriterSolution, row: int) -> Launch | None:
     """How one replica that shares machines with other models is started."""
-    [fraction] = fractions_of(question.arch, solution.candidates.take(np.array([row])), question.demand.mix)
+    arch, candidates = question.model.arch, solution.copies.candidates
+    [fraction] = fractions_of(arch, candidates.take(np.array([row])), question.demand.mix)
     most, longest = float(solution.found.curves.largest_batch[row]), question.demand.mix.longest_tokens
-    replica = replica_of(model, question.arch, solution.candidates, row, float(fraction), longest, most, None)
+    replica = replica_of(model, arch, candidates, row, float(fraction), longest, most, None)
     return with_refused(question.demand, launch(replica))
 
 
@@ -87,17 +88,19 @@ def with_refused(demand: Demand, started: Launch | None) -> Launch | None:
     return started.model_copy(update={"notes": [*started.notes, refused]})
 
 
-def batch_launches(model: Model, question: BatchQuestion, solution: BatchSolution, count: int) -> list[Launch | None]:
+def batch_launches(
+    model: Model, question: BatchQuestion[Decoder], solution: BatchSolution[Replicas], count: int
+) -> list[Launch | None]:
     """How one replica of each of the first `count` deployments of a job is started."""
     placed, service = solution.ranked[:count], question.service
     rows = np.array([p.row for p in placed], dtype=np.int64)
-    fractions = fractions_of(service.arch, solution.candidates.take(rows), service.demand.mix)
+    fractions = fractions_of(service.model.arch, solution.copies.candidates.take(rows), service.demand.mix)
     return [
         launch(
             replica_of(
                 model,
-                service.arch,
-                solution.candidates,
+                service.model.arch,
+                solution.copies.candidates,
                 p.row,
                 float(fraction),
                 service.demand.mix.longest_tokens,

@@ -20,8 +20,8 @@ from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.optimize.contest import deciding_offers
+from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.market import effective_price
-from gpufleet.optimize.service import ServeQuestion
 from gpufleet.results.plan import ConsideredPrice, GpuBound, PlanBasis
 
 WORDS_ABOUT_SOURCES = frozenset({"source", "evidence", "notes"})
@@ -55,14 +55,14 @@ def plain_words(value: object) -> object:
     return value.isoformat() if isinstance(value, date) else value
 
 
-def basis_of(question_words: Words, question: ServeQuestion, tables: Catalog) -> PlanBasis:
+def basis_of(question_words: Words, question: WriterQuestion, tables: Catalog) -> PlanBasis:
     """The question, digests of what predicts, and the prices that decide."""
     return PlanBasis(
         question=question_words,
         digests={
             RELEASE: version("gpu-fleet-optimizer"),
-            MODEL: digest(repr(question.arch)),
-            ENGINE: digest(repr(question.choices.palette.engines)),
+            MODEL: digest(repr(question.model.arch)),
+            ENGINE: digest(repr(question.model.choices.palette.engines)),
             KERNELS: kernel_digest(),
         },
         prices=[considered(offer, tables) for offer in deciding_offers(question)],

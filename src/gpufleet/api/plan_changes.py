@@ -21,11 +21,12 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
-from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.placement import Placement, place_all
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, place_all, solve_serve
-from gpufleet.optimize.together import Solved, planned_together
+from gpufleet.optimize.service import solve_serve
+from gpufleet.optimize.together import planned_together
 from gpufleet.records import dataclass
 from gpufleet.results.fleet import FleetPlan
 from gpufleet.results.plan import ConsideredPrice, Deployment, PlanBasis, ServePlan
@@ -38,8 +39,8 @@ RECORDED = "recorded in the plan"
 class Market:
     """Today's placements, to be bought at any prices."""
 
-    question: ServeQuestion
-    solution: ServeSolution
+    question: WriterQuestion
+    solution: WriterSolution
     placements: list[Placement]
 
     def best(self, offers: Sequence[Offer]) -> Deployment | None:
@@ -47,7 +48,7 @@ class Market:
         question, solution = self.at(offers)
         return best_of(question, replace(solution, ranked=solution.ranked[:1]))
 
-    def at(self, offers: Sequence[Offer]) -> Solved:
+    def at(self, offers: Sequence[Offer]) -> SolvedWriter:
         """The question and its solution at these prices."""
         return replace(self.question, offers=tuple(offers)), replace(self.solution, ranked=self.ranked(offers))
 
@@ -119,7 +120,7 @@ def changes_of_fleet(old: FleetPlan, tables: Catalog) -> FleetChanges:
     )
 
 
-def best_together(pairs: Sequence[Solved]) -> list[Deployment | None]:
+def best_together(pairs: Sequence[SolvedWriter]) -> list[Deployment | None]:
     """What each of several models gets, or would take apart; alone where limits leave too few machines for all."""
     everyone_served = all(solution.ranked for _, solution in pairs)
     own = planned_together(pairs).own_machines if everyone_served else {}
@@ -198,7 +199,7 @@ def market_of(request: ServeRequest, tables: Catalog) -> Market:
     """Today's placements for a request."""
     question, _ = serve_question(request, architecture_of(request), tables)
     solution = solve_serve(question, calibration_of(tables))
-    return Market(question, solution, place_all(question, solution.candidates, solution.found))
+    return Market(question, solution, place_all(question.instances, solution.copies, solution.found, question.demand))
 
 
 def offer_of(price: ConsideredPrice) -> Offer:

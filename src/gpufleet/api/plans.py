@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
+from gpufleet.answers.asked import Asked
 from gpufleet.answers.flips import flips_of
 from gpufleet.answers.mix import mixed_deployment
+from gpufleet.answers.of_decoders import SERVICE
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rest_of_bill import with_rest_of_bill
-from gpufleet.answers.serve_plan import Context, deployment, serve_plan
+from gpufleet.answers.service_plan import Context, deployment, service_plan
 from gpufleet.api.answers import ServeAnswer
 from gpufleet.api.demands import demand_notes
 from gpufleet.api.input_rows import digest
@@ -23,10 +25,11 @@ from gpufleet.api.serve_questions import choices_of, understood
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.precision import FP8
+from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Standing, price_flips
 from gpufleet.optimize.market import BEYOND_QUOTA
 from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.service import solve_serve
 from gpufleet.results.plan import Deployment, ServePlan
 
 NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
@@ -54,12 +57,14 @@ def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAn
 def answered(prepared: Prepared) -> ServeAnswer:
     """The plan of a question, with the alternatives that were not asked for."""
     request, tables, question, solution = prepared.request, prepared.tables, prepared.question, prepared.solution
-    inputs, arch = understood(request, question), question.arch
+    inputs, arch = understood(request, question), question.model.arch
     longest = question.demand.mix.longest_tokens
     of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     sliced = [SLICE_NOTE] if request.fractions else []
     said = [*prepared.notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
-    plan = serve_plan(question, solution, inputs, tables.sources, digest(inputs, question.offers), said, request.rows)
+    asked = Asked(inputs, digest(inputs, question.offers), said, tables.sources, request.rows)
+    context = Context.of(question, solution)
+    plan = service_plan(SERVICE, context, asked)
     plan = with_mix(plan, prepared)
     plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
@@ -69,7 +74,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     launches = serve_launches(request.model, question, solution, solution.ranked[: len(plan.deployments)])
     alternatives = {
         "deployments": launched(plan.deployments, launches),
-        "spot_alternative": spot and deployment(Context.of(question, solution), spot),
+        "spot_alternative": spot and deployment(SERVICE, context, spot),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(prepared, plan),
     }
@@ -84,7 +89,7 @@ def chosen_of(plan: ServePlan) -> list[Deployment]:
     return [*plan.deployments[:1], *(part.deployment for part in (plan.mix.parts if plan.mix else ()))]
 
 
-def with_every_source(plan: ServePlan, question: ServeQuestion, tables: Catalog) -> ServePlan:
+def with_every_source(plan: ServePlan, question: WriterQuestion, tables: Catalog) -> ServePlan:
     """The plan with the sources of every price that it says: of alternatives, mixes and who wins elsewhere too."""
     beside = [d for d in (plan.spot_alternative, plan.lower_precision_alternative) if d is not None]
     beside += [part.deployment for part in plan.mix.parts] if plan.mix is not None else []
@@ -114,7 +119,7 @@ def with_mix(plan: ServePlan, prepared: Prepared) -> ServePlan:
     return plan.model_copy(update={"mix": mix, "price_sources": sources})
 
 
-def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | None) -> list[str]:
+def no_mix_notes(question: WriterQuestion, solution: WriterSolution, found: Mix | None) -> list[str]:
     """Why two offers together do not help where no offer has enough machines."""
     if found is not None:
         return [f"Two offers together would cost ${found.usd_per_hour:,.2f}/h, over the budget"]
@@ -124,13 +129,12 @@ def no_mix_notes(question: ServeQuestion, solution: ServeSolution, found: Mix | 
 
 def lower_precision_alternative(prepared: Prepared, plan: ServePlan) -> Deployment | None:
     """What fp8 weights would cost, where the question kept to a 16-bit checkpoint and they are cheaper."""
-    request, arch = prepared.request, prepared.question.arch
+    request, arch = prepared.request, prepared.question.model.arch
     if request.precision or request.allow_lower_precision or arch.weights.name not in ("bf16", "fp16"):
         return None
-    in_fp8, machines = replace(request, precision=(FP8.name,)), prepared.question.choices.instances
-    choices, _ = choices_of(in_fp8, arch, prepared.tables, machines)
-    question = replace(prepared.question, choices=choices)
+    choices, _ = choices_of(replace(request, precision=(FP8.name,)), arch, prepared.tables)
+    question = replace(prepared.question, model=Decoder(arch, choices))
     solution = solve_serve(question, prepared.calibration)
     if not solution.ranked or solution.ranked[0].usd_per_hour >= plan.answer.usd_per_hour:
         return None
-    return deployment(Context.of(question, solution), solution.ranked[0])
+    return deployment(SERVICE, Context.of(question, solution), solution.ranked[0])

@@ -9,7 +9,8 @@ from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.errors import Infeasible
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.service import solve_serve
 from gpufleet.records import dataclass
 
 
@@ -19,8 +20,8 @@ class Prepared:
 
     request: ServeRequest
     tables: Catalog
-    question: ServeQuestion
-    solution: ServeSolution
+    question: WriterQuestion
+    solution: WriterSolution
     notes: tuple[str, ...]
 
     @property
@@ -29,10 +30,10 @@ class Prepared:
         return calibration_of(self.tables)
 
     @property
-    def served(self) -> ServeSolution:
+    def served(self) -> WriterSolution:
         """The solution; an error where no offer alone serves."""
         if not self.solution.ranked:
-            raise Infeasible(f"no offer alone serves {self.question.arch.name} as asked", hint="The plan says why.")
+            raise Infeasible(f"no offer alone serves {self.question.model.name} as asked", hint="The plan says why.")
         return self.solution
 
 

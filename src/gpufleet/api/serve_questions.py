@@ -22,7 +22,6 @@ from gpufleet.catalog.slices import with_slices
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.domain.instance import Instance
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
@@ -30,8 +29,8 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
+from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
 from gpufleet.optimize.replicas import Choices, with_fp16_twins
-from gpufleet.optimize.service import ServeQuestion
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.units import in_full
@@ -66,10 +65,11 @@ def architecture_of(request: WriterRequest) -> Architecture:
     return read_model(str(request.model), shipped_architecture)
 
 
-def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[ServeQuestion, list[str]]:
+def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     found = writer_choices(request, arch, tables)
-    question = ServeQuestion(arch, found.choices, found.market.offers, demand_of(request), purse_of(request))
+    model, market = Decoder(arch, found.choices), found.market
+    question = WriterQuestion(model, market.instances, market.offers, demand_of(request), purse_of(request))
     return question, found.notes
 
 
@@ -77,22 +77,20 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     """Formats, engines and machines that a request allows."""
     refuse_rows(request.rows)
     market = market_of(request, tables)
-    choices, quality = choices_of(request, arch, tables, market.instances)
+    choices, quality = choices_of(request, arch, tables)
     notes = [*market.notes, *quality, *engines_instead(arch, choices.palette.engines)]
     return WriterChoices(choices, market, notes)
 
 
-def choices_of(
-    request: WriterRequest, arch: Architecture, tables: Catalog, instances: tuple[Instance, ...]
-) -> tuple[Choices, list[str]]:
-    """Formats and engines that a request allows on machine types, and what lower formats cost in quality."""
+def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> tuple[Choices, list[str]]:
+    """Formats and engines that a request allows, and what lower formats cost in quality."""
     formats, quality = formats_allowed(arch, request)
     weights = with_fp16_twins(formats, FP16)
     engines = engines_allowed(request.engine)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    return Choices(palette, instances, tuple(tuple(map(distinct.index, row)) for row in kv)), quality
+    return Choices(palette, tuple(tuple(map(distinct.index, row)) for row in kv)), quality
 
 
 def formats_allowed(arch: Architecture, request: WriterRequest) -> tuple[list[WeightFormat], list[str]]:
@@ -134,7 +132,7 @@ def engines_instead(arch: Architecture, engines: Sequence[EngineProfile]) -> lis
     return [f"Engines that implement {arch.family} models: {', '.join(engines_that_implement(arch)) or 'none'}"]
 
 
-def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
+def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
     """The question as it was read, each with its origin."""
     demand, r = question.demand, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
@@ -145,7 +143,7 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
         ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
         *length_rows(*lengths),
         ("objectives", "slo", limits or "none", r.slo),
-        *format_rows(r, question.choices.palette),
+        *format_rows(r, question.model.choices.palette),
         *market_rows(r, question.offers),
         headroom_row(r, demand.headroom_ratio),
         ("least replicas", "min_replicas", str(demand.min_replicas), r.min_replicas),
@@ -155,9 +153,9 @@ def understood(request: ServeRequest, question: ServeQuestion) -> list[Input]:
     return inputs_of(request, rows)
 
 
-def model_row(question: ServeQuestion) -> InputRow:
+def model_row(question: WriterQuestion) -> InputRow:
     """The model by its name."""
-    return ("model", "model", question.arch.name, True)
+    return ("model", "model", question.model.name, True)
 
 
 def length_rows(input_tokens: float | TokenCounts, output_tokens: float | TokenCounts) -> list[InputRow]:

@@ -12,7 +12,7 @@ from gpufleet.catalog.query import resolve_gpu, resolve_instance
 from gpufleet.domain.instance import Instance
 from gpufleet.errors import DataMissing, UnknownName
 from gpufleet.inputs.gpu_request import parse_gpus
-from gpufleet.optimize.service import ServeQuestion
+from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.records import dataclass
 
 
@@ -51,7 +51,7 @@ def machine_setup(text: str, tables: Catalog, otherwise: UnknownName | None) -> 
     return Setup(text, instance.accelerator, None, instance)
 
 
-def whole_question(request: ServeRequest, tables: Catalog) -> ServeQuestion:
+def whole_question(request: ServeRequest, tables: Catalog) -> WriterQuestion:
     """The question of a request; of all GPUs where those that it names have no price."""
     arch = architecture_of(request)
     try:
@@ -60,16 +60,16 @@ def whole_question(request: ServeRequest, tables: Catalog) -> ServeQuestion:
         return serve_question(replace(request, gpus=None), arch, tables)[0]
 
 
-def narrowed(request: ServeRequest, whole: ServeQuestion, tables: Catalog, setup: Setup) -> tuple[ServeQuestion, str]:
+def narrowed(request: ServeRequest, whole: WriterQuestion, tables: Catalog, setup: Setup) -> tuple[WriterQuestion, str]:
     """The question for this setup alone, and the words of the request that would have left it out."""
     wanted = offer_filter(request, tables, {setup.gpu})
     offers = [o for o in offers_of(request, tables, wanted) if is_of(setup, tables.instance_of(o))]
     hosts = tuple(i for i in machines(tables, wanted) if is_of(setup, i))
     size = setup.gpus_per_replica
-    sizes = whole.choices.gpus_per_replica if size is None else (size,)
-    choices = replace(whole.choices, instances=hosts, gpus_per_replica=sizes)
-    left_out = [] if any(i.accelerator == setup.gpu for i in whole.choices.instances) else excluding_words(request)
-    return replace(whole, choices=choices, offers=tuple(offers)), ", ".join(left_out)
+    choices = whole.model.choices if size is None else replace(whole.model.choices, gpus_per_replica=(size,))
+    model = replace(whole.model, choices=choices)
+    left_out = [] if any(i.accelerator == setup.gpu for i in whole.instances) else excluding_words(request)
+    return replace(whole, model=model, instances=hosts, offers=tuple(offers)), ", ".join(left_out)
 
 
 def is_of(setup: Setup, instance: Instance) -> bool:

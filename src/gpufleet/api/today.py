@@ -18,10 +18,11 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 from gpufleet.optimize.caution import HIGH_END
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import place
 from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, rate_replicas
+from gpufleet.optimize.service import solve_owned
 from gpufleet.optimize.today import Needs, needed
 from gpufleet.questions.fields import words_of
 from gpufleet.results.plan import PriceSource
@@ -58,23 +59,23 @@ def refuse_unanswered(request: ServeRequest) -> None:
 
 
 def solved_machines(
-    had: HadMachines, question: ServeQuestion, calibration: Calibration, confidence: float
+    had: HadMachines, question: WriterQuestion, calibration: Calibration, confidence: float
 ) -> SolvedMachines:
     """What machines of one type can run where times are so late."""
     own, rejections = on_machine(question, had.instance, confidence), EveryRejection()
-    solution = rate_replicas(own, calibration, rejections)
-    placement = place(had.instance, solution.candidates, solution.found, own.demand)
+    solution = solve_owned(own, calibration, rejections)
+    placement = place(had.instance, solution.copies, solution.found, own.demand)
     return SolvedMachines(had.asked, had.count, had.instance, had.price, had.most, own, solution, rejections, placement)
 
 
-def on_machine(question: ServeQuestion, instance: Instance, confidence: float) -> ServeQuestion:
+def on_machine(question: WriterQuestion, instance: Instance, confidence: float) -> WriterQuestion:
     """The same question of one machine type, with limits that hold as surely."""
-    choices = replace(question.choices, instances=(instance,))
-    return replace(question, choices=choices, offers=(), demand=replace(question.demand, confidence=confidence))
+    demand = replace(question.demand, confidence=confidence)
+    return replace(question, instances=(instance,), offers=(), demand=demand)
 
 
 def plan_ends(
-    plan: ServeAnswer, question: ServeQuestion, solution: ServeSolution, calibration: Calibration, fleet: FleetToday
+    plan: ServeAnswer, question: WriterQuestion, solution: WriterSolution, calibration: Calibration, fleet: FleetToday
 ) -> PlanEnds | None:
     """What the plan's answer costs at both ends of the range; of two offers together the ends are not known."""
     if not plan.deployments:
@@ -92,12 +93,12 @@ def avoidable_usd_per_hour(chosen: PricedPlacement, machines: int) -> float:
     return chosen.machines_usd_per_hour(machines) if running is None else running
 
 
-def usd_at(chosen: PricedPlacement, question: ServeQuestion, calibration: Calibration, confidence: float) -> float:
+def usd_at(chosen: PricedPlacement, question: WriterQuestion, calibration: Calibration, confidence: float) -> float:
     """What as many machines of the answer cost as the demand takes then; infinite where no number of them serves."""
     instance = chosen.placement.instance
     own = on_machine(question, instance, confidence)
-    solution = rate_replicas(own, calibration, EveryRejection())
-    placement = place(instance, solution.candidates, solution.found, own.demand)
+    solution = solve_owned(own, calibration, EveryRejection())
+    placement = place(instance, solution.copies, solution.found, own.demand)
     return math.inf if placement is None else avoidable_usd_per_hour(chosen, placement.instance_count)
 
 

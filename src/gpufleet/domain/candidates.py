@@ -10,6 +10,7 @@ import numpy as np
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.instance import Instance
 from gpufleet.domain.precision import Precision, WeightFormat
 from gpufleet.records import dataclass
 
@@ -64,6 +65,16 @@ class Candidates:
     def num_devices(self) -> IntArray:
         """GPUs of one replica."""
         return self.tp * self.attention_dp * self.pp
+
+    def on(self, instance: Instance) -> IntArray:
+        """Rows whose replica fits into one machine of this type and was rated on its link."""
+        accelerator, gpu_count, is_switched, link_bytes_per_s = instance.host
+        names = [gpu.name for gpu in self.palette.accelerators]
+        if accelerator not in names:
+            return np.zeros(0, dtype=np.int64)
+        same_link = (self.link_is_pcie != is_switched) & (self.link_bytes_per_s == link_bytes_per_s)
+        has_room = (same_link | (self.num_devices == 1)) & (self.num_devices <= gpu_count)
+        return np.flatnonzero((self.accelerator == names.index(accelerator)) & has_room)
 
     @cached_property
     def micro_batches(self) -> IntArray:

@@ -29,3 +29,8 @@ class Instance:
     def __post_init__(self) -> None:
         if not self.gpu_count > 0:
             raise ValueError(f"{self.cloud} {self.name}: an instance needs a GPU, found {self.gpu_count!r}")
+
+    @property
+    def host(self) -> tuple[str, float, bool, float]:
+        """What decides which copies of a model a machine holds: its GPUs, how many of them, and the link between."""
+        return self.accelerator, self.gpu_count, self.fabric.is_switched, self.fabric.bytes_per_s or 0.0

@@ -12,7 +12,7 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND, at_rate
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
@@ -34,7 +34,7 @@ class BreakEvenRates:
     settled_requests_per_s: float | None
 
 
-def break_even_rates(question: ServeQuestion, solution: ServeSolution, price: TokenPrice) -> BreakEvenRates:
+def break_even_rates(question: AnyQuestion, solution: AnySolution, price: TokenPrice) -> BreakEvenRates:
     """Where the cheapest machines cost no more than the API, as the rate grows."""
     contest = Contest.of(replace(question, purse=replace(question.purse, most_usd_per_hour=math.inf)), solution)
     workload, demand = question.demand.workload, question.demand
@@ -68,7 +68,7 @@ def first_rate(demand: Demand, cheapest: CostOfRates, usd_per_request: float) ->
 
 
 def settled_rate(
-    contest: Contest, solution: ServeSolution, demand: Demand, cheapest: CostOfRates, usd_per_request: float
+    contest: Contest, solution: AnySolution, demand: Demand, cheapest: CostOfRates, usd_per_request: float
 ) -> float | None:
     """The rate beyond which machines stay at or below the API's price; None where they pass it again to the end.
 

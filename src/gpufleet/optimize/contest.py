@@ -10,13 +10,12 @@ from functools import cached_property
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
-from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import BY_THE_HOUR, ROUNDING, Purse, effective_price, on_demand_beside
-from gpufleet.optimize.placement import is_host, machines_for, once_per_host
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.placement import Hosted, machines_for, once_per_host
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.records import dataclass
 
 NOBODY, MOST_MULTIPLES = -1, 20_000
@@ -30,7 +29,7 @@ def key_of(offer: Offer) -> Key:
 
 @dataclass(frozen=True)
 class Hosts:
-    """Machine types and what they can hold: one element per pair of a type and a candidate.
+    """Machine types and what they can hold: one element per pair of a type and a copy.
 
     Pairs of one type stand together, from `first_pair[type]` on.
     """
@@ -41,14 +40,14 @@ class Hosts:
     per_machine: FloatArray
 
     @classmethod
-    def of(cls, question: ServeQuestion, candidates: Candidates) -> Hosts:
-        """All machine types with a price that hold any candidate."""
+    def of(cls, question: AnyQuestion, copies: Hosted) -> Hosts:
+        """All machine types with a price that hold any copy."""
         sold = {(o.cloud, o.instance) for o in question.offers}
-        machines = [i for i in question.choices.instances if (i.cloud, i.name) in sold]
-        hosted = once_per_host(machines, lambda i: np.flatnonzero(is_host(i, candidates)))
+        machines = [i for i in question.instances if (i.cloud, i.name) in sold]
+        hosted = once_per_host(machines, copies.on)
         kept = [(i, rows) for i, rows in hosted if len(rows)]
         sizes = np.array([len(rows) for _, rows in kept], dtype=np.int64)
-        devices = candidates.num_devices
+        devices = copies.num_devices
         return cls(
             tuple(i for i, _ in kept),
             np.cumsum(sizes) - sizes,
@@ -119,14 +118,14 @@ class Contest:
     purse: Purse
 
     @classmethod
-    def of(cls, question: ServeQuestion, solution: ServeSolution) -> Contest:
-        """The contest of all offers whose machines hold any candidate of a solution."""
-        return cls.among(question, solution.candidates)
+    def of(cls, question: AnyQuestion, solution: AnySolution) -> Contest:
+        """The contest of all offers whose machines hold any copy of a solution."""
+        return cls.among(question, solution.copies)
 
     @classmethod
-    def among(cls, question: ServeQuestion, candidates: Candidates) -> Contest:
-        """The contest of all offers whose machines hold any of these candidates."""
-        hosts = Hosts.of(question, candidates)
+    def among(cls, question: AnyQuestion, copies: Hosted) -> Contest:
+        """The contest of all offers whose machines hold any of these copies."""
+        hosts = Hosts.of(question, copies)
         place = {(i.cloud, i.name): at for at, i in enumerate(hosts.instances)}
         steady = steady_of(question)
         offers = [o for o in unbeaten(question.offers, steady) if (o.cloud, o.instance) in place]
@@ -263,12 +262,12 @@ def supply_of(offer: Offer) -> float:
     return math.inf if most is None else float(most)
 
 
-def steady_of(question: ServeQuestion) -> Steady | None:
+def steady_of(question: AnyQuestion) -> Steady | None:
     """What is bought beside spot in each region; None where all may be spot."""
     return on_demand_beside(question.offers) if question.purse.most_spot_ratio < 1 else None
 
 
-def deciding_offers(question: ServeQuestion) -> list[Offer]:
+def deciding_offers(question: AnyQuestion) -> list[Offer]:
     """The offers of which the answer is one, whatever the demand, and those that are bought beside them."""
     steady = steady_of(question)
     kept = unbeaten(question.offers, steady)

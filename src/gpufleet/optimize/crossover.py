@@ -8,7 +8,7 @@ from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.optimize.contest import Contest, Thresholds
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import JUST_BEYOND
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.records import dataclass
 
 WITHIN_RATIO = 100.0
@@ -24,7 +24,7 @@ class CostCurve:
     demand: Demand
 
     @classmethod
-    def of(cls, question: ServeQuestion, solution: ServeSolution) -> CostCurve:
+    def of(cls, question: AnyQuestion, solution: AnySolution) -> CostCurve:
         """The curve of all that the question allows."""
         contest = Contest.of(question, solution)
         return cls(contest, solution.found.requests_per_s, question.demand)

@@ -19,9 +19,10 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.contest import NOBODY, Contest, Counts, Key, Thresholds, key_of, winners
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, priced_only
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import Capacity, at_limit
 from gpufleet.records import dataclass
 
@@ -65,13 +66,13 @@ class Flip:
 class Standing:
     """A solved question as a contest: who wins now, and who would under another demand."""
 
-    question: ServeQuestion
+    question: AnyQuestion
     found: Capacity
     contest: Contest
     chosen: int
 
     @classmethod
-    def of(cls, question: ServeQuestion, solution: ServeSolution) -> Standing:
+    def of(cls, question: AnyQuestion, solution: AnySolution) -> Standing:
         """The standing of a question with an answer; the contest must name the answer that the ranking names."""
         contest = Contest.of(question, solution)
         rate = question.demand.workload.rate_requests_per_s
@@ -105,14 +106,14 @@ class Standing:
         return winner is None or key_of(winner.offer) != self.key
 
 
-def all_flips(question: ServeQuestion, solution: ServeSolution, calibration: Calibration) -> list[Flip]:
+def all_flips(question: WriterQuestion, solution: WriterSolution, calibration: Calibration) -> list[Flip]:
     """Every flip of an answer: prices, quotas, rate, each limit, both lengths."""
     standing = Standing.of(question, solution)
     return [
         *cheap_flips(standing),
         *quota_flips(standing),
         *(flip for limit in question.demand.workload.slo.limits for flip in limit_flips(standing, solution, limit)),
-        *length_flips(standing, calibration),
+        *length_flips(standing, question, calibration),
     ]
 
 
@@ -218,7 +219,7 @@ def rate_flip(standing: Standing, full: Thresholds) -> Flip:
     return Flip(RATE, now, None, full.searched_to)
 
 
-def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> Iterator[Flip]:
+def limit_flips(standing: Standing, solution: AnySolution, limit: Limit) -> Iterator[Flip]:
     """The nearest tighter and looser value of one limit at which another wins, or nothing serves."""
 
     def wins(limit_s: float) -> Winner | None:
@@ -228,12 +229,12 @@ def limit_flips(standing: Standing, solution: ServeSolution, limit: Limit) -> It
         yield searched_flip(standing, limit.label, limit.limit_s, farthest, LIMIT_STEP_RATIO, wins)
 
 
-def length_flips(standing: Standing, calibration: Calibration) -> Iterator[Flip]:
+def length_flips(standing: Standing, question: WriterQuestion, calibration: Calibration) -> Iterator[Flip]:
     """The nearest shorter and longer prompts and answers (all alike, by their mean) at which another wins."""
-    demand = standing.question.demand
+    demand = question.demand
     inputs, outputs = demand.workload.input_tokens, demand.workload.output_tokens
     lightest = at_lengths(demand, inputs / FARTHEST_RATIO, outputs / FARTHEST_RATIO)
-    field = Field.of(priced_only(standing.question), lightest, calibration)
+    field = Field.of(priced_only(question), lightest, calibration)
     now_of_all = field.heat(demand)
     races = {
         INPUT: (inputs, Race(field, calibration, lambda n: at_lengths(demand, n, outputs), {inputs: now_of_all})),

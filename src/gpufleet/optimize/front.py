@@ -9,7 +9,7 @@ from gpufleet.optimize.contest import Contest, Counts, Hosts
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import operate
 from gpufleet.records import dataclass
 
@@ -22,7 +22,7 @@ class FrontPoint:
     latency_s: float
 
 
-def pareto_front(question: ServeQuestion, solution: ServeSolution, figure: str) -> list[FrontPoint]:
+def pareto_front(question: AnyQuestion, solution: AnySolution, figure: str) -> list[FrontPoint]:
     """Placements that keep every objective and that none beats in both cost and `figure`, cheapest first.
 
     Every layout, format and engine of every machine type takes part, each with as many machines as it needs and no
@@ -68,12 +68,12 @@ def priced_pair(
     entrant: int,
     pair: int,
     machines: tuple[int, int],
-    question: ServeQuestion,
-    solution: ServeSolution,
+    question: AnyQuestion,
+    solution: AnySolution,
 ) -> PricedPlacement:
     """One pair as a placement with its price; `machines` in all, and in quiet hours."""
     hosts, (count, quiet) = contest.hosts, machines
     instance, row = hosts.instances[int(contest.host[entrant])], int(hosts.row[pair])
-    replicas, gpus = count * int(hosts.per_machine[pair]), int(solution.candidates.num_devices[row])
+    replicas, gpus = count * int(hosts.per_machine[pair]), int(solution.copies.num_devices[row])
     placement = Placement(instance, row, replicas, count, gpus, quiet, question.demand.busy_ratio)
     return PricedPlacement(placement, contest.offers[entrant], contest.steady[entrant], question.purse.most_spot_ratio)

@@ -1,6 +1,6 @@
 """The batch question: which machines get a number of requests done by a deadline at least cost.
 
-Whatever a model does with a request, `WorkRates` says how many a replica gets done at each batch and `Hosts` where it
+Whatever a model does with a request, `WorkRates` says how many a copy gets done at each batch and `Hosts` where it
 runs: all that follows (waves, machines, interruptions, money) rests on these alone.
 """
 
@@ -9,25 +9,22 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypeAlias
+from typing import Generic, TypeAlias
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
-from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
-from gpufleet.optimize.copies.decoder import generation_rates, high_ratio_of, hosts_of, keep_runnable
-from gpufleet.optimize.copies.work import Hosts, WorkRates
+from gpufleet.optimize.copies.protocol import C_co, Copies, Model, WorkRates
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
-from gpufleet.optimize.replicas import Rejections, replicas
-from gpufleet.optimize.service import ServeQuestion
-from gpufleet.performance.load_curves import load_curves_of
-from gpufleet.performance.step import StepModel
+from gpufleet.optimize.placement import once_per_host
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.service import M_co, ServeQuestion
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.spot import elapsed_work_s, paid_work_s
@@ -75,17 +72,44 @@ class JobMarket:
 
 
 @dataclass(frozen=True)
-class BatchQuestion:
+class BatchQuestion(Generic[M_co]):
     """A model with its offers and request lengths, the job, and how often spot machines are taken away."""
 
-    service: ServeQuestion
+    service: ServeQuestion[M_co]
     job: Job
     interruptions: Interruptions
 
     @property
     def market(self) -> JobMarket:
-        """The job and where machines for it are bought."""
-        return JobMarket(self.job, self.service.offers, self.interruptions)
+        """The job in inputs of the model, of which a request may have several, and where machines are bought."""
+        inputs = replace(self.job, requests=self.job.requests * self.service.model.inputs_per_request)
+        return JobMarket(inputs, self.service.offers, self.interruptions)
+
+
+@dataclass(frozen=True)
+class Hosts:
+    """Machine types, the rows of `WorkRates` that each can host, and the GPUs of a copy of each row.
+
+    A copy of a row is planned to work `slow_ratio` times as long as expected: 1 where the expected value is planned.
+    """
+
+    instances: Mapping[tuple[str, str], Instance]
+    rows: Mapping[tuple[str, str], IntArray]
+    num_devices: IntArray
+    slow_ratio: FloatArray
+
+    @classmethod
+    def of(cls, instances: Iterable[Instance], copies: Copies, rates: WorkRates, confidence: float) -> Hosts:
+        """Which copies that get anything done each machine type can host."""
+        works = rates.best_per_s > 0
+        hosted = once_per_host(tuple(instances), lambda i: (rows := copies.on(i))[works[rows]])
+        high_ratio = copies.time_ratios(rates.best_batch)["latency"].high_ratio
+        return cls(
+            {(i.cloud, i.name): i for i, _ in hosted},
+            {(i.cloud, i.name): rows for i, rows in hosted},
+            np.asarray(copies.num_devices),
+            slow_ratio(confidence, np.asarray(high_ratio)),
+        )
 
 
 @dataclass(frozen=True)
@@ -170,34 +194,24 @@ class Tried:
     paid_s: FloatArray
 
 
-@dataclass(frozen=True)
-class BatchSolution:
-    """Candidates that fit, what they get done, and the job on each machine type, cheapest first."""
+@dataclass(frozen=True, eq=False)
+class BatchSolution(Generic[C_co]):
+    """Copies that run, what they get done, and the job on each machine type, cheapest first."""
 
-    candidates: Candidates
-    model: StepModel
+    copies: C_co
     rates: WorkRates
-    largest_batch: FloatArray
     ranked: list[JobPlacement]
     rejections: Rejections
-    num_layouts: int
 
 
-def solve_batch(question: BatchQuestion, calibration: Calibration) -> BatchSolution:
-    """Enumerate, drop what does not fit, find the best batch of the rest, join the offers."""
-    rejections = Rejections()
-    service = question.service
-    every = replicas(service.arch, service.choices, rejections)
-    space, kept = keep_runnable(service.arch, service.demand.mix, every, calibration, rejections)
-    candidates, largest = every.take(kept), space.largest_batch[kept]
-    model = StepModel.build(service.arch, candidates, calibration)
-    curves = load_curves_of(model, service.demand.workload, largest)
-    rates = generation_rates(curves, service.demand.mix.held_squared_variation)
-    slow = slow_ratio(question.job.confidence, high_ratio_of(model, rates, service.demand.lengths))
-    hosts = hosts_of(service.choices.instances, candidates, rates, slow)
-    ranked = within_usd(place_jobs(question.market, hosts, rates, rejections), question.job, rejections)
-    num_layouts = len(every) + sum(rejections.counts.values())
-    return BatchSolution(candidates, model, rates, largest, ranked, rejections, num_layouts)
+def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) -> BatchSolution[C_co]:
+    """Drop what breaks a rule or does not fit, find the best batch of the rest, join the offers."""
+    rejections, service, market = Rejections(), question.service, question.market
+    copies = service.model.copies(service.instances, service.demand, calibration, rejections)
+    rates = copies.work_rates()
+    hosts = Hosts.of(service.instances, copies, rates, market.job.confidence)
+    ranked = within_usd(place_jobs(market, hosts, rates, rejections), market.job, rejections)
+    return BatchSolution(copies, rates, ranked, rejections)
 
 
 def work_s(rates: WorkRates, rows: IntArray, requests: FloatArray, longest_ratio: float) -> FloatArray:

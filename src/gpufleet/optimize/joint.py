@@ -12,10 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from gpufleet.domain.offer import GpuQuota, Offer
-from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.market import PricedPlacement, Purse, rank
-from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, place_all
+from gpufleet.optimize.placement import Placement, place_all
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 
 MOST_BRANCHES = 50_000
 BoundKey = tuple[str, ...]
@@ -89,7 +88,7 @@ def bounds_of(offer: Offer) -> dict[BoundKey, tuple[float, float, GpuQuota | Non
     return shared if offer.max_instances is None else {**shared, own: (offer.max_instances, 1, None)}
 
 
-def supply_of_all(questions: Iterable[ServeQuestion | EncoderServeQuestion]) -> Left:
+def supply_of_all(questions: Iterable[AnyQuestion]) -> Left:
     """How many machines of every bounded offer can be had, and GPUs of every quota that is shared."""
     bounds = (bounds_of(offer) for question in questions for offer in question.offers)
     return {key: most for found in bounds for key, (most, _, _) in found.items()}
@@ -114,14 +113,10 @@ def bounded_uses(counts: Iterable[tuple[Offer, int]]) -> Uses:
     return dict(used)
 
 
-def options_of(question: ServeQuestion, solution: ServeSolution) -> list[Option]:
+def options_of(question: AnyQuestion, solution: AnySolution) -> list[Option]:
     """Machines of its own for one model, cheapest first, up to the first offer that nothing bounds."""
-    return options_through(place_all(question, solution.candidates, solution.found), question.offers, question.purse)
-
-
-def encoder_options(question: EncoderServeQuestion, solution: EncoderServeSolution) -> list[Option]:
-    """The same for a model that is not a decoder."""
-    return options_through(solution.placements, question.offers, question.purse)
+    placements = place_all(question.instances, solution.copies, solution.found, question.demand)
+    return options_through(placements, question.offers, question.purse)
 
 
 def options_through(placements: Sequence[Placement], offers: Sequence[Offer], purse: Purse) -> list[Option]:

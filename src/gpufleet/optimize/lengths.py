@@ -13,11 +13,9 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.contest import Contest, Counts
-from gpufleet.optimize.copies.decoder import holds_longest, mixed_room
+from gpufleet.optimize.copies.decoder import WriterQuestion, capacity, holds_longest, mixed_room
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.replicas import MemoryModel, Rejections, replicas
-from gpufleet.optimize.service import ServeQuestion
-from gpufleet.optimize.size import capacity
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
@@ -27,22 +25,22 @@ from gpufleet.records import dataclass
 class Field:
     """The replicas of a question and what no length changes: weights in memory, kernels, who sells their machines."""
 
-    question: ServeQuestion
+    question: WriterQuestion
     memory: MemoryModel
     model: StepModel
     contest: Contest
 
     @classmethod
-    def of(cls, question: ServeQuestion, lightest: Demand, calibration: Calibration) -> Field:
+    def of(cls, question: WriterQuestion, lightest: Demand, calibration: Calibration) -> Field:
         """Every replica with kernels that holds the lightest requests in question."""
-        every = replicas(question.arch, question.choices, Rejections())
-        runs = StepModel.build(question.arch, every, calibration).is_supported
-        holds = held_sequences(MemoryModel.build(question.arch, every), lightest) >= 1
+        every = replicas(question.model.arch, question.model.choices, question.instances, Rejections())
+        runs = StepModel.build(question.model.arch, every, calibration).is_supported
+        holds = held_sequences(MemoryModel.build(question.model.arch, every), lightest) >= 1
         candidates = every.take(runs & holds)
         return cls(
             question,
-            MemoryModel.build(question.arch, candidates),
-            StepModel.build(question.arch, candidates, calibration),
+            MemoryModel.build(question.model.arch, candidates),
+            StepModel.build(question.model.arch, candidates, calibration),
             Contest.among(question, candidates),
         )
 
@@ -118,14 +116,14 @@ def held_sequences(memory: MemoryModel, demand: Demand) -> FloatArray:
     return np.where((largest >= 1) & holds_longest(memory, demand.mix), largest, 0.0)
 
 
-def only_of(question: ServeQuestion, types: set[tuple[str, str]]) -> ServeQuestion:
+def only_of(question: WriterQuestion, types: set[tuple[str, str]]) -> WriterQuestion:
     """The same question about these machine types alone."""
-    machines = tuple(i for i in question.choices.instances if (i.cloud, i.name) in types)
+    machines = tuple(i for i in question.instances if (i.cloud, i.name) in types)
     offers = tuple(o for o in question.offers if (o.cloud, o.instance) in types)
-    return replace(question, choices=replace(question.choices, instances=machines), offers=offers)
+    return replace(question, instances=machines, offers=offers)
 
 
-def priced_only(question: ServeQuestion) -> ServeQuestion:
+def priced_only(question: WriterQuestion) -> WriterQuestion:
     """The same question without machines that have no price: they never win."""
     return only_of(question, {(o.cloud, o.instance) for o in question.offers})
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from gpufleet.domain.slo import Limit
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank, within_budget
+from gpufleet.optimize.placement import place_all
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, place_all
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.optimize.size import at_limit
 from gpufleet.records import dataclass
 
@@ -28,7 +29,7 @@ class LooserLimit:
     saved_ratio: float
 
 
-def looser_limits(question: ServeQuestion, solution: ServeSolution) -> list[LooserLimit]:
+def looser_limits(question: AnyQuestion, solution: AnySolution) -> list[LooserLimit]:
     """For each limit the looser value, by a third or else twice as much, that saves a fifth of the cost."""
     answer = solution.ranked[0]
     found = []
@@ -42,11 +43,12 @@ def looser_limits(question: ServeQuestion, solution: ServeSolution) -> list[Loos
 
 
 def cheaper_at(
-    question: ServeQuestion, solution: ServeSolution, limit: Limit, lone_s: float, ratio: float
+    question: AnyQuestion, solution: AnySolution, limit: Limit, lone_s: float, ratio: float
 ) -> LooserLimit | None:
     """The same question with one limit loosened: curves stay, capacities, machines and ranking are found anew."""
     looser_s = round_figure(limit.limit_s * ratio)
-    placements = place_all(question, solution.candidates, at_limit(solution.found, limit, looser_s))
+    found = at_limit(solution.found, limit, looser_s)
+    placements = place_all(question.instances, solution.copies, found, question.demand)
     priced = best_of_each_type(rank(placements, question.offers, question.purse.most_spot_ratio))
     paid = within_budget(priced, question.purse.most_usd_per_hour, Rejections())
     if not paid:

@@ -19,7 +19,7 @@ from gpufleet.optimize.contest import Contest, Key, key_of
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.records import dataclass
 
 MOST_COUNTS = 64
@@ -96,12 +96,12 @@ def unbeaten_layouts(here: BoolArray, replicas: FloatArray, requests_per_s: Floa
     return kept
 
 
-def may_mix(question: ServeQuestion) -> bool:
+def may_mix(question: AnyQuestion) -> bool:
     """Whether two offers together are looked at: not with quiet hours or a spot share, whose machines come and go."""
     return question.demand.quiet is None and question.purse.most_spot_ratio >= 1
 
 
-def cheapest_mix(question: ServeQuestion, solution: ServeSolution) -> Mix | None:
+def cheapest_mix(question: AnyQuestion, solution: AnySolution) -> Mix | None:
     """The cheapest two offers of which one runs out alone, whatever the budget; None where none runs out or serves."""
     if not may_mix(question) or all(offer.most_instances is None for offer in question.offers):
         return None
@@ -210,12 +210,12 @@ def in_zones(machines: FloatArray, demand: Demand) -> FloatArray:
     return machines if demand.zones == 1 else np.asarray(machines - np.ceil(machines / demand.zones))
 
 
-def bought(contest: Contest, pools: Pools, at: int, count: int, solution: ServeSolution) -> PricedPlacement:
+def bought(contest: Contest, pools: Pools, at: int, count: int, solution: AnySolution) -> PricedPlacement:
     """So many machines of one offer, all full of replicas."""
     entrant, row = int(pools.entrant[at]), int(contest.hosts.row[pools.pair[at]])
     instance: Instance = contest.hosts.instances[int(contest.host[entrant])]
     offer: Offer = contest.offers[entrant]
     replicas = count * int(pools.replicas[at])
     return PricedPlacement(
-        Placement(instance, row, replicas, count, int(solution.candidates.num_devices[row]), count), offer
+        Placement(instance, row, replicas, count, int(solution.copies.num_devices[row]), count), offer
     )

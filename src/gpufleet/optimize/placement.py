@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
+from dataclasses import replace
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
-from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.arrays import FloatArray, Floats, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.size import Capacity
@@ -38,42 +38,37 @@ class Placement:
         return round(self.instance.gpu_count * self.instance_count) - self.replicas * self.gpus_per_replica
 
 
+class Hosted(Protocol):
+    """Copies of a model that stand on machines, one kind of copy a row."""
+
+    @property
+    def num_devices(self) -> IntArray:
+        """GPUs of one copy of each row."""
+
+    def on(self, instance: Instance) -> IntArray:
+        """Rows that one machine of a type holds."""
+
+
 def once_per_host(instances: Iterable[Instance], find: Callable[[Instance], Found]) -> list[tuple[Instance, Found]]:
     """What is found for every machine type, asked once of those with as many of the same GPUs on the same link."""
-    of_host = {host_of(instance): instance for instance in instances}
+    of_host = {instance.host: instance for instance in instances}
     found = {host: find(instance) for host, instance in of_host.items()}
-    return [(instance, found[host_of(instance)]) for instance in instances]
+    return [(instance, found[instance.host]) for instance in instances]
 
 
-def host_of(instance: Instance) -> tuple[str, float, bool, float]:
-    """What decides which replicas a machine type holds: its GPUs, how many of them, and the link between them."""
-    fabric = instance.fabric
-    return instance.accelerator, instance.gpu_count, fabric.is_switched, fabric.bytes_per_s or 0.0
+def place_all(instances: Iterable[Instance], copies: Hosted, found: Capacity, demand: Demand) -> list[Placement]:
+    """The best placement on each machine type."""
+    placed = once_per_host(instances, lambda instance: place(instance, copies, found, demand))
+    return [replace(p, instance=instance) for instance, p in placed if p is not None]
 
 
-def is_host(instance: Instance, candidates: Candidates) -> BoolArray:
-    """Candidates whose replica fits into one machine of this type and was rated on its link."""
-    accelerator, gpu_count, is_switched, link_bytes_per_s = host_of(instance)
-    accelerators = [a.name for a in candidates.palette.accelerators]
-    if accelerator not in accelerators:
-        return np.zeros(len(candidates), dtype=np.bool_)
-    same_gpu = candidates.accelerator == accelerators.index(accelerator)
-    same_link = (candidates.link_is_pcie != is_switched) & (candidates.link_bytes_per_s == link_bytes_per_s)
-    return np.asarray(same_gpu & (same_link | (candidates.num_devices == 1)) & (candidates.num_devices <= gpu_count))
-
-
-def place(instance: Instance, candidates: Candidates, found: Capacity, demand: Demand) -> Placement | None:
-    """The candidate that needs the fewest machines of this type; among equals the one with most capacity to spare."""
-    rows = np.flatnonzero(is_host(instance, candidates) & found.is_feasible)
-    return place_best(instance, rows, candidates.num_devices[rows], found, demand)
-
-
-def place_best(
-    instance: Instance, rows: IntArray, num_devices: IntArray, found: Capacity, demand: Demand
-) -> Placement | None:
-    """The same among these rows, whose replicas take so many devices each."""
+def place(instance: Instance, copies: Hosted, found: Capacity, demand: Demand) -> Placement | None:
+    """The copy that needs the fewest machines of this type; among equals the one with most capacity to spare."""
+    hosted = copies.on(instance)
+    rows = hosted[found.is_feasible[hosted]]
     if not len(rows):
         return None
+    num_devices = copies.num_devices[rows]
     per_instance = np.floor(instance.gpu_count / num_devices)
     carried = per_instance * found.requests_per_s[rows]
     machines = machines_for(demand.planned_requests_per_s, per_instance, found.requests_per_s[rows], demand)

@@ -74,7 +74,6 @@ class Choices:
     """What the search may combine; `kv_of_format[engine][format]` is the position of the KV format of both."""
 
     palette: Palette
-    instances: tuple[Instance, ...]
     kv_of_format: tuple[tuple[int, ...], ...]
     gpus_per_replica: tuple[int, ...] = (1, 2, 4, 8, 16)
 
@@ -87,14 +86,14 @@ class _Replica(NamedTuple):
     layout: Layout
 
 
-def replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Candidates:
-    """Every replica that the rules allow, as candidates; the others are counted with their reason."""
-    found = list(_replicas(arch, choices, rejections))
-    hosts = [r.host for r in found]
+def replicas(arch: Architecture, choices: Choices, instances: Iterable[Instance], rejections: Rejections) -> Candidates:
+    """Every replica that the rules allow on machine types, as candidates; the others are counted with their reason."""
+    found = list(_replicas(arch, choices, hosts(choices.palette, instances, choices.gpus_per_replica), rejections))
+    on = [r.host for r in found]
     layouts = [r.layout for r in found]
     return Candidates(
         choices.palette,
-        accelerator=np.array([h.accelerator for h in hosts], dtype=np.int64),
+        accelerator=np.array([h.accelerator for h in on], dtype=np.int64),
         weight_format=np.array([r.weight_format for r in found], dtype=np.int64),
         kv_precision=np.array([r.kv_precision for r in found], dtype=np.int64),
         engine=np.array([r.engine for r in found], dtype=np.int64),
@@ -102,8 +101,8 @@ def replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Ca
         pp=np.array([x.pp for x in layouts], dtype=np.int64),
         ep=np.array([x.ep for x in layouts], dtype=np.int64),
         attention_dp=np.array([x.attention_dp for x in layouts], dtype=np.int64),
-        link_is_pcie=np.array([h.link_is_pcie for h in hosts], dtype=np.bool_),
-        link_bytes_per_s=np.array([h.link_bytes_per_s for h in hosts], dtype=np.float64),
+        link_is_pcie=np.array([h.link_is_pcie for h in on], dtype=np.bool_),
+        link_bytes_per_s=np.array([h.link_bytes_per_s for h in on], dtype=np.float64),
     )
 
 
@@ -119,12 +118,14 @@ def hosts(palette: Palette, instances: Iterable[Instance], sizes: Sequence[int])
     return sorted(found)
 
 
-def _replicas(arch: Architecture, choices: Choices, rejections: Rejections) -> Iterator[_Replica]:
+def _replicas(
+    arch: Architecture, choices: Choices, spans: Iterable[tuple[Host, int]], rejections: Rejections
+) -> Iterator[_Replica]:
     palette, sizes = choices.palette, choices.gpus_per_replica
     layouts = {(n, by): conceivable_layouts(arch, n, by_layer=by) for n in sizes for by in (False, True)}
     refused = cache(lambda layout, index: refusal(arch, layout, palette.weight_formats[index]))
     formats = cache(partial(_formats, choices))
-    for host, size in hosts(palette, choices.instances, choices.gpus_per_replica):
+    for host, size in spans:
         gpu = palette.accelerators[host.accelerator]
         if size > 1 and not host.link_bytes_per_s:
             cut = len(layouts[size, False])

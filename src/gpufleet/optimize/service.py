@@ -1,131 +1,106 @@
-"""The service question: from models, what is on sale and a demand to ranked, priced placements."""
+"""The service question: from a model, what is on sale and a demand to ranked, priced placements."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
-from functools import partial
+from collections.abc import Mapping
+from dataclasses import field
+from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
 
-from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.calibration import Calibration
-from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.estimate import LoadCurves
+from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.caution import Caution
-from gpufleet.optimize.copies.decoder import all_had, keep_runnable
+from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, Purse, bought
-from gpufleet.optimize.placement import Placement, is_host, once_per_host, place
-from gpufleet.optimize.replicas import (
-    Choices,
-    Rejections,
-    describe,
-    replicas,
-)
-from gpufleet.optimize.size import LOAD, ROOM, Capacity, capacity
-from gpufleet.performance.load_curves import load_curves_of
-from gpufleet.performance.step import StepModel
+from gpufleet.optimize.placement import place_all
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.size import LOAD, ROOM, Capacity
 from gpufleet.records import dataclass
 
 REASONS = {LOAD: Reason("saturated"), ROOM: Reason("no_room_for_burst")}
+M_co = TypeVar("M_co", bound=Model[Copies], covariant=True)
 
 
 @dataclass(frozen=True)
-class ServeQuestion:
-    """A model, what may be combined, the offers to buy from, the demand and what may be spent."""
+class ServeQuestion(Generic[M_co]):
+    """A model, the machine types with their offers, the demand and what may be spent."""
 
-    arch: Architecture
-    choices: Choices
+    model: M_co
+    instances: tuple[Instance, ...]
     offers: tuple[Offer, ...]
     demand: Demand
     purse: Purse = field(default_factory=Purse)
 
 
-@dataclass(frozen=True)
-class ServeSolution:
-    """Candidates that fit, what each sustains, and placements of them, cheapest first."""
+@dataclass(frozen=True, eq=False)
+class ServeSolution(Generic[C_co]):
+    """Copies that run, what each sustains, and placements of them, cheapest first."""
 
-    candidates: Candidates
-    model: StepModel
-    limited_by_engine: BoolArray
-    curves: LoadCurves
+    copies: C_co
     found: Capacity
     ranked: list[PricedPlacement]
     rejections: Rejections
-    num_layouts: int
 
     @property
     def num_configurations(self) -> int:
-        """Candidate x batch combinations whose latency was computed."""
+        """Pairs of copy and batch whose latency was computed."""
         return int(self.found.curves.requests_per_s.size)
 
 
+AnyQuestion: TypeAlias = ServeQuestion[Model[Copies]]
+AnySolution: TypeAlias = ServeSolution[Copies]
+
+
 def solve_serve(
-    question: ServeQuestion, calibration: Calibration, rejections: Rejections | None = None
-) -> ServeSolution:
-    """Enumerate, drop what breaks a rule or does not fit, rate the rest at every batch, join the offers.
+    question: ServeQuestion[Model[C_co]], calibration: Calibration, rejections: Rejections | None = None
+) -> ServeSolution[C_co]:
+    """Drop what breaks a rule or does not fit, rate the rest at every batch, join the offers.
 
     `rejections` takes what is dropped, where the caller wants more of it kept than counts.
     """
     rejections = Rejections() if rejections is None else rejections
-    rated = rate_replicas(question, calibration, rejections, partial(is_sold, question))
-    counted = sum(rejections.counts.values())
-    placements = place_all(question, rated.candidates, rated.found)
+    copies = question.model.copies(question.instances, question.demand, calibration, rejections)
+    found = copies.capacity()
+    count_infeasible(copies, found, is_sold(question, copies), question.demand, rejections)
+    placements = place_all(question.instances, copies, found, question.demand)
     ranked = bought(placements, question.offers, question.purse, rejections)
-    unsold = sum(rejections.counts.values()) - counted
-    return replace(rated, ranked=ranked, num_layouts=rated.num_layouts + unsold)
+    return ServeSolution(copies, found, ranked, rejections)
 
 
-def rate_replicas(
-    question: ServeQuestion,
-    calibration: Calibration,
-    rejections: Rejections,
-    is_had: Callable[[Candidates], BoolArray] = all_had,
-) -> ServeSolution:
-    """Candidates that run and what each sustains, before any offer; `is_had`: which have machines to run on."""
-    every = replicas(question.arch, question.choices, rejections)
-    space, kept = keep_runnable(question.arch, question.demand.mix, every, calibration, rejections)
-    candidates = every.take(kept)
-    model = StepModel.build(question.arch, candidates, calibration)
-    curves = load_curves_of(model, question.demand.workload, space.largest_batch[kept])
-    caution = Caution.at(question.demand.confidence, model, curves.batch, question.demand.lengths)
-    found = capacity(curves, candidates, question.demand, caution)
-    count_infeasible(partial(describe, candidates), partial(is_had, candidates), found, question.demand, rejections)
-    num_layouts = len(every) + sum(rejections.counts.values())
-    limited = space.limited_by_engine[kept]
-    return ServeSolution(candidates, model, limited, curves, found, [], rejections, num_layouts)
+def solve_owned(
+    question: ServeQuestion[Model[C_co]], calibration: Calibration, rejections: Rejections
+) -> ServeSolution[C_co]:
+    """Copies and what each sustains on machines that somebody has: they need no offer."""
+    copies = question.model.copies(question.instances, question.demand, calibration, rejections)
+    found = copies.capacity()
+    count_infeasible(copies, found, np.ones(len(copies), dtype=np.bool_), question.demand, rejections)
+    return ServeSolution(copies, found, [], rejections)
 
 
-def is_sold(question: ServeQuestion, candidates: Candidates) -> BoolArray:
-    """Candidates that some machine with a price can host."""
+def is_sold(question: AnyQuestion, copies: Copies) -> BoolArray:
+    """Copies that some machine with a price can host."""
     priced = {(o.cloud, o.instance) for o in question.offers}
-    machines = [i for i in question.choices.instances if (i.cloud, i.name) in priced]
-    sold = [rows for _, rows in once_per_host(machines, lambda i: is_host(i, candidates))]
-    return np.asarray(np.any(sold, axis=0)) if sold else np.zeros(len(candidates), dtype=np.bool_)
-
-
-def place_all(question: ServeQuestion, candidates: Candidates, found: Capacity) -> list[Placement]:
-    """The best placement on each instance type."""
-    placed = once_per_host(question.choices.instances, lambda i: place(i, candidates, found, question.demand))
-    return [replace(p, instance=instance) for instance, p in placed if p is not None]
+    hosts = {i.host: i for i in question.instances if (i.cloud, i.name) in priced}
+    sold = np.zeros(len(copies), dtype=np.bool_)
+    for instance in hosts.values():
+        sold[copies.on(instance)] = True
+    return sold
 
 
 def count_infeasible(
-    name: Callable[[int], str], sold: Callable[[], BoolArray], found: Capacity, demand: Demand, rejections: Rejections
+    copies: Copies, found: Capacity, is_had: BoolArray, demand: Demand, rejections: Rejections
 ) -> None:
-    """Count the candidates that fit but keep no batch within the objectives, by the objective they miss."""
+    """Count the copies that run but keep no batch within the objectives, by the objective they miss."""
+    limits = {limit.label: limit.limit_s for limit in demand.workload.slo.limits}
     missed = np.flatnonzero(~found.is_feasible)
-    if not len(missed):
-        return
-    has_price, limits = sold(), {limit.label: limit.limit_s for limit in demand.workload.slo.limits}
-    over = {label: np.min(found.planned_s(label), axis=1) / limit_s for label, limit_s in limits.items()}
-    for row in missed:
-        of_row = {label: float(ratios[row]) for label, ratios in over.items()}
-        rejections.add(missed_objective(name(int(row)), found, int(row), limits, of_row, bool(has_price[row])))
+    over = {label: np.min(found.planned_s(label)[missed], axis=1) / limit_s for label, limit_s in limits.items()}
+    for at, row in enumerate(int(row) for row in missed):
+        of_row = {label: float(ratios[at]) for label, ratios in over.items()}
+        rejections.add(missed_objective(copies.label(row), found, row, limits, of_row, bool(is_had[row])))
 
 
 def missed_objective(

@@ -13,21 +13,8 @@ from typing import Protocol
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
-from gpufleet.domain.candidates import Candidates
-from gpufleet.domain.estimate import LoadCurves
-from gpufleet.domain.slo import Limit, figure_label, metric_of
-from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.domain.workload import Workload
+from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.caution import Caution
-from gpufleet.optimize.demand import Demand
-from gpufleet.performance.load_curves import (
-    crowded_batch,
-    latency_percentile_s,
-    sustained_requests_per_s,
-    tpot_percentile_s,
-    ttft_percentiles_s,
-)
-from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.records import dataclass
 
 QUANTILES = {"mean": None, "p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
@@ -81,40 +68,6 @@ class Capacity:
     def is_feasible(self) -> BoolArray:
         """Candidates with an admissible batch."""
         return self.requests_per_s > 0
-
-
-def figure_s(
-    curves: LoadCurves, candidates: Candidates, workload: Workload, figure: tuple[str, str, str]
-) -> FloatArray:
-    """Seconds of one latency figure (class, metric, statistic) for every candidate at every batch."""
-    request_class, metric, statistic = figure
-    quantile, groups = QUANTILES[statistic], candidates.attention_dp[:, None].astype(np.float64)
-    if metric == "tpot":
-        return tpot_percentile_s(curves, quantile)
-    ttft_s = ttft_percentiles_s(curves, groups, quantile, curves.beyond_mean_s.get((request_class, statistic)))
-    if metric == "ttft":
-        return ttft_s
-    answer = answers(workload, request_class).at(statistic)
-    return latency_percentile_s(ttft_s, tpot_percentile_s(curves, quantile), answer)
-
-
-def answers(workload: Workload, request_class: str) -> TokenCounts:
-    """Tokens of the answers to requests of a class."""
-    own = (c.output_tokens for c in workload.classes if c.name == request_class)
-    return next(own, TokenCounts(workload.output_tokens))
-
-
-def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand, caution: Caution | None = None) -> Capacity:
-    """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
-    slo, workload = demand.workload.slo, demand.workload
-    objectives = {figure_label(*f): figure_s(curves, candidates, workload, f) for f in workload.figures}
-    sustained = sustained_requests_per_s(curves)
-    strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
-    with np.errstate(divide="ignore"):
-        crowd = crowded_batch(curves.batch, ADMISSION_QUANTILE, demand.mix.held_squared_variation)
-        strains[ROOM] = crowd[None, :] / curves.largest_batch[:, None]
-        strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
-    return capacity_within(curves, objectives, strains, sustained, caution)
 
 
 def capacity_within(

@@ -16,7 +16,6 @@ import numpy as np
 
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
-from gpufleet.optimize.encoder_service import EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.joint import (
     Left,
     Option,
@@ -24,7 +23,6 @@ from gpufleet.optimize.joint import (
     Uses,
     bounded_uses,
     cheapest_choice,
-    encoder_options,
     options_of,
     shortfalls,
     supplies,
@@ -32,8 +30,7 @@ from gpufleet.optimize.joint import (
     without,
 )
 from gpufleet.optimize.market import PricedPlacement, effective_price
-from gpufleet.optimize.placement import is_host
-from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.service import AnyQuestion, AnySolution
 
 LEAST_SAVING_USD_PER_HOUR = 1e-9
 
@@ -103,8 +100,7 @@ class Together:
         return None if self.apart is None else sum(priced.usd_per_hour for priced in self.apart)
 
 
-Solved = tuple[ServeQuestion, ServeSolution]
-SolvedEncoder = tuple[EncoderServeQuestion, EncoderServeSolution]
+Solved = tuple[AnyQuestion, AnySolution]
 MachineKey = tuple[str, str]
 
 
@@ -148,13 +144,13 @@ class Landlord:
     shared: dict[frozenset[int], list[SharedMachines]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, solved: Sequence[Solved], encoders: Sequence[SolvedEncoder]) -> Landlord:
+    def of(cls, solved: Sequence[Solved], encoders: Sequence[Solved]) -> Landlord:
         """All of these models."""
         tenants = [tenants_of(i, *pair) if may_share(pair[0]) else {} for i, pair in enumerate(solved)]
         return cls(
             solved,
-            supply_of_all([*(question for question, _ in solved), *(question for question, _ in encoders)]),
-            [*(options_of(*pair) for pair in solved), *(encoder_options(*pair) for pair in encoders)],
+            supply_of_all(question for question, _ in (*solved, *encoders)),
+            [options_of(*pair) for pair in (*solved, *encoders)],
             [*tenants, *({} for _ in encoders)],
         )
 
@@ -192,7 +188,7 @@ class Landlord:
         return self.shared[models]
 
 
-def planned_together(solved: Sequence[Solved], encoders: Sequence[SolvedEncoder] = ()) -> Together:
+def planned_together(solved: Sequence[Solved], encoders: Sequence[Solved] = ()) -> Together:
     """Groups of models within all limits, those that share machines first joined where that saves most."""
     landlord = Landlord.of(solved, encoders)
     apart = best = landlord.arranged(())
@@ -227,26 +223,27 @@ def within_reach(machines: Iterable[SharedMachines]) -> list[SharedMachines]:
     return kept
 
 
-def may_share(question: ServeQuestion) -> bool:
+def may_share(question: AnyQuestion) -> bool:
     """Whether machines may be shared: not those kept spare, spread over zones, given back off peak or partly spot."""
     d = question.demand
     return d.spare_machines == 0 and d.zones == 1 and d.quiet is None and question.purse.most_spot_ratio >= 1
 
 
-def tenants_of(model: int, question: ServeQuestion, solution: ServeSolution) -> dict[MachineKey, Tenant]:
+def tenants_of(model: int, question: AnyQuestion, solution: AnySolution) -> dict[MachineKey, Tenant]:
     """The replicas of a model on each machine type, with the fewest GPUs in all."""
-    found, candidates, demand = solution.found, solution.candidates, question.demand
+    found, copies, demand = solution.found, solution.copies, question.demand
     tenants = {}
-    for instance in question.choices.instances:
-        rows = np.flatnonzero(is_host(instance, candidates) & found.is_feasible)
+    for instance in question.instances:
+        hosted = copies.on(instance)
+        rows = hosted[found.is_feasible[hosted]]
         if len(rows):
             needed = np.maximum(
                 np.ceil(demand.planned_requests_per_s / found.requests_per_s[rows]), demand.min_replicas
             )
-            gpus = needed * candidates.num_devices[rows]
+            gpus = needed * copies.num_devices[rows]
             chosen = np.lexsort((rows, gpus))[0]
             row = int(rows[chosen])
-            tenant = Tenant(model, row, int(needed[chosen]), int(candidates.num_devices[row]))
+            tenant = Tenant(model, row, int(needed[chosen]), int(copies.num_devices[row]))
             tenants[(instance.cloud, instance.name)] = tenant
     return tenants
 
@@ -257,7 +254,7 @@ def shareable(
     """All replicas of these models on machines of every offer that each of them may use, cheapest first."""
     keys = set.intersection(*(set(tenants[i]) for i in models))
     offers = set.intersection(*(set(solved[i][0].offers) for i in models)) if keys else set()
-    instances = {(i.cloud, i.name): i for i in solved[models[0]][0].choices.instances}
+    instances = {(i.cloud, i.name): i for i in solved[models[0]][0].instances}
     machines = {key: packed(instances[key], [tenants[i][key] for i in models]) for key in keys}
     found = [
         SharedMachines(instances[key], o, machines[key], tuple(tenants[i][key] for i in models))

@@ -21,7 +21,7 @@ from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.copies.decoder import generation_rates
-from gpufleet.optimize.copies.work import WorkRates
+from gpufleet.optimize.copies.protocol import WorkRates
 from gpufleet.optimize.job import MOST_MACHINES, Job, JobPlacement, machine_choices, work_s
 from gpufleet.optimize.market import effective_price
 from gpufleet.performance.load_curves import load_curves
@@ -31,7 +31,7 @@ from gpufleet.pricing.spot import elapsed_work_s, interruptions_per_hour, paid_w
 from gpufleet.units import DAY, HOUR
 
 BATCH = np.array([1.0, 2.0, 4.0, 8.0, 16.0])
-RATES = WorkRates(BATCH, np.array([[1.0, 1.8, 3.0, 4.0, 4.0], [1.0, 1.5, 0.0, 0.0, 0.0]]))
+RATES = WorkRates(BATCH, np.array([[1.0, 1.8, 3.0, 4.0, 4.0], [1.0, 1.5, 0.0, 0.0, 0.0]]), 10)
 FIRST = np.array([0])
 
 

@@ -51,14 +51,14 @@ def test_a_dearer_type_costs_what_it_costs_where_its_prices_are_listed_so(asked:
 def test_machines_of_six_gpus_hold_one_replica_of_four_in_the_contest_as_in_the_ranking() -> None:
     asked, tables = ServeRequest("llama-3.3-70b", 3.0, 1000, 200, "tpot.p95<200ms"), load_catalog()
     question, _ = narrowed(asked, whole_question(asked, tables), tables, parse_setup("L40S", tables))
-    wide = tuple(replace(i, gpu_count=6.0) for i in question.choices.instances if i.gpu_count == 4)
-    question = replace(question, choices=replace(question.choices, instances=wide))
+    wide = tuple(replace(i, gpu_count=6.0) for i in question.instances if i.gpu_count == 4)
+    question = replace(question, instances=wide)
     solution = solve_serve(question, calibration_of(tables))
-    assert {int(n) for n in solution.candidates.num_devices} - {1, 2, 3, 6}
+    assert {int(n) for n in solution.copies.candidates.num_devices} - {1, 2, 3, 6}
     contest = Contest.of(question, solution)
     counts = contest.counts(solution.found.requests_per_s, question.demand, 3.0).machines[:, 0]
     for at, host in enumerate(contest.host):
-        placed = place(contest.hosts.instances[host], solution.candidates, solution.found, question.demand)
+        placed = place(contest.hosts.instances[host], solution.copies.candidates, solution.found, question.demand)
         assert placed is not None
         assert placed.instance_count == counts[at]
 
@@ -69,7 +69,7 @@ def test_only_layouts_that_drop_out_are_said_to_lack_room_for_the_longest_reques
     lengths = TokenCounts(1000.0, 4.0, longest=120_000.0)
     workload = Workload.of((RequestClass("long", 1.0, lengths, TokenCounts(200.0)),))
     asked, kept = replace(question, demand=replace(question.demand, workload=workload)), EveryRejection()
-    candidates = solve_serve(asked, calibration_of(tables), kept).candidates
+    candidates = solve_serve(asked, calibration_of(tables), kept).copies.candidates
     rejected = {r.subject for r in kept.kept if r.reason == LONGEST}
     assert rejected
     assert not rejected & {describe(candidates, row) for row in range(len(candidates))}

@@ -16,29 +16,30 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.optimize.contest import key_of
+from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution, capacity
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.flips import FARTHEST_RATIO, Standing, length_flips
 from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, only_of, priced_only
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, solve_serve
-from gpufleet.optimize.size import at_limit, capacity
+from gpufleet.optimize.service import solve_serve
+from gpufleet.optimize.size import at_limit
 
 CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s")
 QUESTIONS = range(12)
 
 
-def solved(request: ServeRequest, tables: Catalog) -> tuple[ServeQuestion, ServeSolution]:
+def solved(request: ServeRequest, tables: Catalog) -> tuple[WriterQuestion, WriterSolution]:
     """The question of a request with its solution."""
     prepared = prepare(request, tables)
     return prepared.question, prepared.served
 
 
 @lru_cache(maxsize=1)
-def chat() -> tuple[ServeQuestion, ServeSolution, Calibration]:
+def chat() -> tuple[WriterQuestion, WriterSolution, Calibration]:
     tables = load_catalog()
     return *solved(CHAT, tables), calibration_of(tables)
 
 
-def race_of(question: ServeQuestion, calibration: Calibration) -> Race:
+def race_of(question: WriterQuestion, calibration: Calibration) -> Race:
     """A race over the lengths of prompts and answers alike, in parts of what they are."""
     demand = question.demand
     inputs, outputs = demand.workload.input_tokens, demand.workload.output_tokens
@@ -89,7 +90,7 @@ def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) 
     requests_per_s = Field.requests_per_s
     monkeypatch.setattr(Field, "requests_per_s", counted)
     question, solution, calibration = chat()
-    flips = list(length_flips(Standing.of(question, solution), calibration))
+    flips = list(length_flips(Standing.of(question, solution), question, calibration))
     assert sum(flip.value is not None for flip in flips) == 4
     whole = max(asked_rows)
     assert sum(rows == whole for rows in asked_rows) <= 20
@@ -100,7 +101,7 @@ def test_a_flip_that_only_those_who_may_win_agree_to_is_asked_of_all(monkeypatch
     """Were the one that takes over left out between two lengths, the flip would still be found."""
     question, solution, calibration = chat()
     standing = Standing.of(question, solution)
-    true = list(length_flips(standing, calibration))
+    true = list(length_flips(standing, question, calibration))
     taking_over = {(f.winner.offer.cloud, f.winner.offer.instance) for f in true if f.winner is not None}
 
     def without_them(race: Race, shorter: Heat, longer: Heat) -> Field:
@@ -108,7 +109,7 @@ def test_a_flip_that_only_those_who_may_win_agree_to_is_asked_of_all(monkeypatch
         return Field.of(only_of(race.field.question, left), shorter.demand, race.calibration)
 
     monkeypatch.setattr(Race, "leaders", without_them)
-    assert list(length_flips(standing, calibration)) == true
+    assert list(length_flips(standing, question, calibration)) == true
 
 
 def with_limit(demand: Demand, label: str, limit_s: float) -> Demand:
@@ -124,6 +125,6 @@ def test_another_limit_allows_what_the_whole_search_finds(index: int) -> None:
     for limit in question.demand.workload.slo.limits:
         for ratio in (0.3, 0.97, 1.0, 2.5):
             demand = with_limit(question.demand, limit.label, limit.limit_s * ratio)
-            whole = capacity(solution.curves, solution.candidates, demand, solution.found.caution)
+            whole = capacity(solution.copies.load_curves(), solution.copies.candidates, demand, solution.found.caution)
             found = at_limit(solution.found, limit, limit.limit_s * ratio)
             assert np.array_equal(found.requests_per_s, whole.requests_per_s)

@@ -21,9 +21,10 @@ from gpufleet.domain.precision_labels import kv_precision
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.workload import Workload
+from gpufleet.optimize.copies.decoder import capacity
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import best_of_each_type, rank, within_budget
-from gpufleet.optimize.placement import is_host, once_per_host, place
+from gpufleet.optimize.placement import once_per_host, place
 from gpufleet.optimize.replicas import EveryRejection
 from gpufleet.optimize.service import REASONS, missed_objective
 from gpufleet.optimize.size import (
@@ -33,7 +34,6 @@ from gpufleet.optimize.size import (
     Capacity,
     among,
     binding_limit,
-    capacity,
     needed_alone,
     needed_together,
     operate,
@@ -211,10 +211,10 @@ def test_the_candidate_that_needs_fewer_machines_wins_and_then_the_one_with_more
 
 def test_a_machine_hosts_only_its_own_gpu_link_and_size() -> None:
     candidates = replicas(1, 2, 4)
-    assert is_host(machine(2), candidates).tolist() == [True, True, False]
-    assert is_host(machine(4, fabric=Fabric("pcie", 8e9)), candidates).tolist() == [True, False, False]
-    assert is_host(machine(4, fabric=Fabric("nvlink", 16e9)), candidates).tolist() == [True, False, False]
-    assert not is_host(replace(machine(4), accelerator="H100-SXM"), candidates).any()
+    assert candidates.on(machine(2)).tolist() == [0, 1]
+    assert candidates.on(machine(4, fabric=Fabric("pcie", 8e9))).tolist() == [0]
+    assert candidates.on(machine(4, fabric=Fabric("nvlink", 16e9))).tolist() == [0]
+    assert not len(candidates.on(replace(machine(4), accelerator="H100-SXM")))
 
 
 def test_machines_with_as_many_of_the_same_gpus_on_the_same_link_are_asked_once() -> None:

@@ -1,37 +1,193 @@
-"""What one replica of a model that writes sustains: which hold their requests, and what they get done."""
+"""What one copy of a model that writes sustains: which hold their requests, how fast they are, what they get done."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
+from gpufleet.architecture.parameters import num_parameters
+from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.instance import Instance
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import WeightFormat
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.copies.work import Hosts, WorkRates
-from gpufleet.optimize.placement import is_host, once_per_host
+from gpufleet.domain.slo import figure_label
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.workload import Workload
+from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.copies.protocol import WorkRates
+from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.replicas import (
     NO_CURVE,
+    Choices,
     MemoryModel,
     Rejections,
     Room,
     describe,
     keep_fitting,
+    replicas,
+)
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
+from gpufleet.optimize.size import ADMISSION_QUANTILE, LOAD, QUANTILES, ROOM, Capacity, capacity_within, later
+from gpufleet.performance.load_curves import (
+    crowded_batch,
+    latency_percentile_s,
+    load_curves_of,
+    sustained_requests_per_s,
+    tpot_percentile_s,
+    ttft_percentiles_s,
 )
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.request_mix import RequestMix
-from gpufleet.performance.serving import Lengths
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import time_bounds
+from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
+from gpufleet.provenance import Grade
+from gpufleet.records import dataclass
 
 FULL_QUANTILE = 0.95
+ENGINE_LIMIT = "engine_batch"
 LONGEST = Reason("longest_too_long")
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """A model that writes, and the formats, engines and sizes that its replicas may combine."""
+
+    arch: Architecture
+    choices: Choices
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.arch.name
+
+    @property
+    def num_parameters(self) -> int:
+        """All parameters, those of idle experts too."""
+        return num_parameters(self.arch)
+
+    @property
+    def inputs_per_request(self) -> float:
+        """A request is one prompt."""
+        return 1.0
+
+    def copies(
+        self, instances: tuple[Instance, ...], demand: Demand, calibration: Calibration, rejections: Rejections
+    ) -> Replicas:
+        """Every replica that the rules allow, that holds its requests and whose kernels are known."""
+        counted = sum(rejections.counts.values())
+        every = replicas(self.arch, self.choices, instances, rejections)
+        num_layouts = len(every) + sum(rejections.counts.values()) - counted
+        space, kept = keep_runnable(self.arch, demand.mix, every, calibration, rejections)
+        candidates = every.take(kept)
+        model = StepModel.build(self.arch, candidates, calibration)
+        return Replicas(
+            demand, candidates, model, space.largest_batch[kept], space.limited_by_engine[kept], num_layouts
+        )
+
+
+WriterQuestion: TypeAlias = ServeQuestion[Decoder]
+
+
+@dataclass(frozen=True, eq=False)
+class Replicas:
+    """Replicas that run under a demand: a row is GPUs, a layout, formats and an engine."""
+
+    demand: Demand
+    candidates: Candidates
+    model: StepModel
+    largest_batch: FloatArray
+    limited_by_engine: BoolArray
+    num_layouts: int
+
+    def __len__(self) -> int:
+        return len(self.candidates)
+
+    @property
+    def num_devices(self) -> IntArray:
+        """GPUs of one replica."""
+        return self.candidates.num_devices
+
+    @cached_property
+    def grades(self) -> Sequence[Grade]:
+        """How each replica's times are known."""
+        return [Grade(grade) for grade in grades(self.model)]
+
+    def on(self, instance: Instance) -> IntArray:
+        """Rows that one machine of a type holds."""
+        return self.candidates.on(instance)
+
+    def label(self, row: int) -> str:
+        """A replica in words: 4x L40S TP4 bf16."""
+        return describe(self.candidates, row)
+
+    def layout(self, row: int) -> Layout:
+        """Over which ranks a replica is spread."""
+        c = self.candidates
+        return Layout(int(c.tp[row]), int(c.pp[row]), int(c.ep[row]), int(c.attention_dp[row]))
+
+    def engine(self, row: int) -> str:
+        """The engine of a replica."""
+        return self.candidates.palette.engines[int(self.candidates.engine[row])].name
+
+    def weights(self, row: int) -> str:
+        """The weight format of a replica."""
+        return self.weight_format(row).name
+
+    def weight_format(self, row: int) -> WeightFormat:
+        """What the weights of a replica are kept in."""
+        return self.candidates.palette.weight_formats[int(self.candidates.weight_format[row])]
+
+    def kv_precision(self, row: int) -> str:
+        """What the KV cache of a replica is kept in."""
+        return self.candidates.palette.kv_precisions[int(self.candidates.kv_precision[row])].name
+
+    def gpu(self, row: int) -> Accelerator:
+        """The GPU of a replica."""
+        return self.candidates.palette.accelerators[int(self.candidates.accelerator[row])]
+
+    def limit_name(self, row: int, limit: str) -> str:
+        """What a limit of a replica is called: room that its engine bounds is not memory."""
+        return ENGINE_LIMIT if limit == ROOM and self.limited_by_engine[row] else limit
+
+    def floors_s(self, row: int) -> Mapping[str, float]:
+        """The time per token that no replica of this shape beats: what memory takes to read its weights."""
+        bandwidth = self.gpu(row).bandwidth_bytes_per_s
+        floor_s = fastest_token_s(self.model.arch, self.weight_format(row), self.layout(row), bandwidth)
+        return {"tpot": floor_s}
+
+    def load_curves(self) -> LoadCurves:
+        """Rates and times of every replica at every batch."""
+        return load_curves_of(self.model, self.demand.workload, self.largest_batch)
+
+    def capacity(self) -> Capacity:
+        """The highest rate of each replica that keeps every objective, 95 % of its load and the KV room."""
+        curves = self.load_curves()
+        caution = Caution.at(self.demand.confidence, self.model, curves.batch, self.demand.lengths)
+        return capacity(curves, self.candidates, self.demand, caution)
+
+    def work_rates(self) -> WorkRates:
+        """What each replica gets done of a job."""
+        return generation_rates(self.load_curves(), self.demand.mix.held_squared_variation)
+
+    def time_ratios(self, batch: FloatArray) -> Mapping[str, Bounds]:
+        """How far times lie from what is expected at a batch of each replica: whole answers as far as their steps."""
+        bounds = time_bounds(self.model, batch, self.demand.lengths)
+        return {**bounds, "latency": bounds["tpot"]}
+
+
+WriterSolution: TypeAlias = ServeSolution[Replicas]
+SolvedWriter: TypeAlias = tuple[WriterQuestion, WriterSolution]
 
 
 def keep_runnable(
@@ -58,7 +214,7 @@ def mixed_room(memory: MemoryModel, mix: RequestMix) -> Room:
 def holds_longest(memory: MemoryModel, mix: RequestMix) -> BoolArray:
     """Candidates that hold the longest request too; where requests differ, the mean alone does not say so."""
     if mix.longest_tokens <= mix.held_tokens:
-        return all_had(memory.candidates)
+        return np.ones(len(memory.candidates), dtype=np.bool_)
     return np.asarray(memory.room(mix.lengths, mix.longest_tokens).largest_batch >= 1)
 
 
@@ -69,11 +225,6 @@ def keep_holding_longest(memory: MemoryModel, mix: RequestMix, fits: BoolArray, 
         miss = Reason.of("needs_tokens", longest_tokens=mix.longest_tokens)
         rejections.add(Rejection(LONGEST, describe(memory.candidates, int(row)), miss))
     return holds
-
-
-def all_had(candidates: Candidates) -> BoolArray:
-    """Every candidate: machines that somebody has need no price."""
-    return np.ones(len(candidates), dtype=np.bool_)
 
 
 def keep_supported(model: StepModel, fits: BoolArray, rejections: Rejections) -> BoolArray:
@@ -91,18 +242,39 @@ def generation_rates(curves: LoadCurves, held_squared_variation: float) -> WorkR
     """
     spread = normal_quantile(FULL_QUANTILE) * np.sqrt(curves.batch * held_squared_variation)
     fits = (curves.batch + spread)[None, :] <= curves.largest_batch[:, None]
-    return WorkRates(curves.batch, np.where(fits, curves.requests_per_s, 0.0))
+    rates = np.where(fits, curves.requests_per_s, 0.0)
+    return WorkRates(curves.batch, rates, rates.size)
 
 
-def high_ratio_of(model: StepModel, rates: WorkRates, lengths: Lengths) -> FloatArray:
-    """How many times as long as expected each candidate works at the high end of its range, at its best batch."""
-    return np.asarray(time_bounds(model, rates.best_batch, lengths)["tpot"].high_ratio)
+def figure_s(
+    curves: LoadCurves, candidates: Candidates, workload: Workload, figure: tuple[str, str, str]
+) -> FloatArray:
+    """Seconds of one latency figure (class, metric, statistic) for every candidate at every batch."""
+    request_class, metric, statistic = figure
+    quantile, groups = QUANTILES[statistic], candidates.attention_dp[:, None].astype(np.float64)
+    if metric == "tpot":
+        return tpot_percentile_s(curves, quantile)
+    ttft_s = ttft_percentiles_s(curves, groups, quantile, curves.beyond_mean_s.get((request_class, statistic)))
+    if metric == "ttft":
+        return ttft_s
+    answer = answers(workload, request_class).at(statistic)
+    return latency_percentile_s(ttft_s, tpot_percentile_s(curves, quantile), answer)
 
 
-def hosts_of(instances: Iterable[Instance], candidates: Candidates, rates: WorkRates, slow: FloatArray) -> Hosts:
-    """Which candidates that get anything done each machine type can host."""
-    works = rates.best_per_s > 0
-    hosted = once_per_host(tuple(instances), lambda i: np.flatnonzero(is_host(i, candidates) & works))
-    machines = {(i.cloud, i.name): i for i, _ in hosted}
-    rows = {(i.cloud, i.name): found for i, found in hosted}
-    return Hosts(machines, rows, np.asarray(candidates.num_devices), slow)
+def answers(workload: Workload, request_class: str) -> TokenCounts:
+    """Tokens of the answers to requests of a class."""
+    own = (c.output_tokens for c in workload.classes if c.name == request_class)
+    return next(own, TokenCounts(workload.output_tokens))
+
+
+def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand, caution: Caution | None = None) -> Capacity:
+    """The highest rate of each candidate that keeps every objective, 95 % of its load and the KV room."""
+    slo, workload = demand.workload.slo, demand.workload
+    objectives = {figure_label(*f): figure_s(curves, candidates, workload, f) for f in workload.figures}
+    sustained = sustained_requests_per_s(curves)
+    strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
+    with np.errstate(divide="ignore"):
+        crowd = crowded_batch(curves.batch, ADMISSION_QUANTILE, demand.mix.held_squared_variation)
+        strains[ROOM] = crowd[None, :] / curves.largest_batch[:, None]
+        strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
+    return capacity_within(curves, objectives, strains, sustained, caution)

@@ -1,12 +1,14 @@
-"""What one copy of an encoder gets done on every GPU that may be rented: one GPU a copy, a batch a pass."""
+"""What one copy of a model that is not a decoder sustains: one GPU a copy, a batch a pass."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
+from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
@@ -15,8 +17,8 @@ from gpufleet.domain.slo import Slo
 from gpufleet.errors import DataMissing
 from gpufleet.layout.support import runtime_refusal
 from gpufleet.memory.encoder import EncoderMemory, encoder_memory
-from gpufleet.optimize.caution import Caution, slow_ratio
-from gpufleet.optimize.copies.work import Hosts, WorkRates
+from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.copies.protocol import WorkRates
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.encoder import (
     MOST_TRIED,
@@ -28,8 +30,8 @@ from gpufleet.optimize.encoder import (
     log_bounds,
     pass_times,
 )
-from gpufleet.optimize.placement import Placement, place_best
 from gpufleet.optimize.replicas import NO_CURVE, TOO_LARGE, Rejections
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import LOAD, QUANTILES, Capacity, capacity_within, later
 from gpufleet.performance.passes import (
     arrivals_grid,
@@ -39,6 +41,7 @@ from gpufleet.performance.passes import (
     wait_for_others_s,
 )
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
+from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 
@@ -78,43 +81,118 @@ class Copy:
         return np.asarray(np.where(inputs <= self.full_batch, inside, inputs / self.full_per_s))
 
 
-@dataclass(frozen=True, eq=False)
-class Copies:
-    """Every copy that runs, one a GPU type and format."""
+@dataclass(frozen=True)
+class Encoder:
+    """A model that is not a decoder, on each GPU that may be rented."""
 
-    all: tuple[Copy, ...]
+    questions: tuple[EncoderQuestion, ...]
 
     @property
-    def num_configurations(self) -> int:
-        """Copies x batches whose time was computed."""
-        return sum(len(copy.batches) for copy in self.all)
+    def asked(self) -> EncoderQuestion:
+        """The model, its input and its engine, which are the same on every GPU."""
+        return self.questions[0]
+
+    @property
+    def name(self) -> str:
+        """The name of the model."""
+        return self.asked.model.name
+
+    @property
+    def num_parameters(self) -> int:
+        """All parameters, of every tower."""
+        return num_encoder_parameters(self.asked.model)
+
+    @property
+    def inputs_per_request(self) -> float:
+        """Windows of a recording; 1 where it has none."""
+        return self.asked.num_windows
+
+    def copies(
+        self, instances: tuple[Instance, ...], demand: Demand, calibration: Calibration, rejections: Rejections
+    ) -> EncoderCopies:
+        """A copy for each GPU whose runtime, kernels and memory allow it."""
+        found = (copy_of(question, calibration, rejections) for question in self.questions)
+        running = tuple(copy for copy in found if copy is not None)
+        return EncoderCopies(self.asked, demand, running, len(self.questions))
+
+
+EncoderServeQuestion: TypeAlias = ServeQuestion[Encoder]
+
+
+@dataclass(frozen=True, eq=False)
+class EncoderCopies:
+    """Every copy that runs, one a GPU type and format; `asked`: the model and its input, which are the same of all."""
+
+    asked: EncoderQuestion
+    demand: Demand
+    all: tuple[Copy, ...]
+    num_layouts: int
+
+    def __len__(self) -> int:
+        return len(self.all)
+
+    @property
+    def num_devices(self) -> IntArray:
+        """A copy has one GPU."""
+        return np.ones(len(self.all), dtype=np.int64)
+
+    @property
+    def largest_batch(self) -> FloatArray:
+        """Inputs that have room together."""
+        return self.figures("largest_batch")
+
+    @property
+    def grades(self) -> Sequence[Grade]:
+        """How the times of each copy are known."""
+        return [copy.grade for copy in self.all]
 
     def figures(self, name: str) -> FloatArray:
         """A figure of every copy."""
         return np.array([getattr(copy, name) for copy in self.all], dtype=np.float64)
 
-    def work_rates(self) -> WorkRates:
-        """Inputs per second in passes up to the full one, 0 beyond."""
-        grid = batches_in(MOST_TRIED)
-        rates = [np.where(grid <= copy.full_batch, grid / copy.seconds_of(grid), 0.0) for copy in self.all]
-        return WorkRates(grid, np.array(rates).reshape(len(self.all), len(grid)))
-
     def on(self, instance: Instance) -> IntArray:
         """Copies that a machine type hosts: those for its GPU."""
         return np.flatnonzero([copy.question.gpu.name == instance.accelerator for copy in self.all])
 
-    def hosts(self, instances: Iterable[Instance], confidence: float) -> Hosts:
-        """Which copies each machine type can host, and how much longer than expected they are planned to work."""
-        machines = {(i.cloud, i.name): i for i in instances}
-        rows = {key: self.on(instance) for key, instance in machines.items()}
-        slow = slow_ratio(confidence, self.figures("high_ratio"))
-        return Hosts(machines, rows, np.ones(len(self.all), dtype=np.int64), slow)
+    def label(self, row: int) -> str:
+        """A copy in words: L4 bf16."""
+        return self.all[row].name
+
+    def engine(self, row: int) -> str:
+        """The runtime of a copy."""
+        return self.all[row].question.runtime.name
+
+    def weights(self, row: int) -> str:
+        """The format of a copy."""
+        return self.all[row].question.weights.name
+
+    def limit_name(self, row: int, limit: str) -> str:
+        """A limit is called as it is."""
+        return limit
+
+    def floors_s(self, row: int) -> Mapping[str, float]:
+        """No floor is known."""
+        return {}
+
+    def capacity(self) -> Capacity:
+        """The highest rate of each copy that keeps every latency and 95 % of its load."""
+        loads = PassLoads(self, self.asked.num_windows)
+        caution = Caution.of_passes(self.demand.confidence, self.figures("high_ratio"), len(loads.batch))
+        return pass_capacity(loads, self.demand.workload.slo, caution)
+
+    def work_rates(self) -> WorkRates:
+        """Inputs per second in passes up to the full one, 0 beyond."""
+        grid = batches_in(MOST_TRIED)
+        rates = [np.where(grid <= copy.full_batch, grid / copy.seconds_of(grid), 0.0) for copy in self.all]
+        num_configurations = sum(len(copy.batches) for copy in self.all)
+        return WorkRates(grid, np.array(rates).reshape(len(self.all), len(grid)), num_configurations)
+
+    def time_ratios(self, batch: FloatArray) -> Mapping[str, Bounds]:
+        """How far the time of a pass lies from what is expected, at any batch."""
+        return {LATENCY: Bounds(self.figures("low_ratio"), self.figures("high_ratio"))}
 
 
-def copies_of(questions: Sequence[EncoderQuestion], calibration: Calibration, rejections: Rejections) -> Copies:
-    """The copies that run; the others are counted with their reason."""
-    found = (copy_of(question, calibration, rejections) for question in questions)
-    return Copies(tuple(copy for copy in found if copy is not None))
+EncoderServeSolution: TypeAlias = ServeSolution[EncoderCopies]
 
 
 def copy_of(q: EncoderQuestion, calibration: Calibration, rejections: Rejections) -> Copy | None:
@@ -153,7 +231,7 @@ class PassLoads:
     A request is `inputs_per_request` inputs of a pass.
     """
 
-    copies: Copies
+    copies: EncoderCopies
     inputs_per_request: float
 
     @cached_property
@@ -226,13 +304,3 @@ def latency_figures(slo: Slo) -> dict[str, str]:
     {'latency.p95': 'p95'}
     """
     return {limit.label: limit.statistic for limit in slo.limits} or {f"{LATENCY}.p95": "p95"}
-
-
-def place_copies(instances: Sequence[Instance], copies: Copies, found: Capacity, demand: Demand) -> list[Placement]:
-    """The best placement on each machine type, a copy on each GPU."""
-    placed = []
-    for instance in instances:
-        rows = copies.on(instance)
-        rows = rows[found.is_feasible[rows]]
-        placed.append(place_best(instance, rows, np.ones_like(rows), found, demand))
-    return [p for p in placed if p is not None]

@@ -1,0 +1,143 @@
+"""What plans of models that write say beyond any plan: layouts, KV cache, tokens and electricity."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
+from gpufleet.answers.job_figures import in_usd, paid_s, rate_figure
+from gpufleet.answers.job_plan import JobContext, JobKind
+from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.service_plan import Context, ServiceKind
+from gpufleet.architecture.parameters import num_active_parameters
+from gpufleet.optimize.copies.decoder import Replicas
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.job import JobPlacement
+from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
+from gpufleet.optimize.looser import looser_limits
+from gpufleet.optimize.market import PricedPlacement
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.size import Operation, operate
+from gpufleet.pricing.unit_cost import usd_per_million_tokens
+from gpufleet.results.batch import BatchPlan, JobDeployment
+from gpufleet.results.plan import Deployment, Energy, LooserLimit, ServePlan
+from gpufleet.units import MEGA
+
+
+def of_service(context: Context[Replicas]) -> dict[str, Any]:
+    """Tokens of a request, and what limits cost."""
+    question, solution = context.question, context.solution
+    return {
+        "num_active_parameters": num_active_parameters(solution.copies.model.arch),
+        "input_tokens": question.demand.workload.input_tokens,
+        "output_tokens": question.demand.workload.output_tokens,
+        "looser_limits": [looser_limit(x) for x in looser_limits(question, solution)] if solution.ranked else [],
+    }
+
+
+def of_deployment(context: Context[Replicas], priced: PricedPlacement, running: Operation) -> dict[str, Any]:
+    """Layout and KV format of a replica, what tokens cost, and electricity."""
+    return {
+        **layout_of(context.solution.copies, priced.placement.row),
+        "usd_per_million_output_tokens": usd_per_million_output(priced, context.question.demand),
+        "energy": energy_of(context, priced),
+    }
+
+
+def layout_of(copies: Replicas, row: int) -> dict[str, Any]:
+    """How a replica is spread, and what its cache is kept in."""
+    layout = copies.layout(row)
+    return {"kv_precision": copies.kv_precision(row), "layout": layout.label, "ranks": ranks_of(layout)}
+
+
+def of_job(context: JobContext[Replicas]) -> dict[str, Any]:
+    """Tokens of a request."""
+    workload = context.question.service.demand.workload
+    return {
+        "num_active_parameters": num_active_parameters(context.solution.copies.model.arch),
+        "input_tokens": workload.input_tokens,
+        "output_tokens": workload.output_tokens,
+    }
+
+
+def of_job_deployment(context: JobContext[Replicas], p: JobPlacement) -> dict[str, Any]:
+    """Layout and KV format of a replica, and what tokens cost."""
+    workload, paid = context.question.service.demand.workload, paid_s(context.ranges, p)
+    answers = context.question.job.requests * workload.output_tokens
+    tokens = answers + context.question.job.requests * workload.input_tokens
+    output_tokens_per_s = context.requests_per_s(p) * workload.output_tokens
+    return {
+        **layout_of(context.solution.copies, p.row),
+        "output_tokens_per_s": rate_figure(context.ranges, p.row, output_tokens_per_s),
+        "usd_per_million_tokens": in_usd(p, paid, tokens / MEGA),
+        "usd_per_million_output_tokens": in_usd(p, paid, answers / MEGA),
+    }
+
+
+SERVICE = ServiceKind(ServePlan, Deployment, of_service, of_deployment)
+JOB = JobKind(BatchPlan, JobDeployment, of_job, of_job_deployment)
+
+
+def usd_per_million_output(priced: PricedPlacement, demand: Demand) -> float:
+    """What a million generated tokens cost, over all hours."""
+    tokens_per_s = demand.mean_requests_per_s * demand.workload.output_tokens
+    return float(usd_per_million_tokens(priced.usd_per_hour, tokens_per_s))
+
+
+def energy_of(context: Context[Replicas], priced: PricedPlacement) -> Energy | None:
+    """Electricity of all machines of a placement, over all hours."""
+    demand, p = context.question.demand, priced.placement
+    hours, tokens_per_s = hours_of(context, priced), demand.mean_requests_per_s * demand.workload.output_tokens
+    if priced.offer.own_power is not None:
+        return energy_of_own(
+            priced.offer.own_power,
+            num_gpus=p.instance.gpu_count * p.instance_count,
+            num_machines=p.instance_count,
+            working_ratio=working_ratio(hours),
+            output_tokens_per_s=tokens_per_s,
+        )
+    watts = context.solution.copies.gpu(p.row).board_power_watts
+    return energy_of_gpus(board_power_watts=watts, hours=hours, output_tokens_per_s=tokens_per_s)
+
+
+def hours_of(context: Context[Replicas], priced: PricedPlacement) -> list[Hours]:
+    """The hours of a day at the full rate, and the quiet ones with the machines that are kept."""
+    demand, p = context.question.demand, priced.placement
+    busy = hours_at(context, p, p.instance_count, demand.workload.rate_requests_per_s, demand.busy_ratio)
+    if demand.quiet is None:
+        return [busy]
+    quiet = demand.quiet
+    return [busy, hours_at(context, p, priced.quiet_instance_count, quiet.rate_requests_per_s, quiet.time_ratio)]
+
+
+def hours_at(
+    context: Context[Replicas], p: Placement, machines: int, requests_per_s: float, time_ratio: float
+) -> Hours:
+    """What so many machines of a placement do at a rate."""
+    found, replicas = context.solution.found, machines * (p.replicas // p.instance_count)
+    running = operate(found, p.row, requests_per_s / replicas)
+    return Hours(
+        time_ratio=time_ratio,
+        num_gpus=p.instance.gpu_count * machines,
+        working_gpus=replicas * p.gpus_per_replica,
+        batch=running.batch,
+        load_ratio=running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
+    )
+
+
+def looser_limit(found: FoundLooserLimit) -> LooserLimit:
+    """What one limit costs, as users get it."""
+    offer = found.priced.offer
+    return LooserLimit(
+        limit=found.limit.label,
+        limit_s=found.limit.limit_s,
+        lone_s=found.lone_s,
+        looser_s=found.looser_s,
+        cloud=offer.cloud,
+        region=offer.region,
+        instance=offer.instance,
+        price_kind=offer.price_kind.value,
+        instance_count=found.priced.placement.instance_count,
+        usd_per_hour=found.priced.usd_per_hour,
+        saved_ratio=found.saved_ratio,
+    )
