@@ -87,11 +87,13 @@ def estimate_encoder(
         num_gpus=number,
         audio_s=audio_s,
     )
-    solution = solve_encoder(question, calibration_of(tables))
+    calibration = calibration_of(tables)
+    solution = solve_encoder(question, calibration)
     inputs = understood(question, solution.batch, precision, output_tokens, beams)
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
-    return encoder_estimate(question, solution, num_encoder_parameters(encoder), price, inputs, notes)
+    parameters, streams = num_encoder_parameters(encoder), calibration.formulas.streams
+    return encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
 
 
 @lru_cache(maxsize=4)

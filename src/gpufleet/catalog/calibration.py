@@ -30,9 +30,12 @@ from gpufleet.domain.calibration import (
     Axis,
     Calibration,
     CollectiveTables,
+    Formulas,
     Grids,
     OperatorTables,
     StateFormulas,
+    StreamFormula,
+    VisionFormula,
 )
 from gpufleet.domain.precision import PRECISIONS, Precision
 from gpufleet.provenance import Grade
@@ -134,7 +137,7 @@ def load_calibration(
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in accelerators], dtype=np.float64),
         tables=KernelTables(accelerators, loans, stack),
         collective_tables=kept("collectives", (), stack, lambda: _collective_tables(accelerators, loans)),
-        state_formulas=state_formulas(),
+        formulas=load_formulas(),
     )
 
 
@@ -218,10 +221,15 @@ def _applies(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
 
 
 @lru_cache(maxsize=1)
-def state_formulas() -> StateFormulas:
-    """What times state-space layers (formulas.toml)."""
+def load_formulas() -> Formulas:
+    """What times kernels without a curve (formulas.toml)."""
     tables = tomllib.loads((DATA / "formulas.toml").read_text(encoding="utf-8"))
-    return StateFormulas(**{name: sourced(row) for name, row in tables["state_space"].items()})
+    rows = {kind: {name: sourced(row) for name, row in table.items()} for kind, table in tables.items()}
+    return Formulas(
+        streams=StreamFormula(**rows["streams"]),
+        vision=VisionFormula(**rows["vision"]),
+        state_space=StateFormulas(**rows["state_space"]),
+    )
 
 
 @lru_cache(maxsize=1)

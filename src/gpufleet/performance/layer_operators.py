@@ -95,7 +95,8 @@ class _Operators(OperatorGroups):
     """Operators of a decoder in the order that a token meets them."""
 
     def __init__(self, arch: Architecture, candidates: Candidates, hardware: Hardware) -> None:
-        super().__init__(len(candidates), hardware.bandwidth_bytes_per_s, ACTIVATION_BYTES)
+        formula = hardware.calibration.formulas.streams
+        super().__init__(len(candidates), hardware.bandwidth_bytes_per_s, formula, ACTIVATION_BYTES)
         self.arch, self.candidates, self.hardware = arch, candidates, hardware
         self.tp = np.asarray(candidates.tp, dtype=np.float64)
         self.exchanges: list[tuple[Part, int, int, float, FloatArray]] = []
@@ -287,7 +288,7 @@ class _Operators(OperatorGroups):
         moved = (2 * mixer.convolved_width + mixer.inner_width) * ACTIVATION_BYTES / self.tp
         of = StateSpaceWork(state, flop, moved)
         peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
-        formulas = self.hardware.calibration.state_formulas
+        formulas = self.hardware.calibration.formulas
         self.others += [
             StateUpdate((self.part(STATE, "state update", count),), formulas, peak, bandwidth, of),
             PromptScan((self.part(OVER_STATE, "chunked scan", count),), formulas, peak, bandwidth, of),
