@@ -37,6 +37,7 @@ from gpufleet.domain.calibration import (
     StreamFormula,
     VisionFormula,
 )
+from gpufleet.domain.habits import Habits
 from gpufleet.domain.precision import PRECISIONS, Precision
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
@@ -230,6 +231,13 @@ def load_formulas() -> Formulas:
         vision=VisionFormula(**rows["vision"]),
         state_space=StateFormulas(**rows["state_space"]),
     )
+
+
+@lru_cache(maxsize=1)
+def load_habits() -> Habits:
+    """What people do (habits.toml)."""
+    tables = tomllib.loads((DATA / "habits.toml").read_text(encoding="utf-8"))
+    return Habits(**{name: sourced(row) for name, row in tables.items()})
 
 
 @lru_cache(maxsize=1)
