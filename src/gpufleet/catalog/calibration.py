@@ -33,6 +33,7 @@ from gpufleet.domain.calibration import (
     Formulas,
     Grids,
     OperatorTables,
+    SparsePromptFormula,
     StateFormulas,
     StreamFormula,
     VisionFormula,
@@ -230,6 +231,7 @@ def load_formulas() -> Formulas:
         streams=StreamFormula(**rows["streams"]),
         vision=VisionFormula(**rows["vision"]),
         state_space=StateFormulas(**rows["state_space"]),
+        sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),
     )
 
 

@@ -266,12 +266,20 @@ class VisionFormula:
 
 
 @dataclass(frozen=True)
+class SparsePromptFormula:
+    """What prompts pay that read chosen or compressed entries: `least_heads` of a device, however few it has."""
+
+    least_heads: Sourced
+
+
+@dataclass(frozen=True)
 class Formulas:
     """Judgements where a formula stands in for measured kernels, by what it times."""
 
     streams: StreamFormula
     vision: VisionFormula
     state_space: StateFormulas
+    sparse_prompts: SparsePromptFormula
 
 
 @dataclass(frozen=True, eq=False)

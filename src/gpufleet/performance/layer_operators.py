@@ -27,6 +27,7 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import SparsePromptFormula
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
 from gpufleet.performance.attention_groups import (
@@ -74,7 +75,6 @@ from gpufleet.performance.sparse_groups import (
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
-SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
@@ -263,7 +263,8 @@ class _Operators(OperatorGroups):
         choice = Choice(mixer.window_tokens, ratio, mixer.kept_entries if mixer.tokens_per_entry else 0.0)
         curves, heads, width = self.hardware.latent_attention, mixer.num_heads / self.tp, 2 * mixer.head_dim
         decoding = heads * (width / (LATENT_DIM + KV_LORA_RANK))
-        reading = heads_of_sparse_kernel(heads) * (width / (KEY_DIM + V_HEAD_DIM))
+        kernel = self.hardware.calibration.formulas.sparse_prompts
+        reading = heads_of_sparse_kernel(kernel, heads) * (width / (KEY_DIM + V_HEAD_DIM))
         self.others += [
             LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, decoding, choice),
             LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading, choice),
@@ -393,13 +394,9 @@ class _Operators(OperatorGroups):
         return Exchanges(parts, collectives, np.array(kinds)[:, None], np.array(seen), of_token, np.stack(num_ranks))
 
 
-def heads_of_sparse_kernel(heads: FloatArray) -> FloatArray:
-    """Heads that a prompt pays for where it reads chosen tokens: kernels take them by 64, and do not expand the latent.
-
-    Source: with 16 heads a device, attention modules of DeepSeek-V3.2 take 35.8 ms for 32k tokens on an H200 under
-    vLLM 0.24 (aiconfigurator-core 0.12.0), which 16 heads' work explains by half.
-    """
-    return np.maximum(heads, SPARSE_HEADS)
+def heads_of_sparse_kernel(formula: SparsePromptFormula, heads: FloatArray) -> FloatArray:
+    """Heads that a prompt pays for where it reads chosen tokens: a least number; kernels do not expand the latent."""
+    return np.maximum(heads, formula.least_heads.value)
 
 
 def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:
