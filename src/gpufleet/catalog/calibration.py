@@ -30,6 +30,7 @@ from gpufleet.domain.calibration import (
     Axis,
     Calibration,
     CollectiveTables,
+    EngineStepFormula,
     Formulas,
     Grids,
     OperatorTables,
@@ -232,6 +233,7 @@ def load_formulas() -> Formulas:
         vision=VisionFormula(**rows["vision"]),
         state_space=StateFormulas(**rows["state_space"]),
         sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),
+        engine_steps=EngineStepFormula(**rows["engine_steps"]),
     )
 
 

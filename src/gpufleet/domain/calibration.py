@@ -273,6 +273,13 @@ class SparsePromptFormula:
 
 
 @dataclass(frozen=True)
+class EngineStepFormula:
+    """What bounds the fitted line of a decode step: `least_ratio` of its kernels' seconds, however launches overlap."""
+
+    least_ratio: Sourced
+
+
+@dataclass(frozen=True)
 class Formulas:
     """Judgements where a formula stands in for measured kernels, by what it times."""
 
@@ -280,6 +287,7 @@ class Formulas:
     vision: VisionFormula
     state_space: StateFormulas
     sparse_prompts: SparsePromptFormula
+    engine_steps: EngineStepFormula
 
 
 @dataclass(frozen=True, eq=False)
