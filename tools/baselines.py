@@ -24,11 +24,10 @@ from gpufleet.accuracy.statistics import is_predicted, log_ratio
 from gpufleet.api import estimates
 from gpufleet.catalog.calibration import OPERATORS
 from gpufleet.catalog.engine_eras import load_eras
-from gpufleet.domain.calibration import Calibration, Grids, OperatorTables
+from gpufleet.domain.calibration import Calibration, Formulas, Grids, OperatorTables, StreamFormula
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.inputs.measurements import MeasurementFile
 from gpufleet.optimize.estimate import EstimateQuestion, solve_estimate
-from gpufleet.performance import elementwise
 from gpufleet.provenance import Sourced
 from gpufleet.results.accuracy import ScoredFigure
 
@@ -79,17 +78,7 @@ def predicting_with(baseline: Baseline) -> Iterator[None]:
     def solve(question: EstimateQuestion, calibration: Calibration) -> object:
         return solve_estimate(without_engine(baseline, question), at_efficiency(calibration, baseline.efficiency))
 
-    with patch.object(estimates, "solve_estimate", solve), streaming_at(baseline.efficiency):
-        yield
-
-
-@contextmanager
-def streaming_at(efficiency: Efficiency | None) -> Iterator[None]:
-    """Kernels that only stream memory have no launch time and the baseline's share of the bandwidth."""
-    if efficiency is None:
-        yield
-        return
-    with patch.multiple(elementwise, FIXED_S=0.0, STREAM_RATIO=efficiency.bandwidth_ratio):
+    with patch.object(estimates, "solve_estimate", solve):
         yield
 
 
@@ -105,7 +94,15 @@ def at_efficiency(calibration: Calibration, efficiency: Efficiency | None) -> Ca
         bandwidth_bytes_per_s=calibration.bandwidth_bytes_per_s * efficiency.bandwidth_ratio,
         tables=ChainMap(flat, calibration.tables),
         collective_tables=replace(links, grids=flat_grids(links.grids, -math.log(efficiency.bandwidth_ratio))),
+        formulas=streaming_at(calibration.formulas, efficiency.bandwidth_ratio),
     )
+
+
+def streaming_at(formulas: Formulas, bandwidth_ratio: float) -> Formulas:
+    """Kernels that only stream memory have no launch time and the baseline's share of the bandwidth."""
+    source = "the baseline"
+    stream = StreamFormula(Sourced(0.0, "s", source), Sourced(bandwidth_ratio, "ratio", source))
+    return replace(formulas, streams=stream)
 
 
 def flat_tables(tables: OperatorTables, compute_ratio: float) -> OperatorTables:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.formulas import PRODUCT, STREAM
+from gpufleet.answers.formulas import PRODUCT, stream_words
+from gpufleet.domain.calibration import StreamFormula
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.encoder import EncoderQuestion, EncoderSolution, flop_per_input
 from gpufleet.pricing.unit_cost import usd_per_request
@@ -14,10 +15,8 @@ from gpufleet.units import HOUR, MEGA
 FORMULAS = {
     "attention": "4 heads head_dim pairs / peak, over the measured prefill-attention curve",
     "attention over the answer": "bytes of keys and values / bandwidth, over the measured decode-attention curve",
-    "attention scores in memory": STREAM,
-    "norms, biases and residuals": STREAM,
-    "embedding": STREAM,
 }
+STREAMS = ("attention scores in memory", "norms, biases and residuals", "embedding")
 LEAST_SHOWN_RATIO = 1e-9
 HOST = "the host, which launches the kernels"
 READING = "the host, which reads audio and makes mel frames"
@@ -28,6 +27,7 @@ HOST_FORMULA = "kernels x launch - seconds of the kernels"
 def encoder_estimate(
     question: EncoderQuestion,
     solution: EncoderSolution,
+    streams: StreamFormula,
     num_parameters: int,
     price: PriceRow | None,
     inputs: list[Input],
@@ -39,7 +39,7 @@ def encoder_estimate(
     audio_rate = audio_s_per_input(q)
     total = s.memory.total_bytes(s.batch)
     low, high = float(total.low), float(total.high)
-    terms = pass_terms(s)
+    terms = pass_terms(s, streams)
     return EncoderEstimate(
         model=q.model.name,
         kind=q.model.kind,
@@ -109,7 +109,7 @@ def cost_figure(price: PriceRow | None, amounts_per_s: float, solution: EncoderS
     return Figure(value=usd, unit="USD", low=low, high=high, grade=solution.grade.label)
 
 
-def pass_terms(solution: EncoderSolution) -> list[ExplainedTerm]:
+def pass_terms(solution: EncoderSolution, streams: StreamFormula) -> list[ExplainedTerm]:
     """Seconds of one batch by operator, largest first; where the device waits, what it waits."""
     seconds: dict[str, float] = {}
     for operation in solution.times.operations:
@@ -119,7 +119,8 @@ def pass_terms(solution: EncoderSolution) -> list[ExplainedTerm]:
         seconds[HOST] = waited
     if solution.reading_s > 0:
         seconds[READING] = solution.reading_s
-    formulas = {**FORMULAS, HOST: HOST_FORMULA, READING: READING_FORMULA}
+    of_streams = dict.fromkeys(STREAMS, stream_words(streams))
+    formulas = {**FORMULAS, **of_streams, HOST: HOST_FORMULA, READING: READING_FORMULA}
     return [
         ExplainedTerm(name=name, value=value, unit="s", formula=formulas.get(name, PRODUCT), grade=solution.grade.label)
         for name, value in sorted(seconds.items(), key=lambda item: -item[1])

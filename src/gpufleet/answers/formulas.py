@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from gpufleet.performance.elementwise import FIXED_S, STREAM_RATIO
+from gpufleet.domain.calibration import StreamFormula
 from gpufleet.units import MICROSECOND
 
 PRODUCT = "max(2 m n k / peak, bytes / bandwidth), over the measured product curve"
-STREAM = f"{FIXED_S / MICROSECOND:g} us + bytes / ({STREAM_RATIO:g} bandwidth)"
+
+
+def stream_words(formula: StreamFormula) -> str:
+    """The formula of kernels that only move memory."""
+    return f"{formula.fixed_s.value / MICROSECOND:g} us + bytes / ({formula.bandwidth_ratio.value:g} bandwidth)"

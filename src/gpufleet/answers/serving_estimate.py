@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from gpufleet.answers.formulas import PRODUCT, STREAM
+from gpufleet.answers.formulas import PRODUCT, stream_words
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
@@ -34,8 +34,8 @@ FORMULAS = {
     INDEX: "products of the index, bytes of its entries / bandwidth, over the measured curves",
     "experts": "weights of the active experts / bandwidth or flop / peak, over the measured grouped-product curve",
     "expert exchange": "bytes of the tokens / link, over the measured collective",
-    **dict.fromkeys(("norms and residuals", HEAD_NORMS, POSITIONS), STREAM),
 }
+STREAMS = ("norms and residuals", HEAD_NORMS, POSITIONS)
 ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
 
 
@@ -176,11 +176,13 @@ def what_binds(question: EstimateQuestion, solution: EstimateSolution, terms: li
 def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of one decode step by operator, largest first."""
     terms = {name: float(seconds[0]) for name, seconds in solution.decode_terms(question.lengths).items()}
+    streams = stream_words(solution.model.hardware.calibration.formulas.streams)
+    formulas = {**FORMULAS, **dict.fromkeys(STREAMS, streams)}
     return [
-        ExplainedTerm(name=name, value=terms[name], unit="s", formula=_formula(name), grade=grade)
+        ExplainedTerm(name=name, value=terms[name], unit="s", formula=formulas.get(name, _other(name)), grade=grade)
         for name in sorted(terms, key=lambda name: -terms[name])
     ]
 
 
-def _formula(name: str) -> str:
-    return FORMULAS.get(name, ALL_REDUCE if name.startswith("all-reduce") else PRODUCT)
+def _other(name: str) -> str:
+    return ALL_REDUCE if name.startswith("all-reduce") else PRODUCT

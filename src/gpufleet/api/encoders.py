@@ -10,7 +10,7 @@ from gpufleet.answers.encoder_estimate import encoder_estimate
 from gpufleet.api.estimates import MOST_SEQUENCES
 from gpufleet.api.lengths import MOST_TOKENS
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
-from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.listing import cheapest_on_demand
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_encoder
@@ -34,7 +34,6 @@ from gpufleet.results.encoder_estimate import EncoderEstimate
 from gpufleet.units import DAY
 
 DEFAULT_ENGINE = "transformers"
-SPOKEN_TOKENS_PER_S = 4.0  # 150 words a minute, 1.4 tokens a word, and timestamps: a rule of thumb
 MOST_BEAMS = 64
 LONGEST_AUDIO_S = 30 * DAY
 
@@ -87,11 +86,13 @@ def estimate_encoder(
         num_gpus=number,
         audio_s=audio_s,
     )
-    solution = solve_encoder(question, calibration_of(tables))
+    calibration = calibration_of(tables)
+    solution = solve_encoder(question, calibration)
     inputs = understood(question, solution.batch, precision, output_tokens, beams)
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
-    return encoder_estimate(question, solution, num_encoder_parameters(encoder), price, inputs, notes)
+    parameters, streams = num_encoder_parameters(encoder), calibration.formulas.streams
+    return encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
 
 
 @lru_cache(maxsize=4)
@@ -189,7 +190,7 @@ def checked_answer(model: EncoderModel, tower: Tower, output_tokens: float | Non
     if output_tokens is None:
         if tower.window_s is None:
             raise UsageError(f"{model.name} writes an answer", expected="--out with its tokens")
-        output_tokens = SPOKEN_TOKENS_PER_S * tower.window_s
+        output_tokens = load_habits().spoken_tokens_per_s.value * tower.window_s
     longest = MOST_TOKENS if model.decoder.is_stretchable else model.decoder.max_tokens
     if not 1 <= output_tokens <= longest:
         raise UsageError(f"an answer of {model.name} has 1 to {longest:,} tokens", found=output_tokens)
@@ -248,7 +249,8 @@ def understood(
     if q.audio_s is not None:
         rows.append(("audio", f"{q.audio_s:g} s", "given"))
     if q.model.decoder is not None:
-        origin = "given" if output_tokens is not None else "default: 4 tokens for a second of speech"
+        spoken = f"default: {load_habits().spoken_tokens_per_s.value:g} tokens for a second of speech"
+        origin = "given" if output_tokens is not None else spoken
         rows += [
             ("output tokens", f"{q.size.output_tokens:g}", origin),
             ("beams", f"{q.size.beams}", "default of the engine" if beams is None else "given"),

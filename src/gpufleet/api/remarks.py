@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from gpufleet.architecture.vision import image_tokens
+from gpufleet.catalog.calibration import load_formulas
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture, Attention
 from gpufleet.domain.candidates import Candidates
@@ -20,7 +21,7 @@ from gpufleet.layout.support import arithmetic_of, precisions_of
 from gpufleet.performance.attention_groups import Heads
 from gpufleet.performance.layer_operators import cache_bytes_per_s_of
 from gpufleet.performance.recurrence import borrows_full_attention, is_timed_by_formula
-from gpufleet.performance.vision import VISION_FLOP_RATIO, vision_s
+from gpufleet.performance.vision import vision_s
 from gpufleet.report.words import sentence
 from gpufleet.units import GB, MILLISECOND
 
@@ -132,12 +133,12 @@ def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
     peak = peaks.get("bf16") or peaks.get("fp16")
     if arch.vision is None or peak is None:
         return []
-    tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
-    seconds = float(vision_s(arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    tokens, formula = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS), load_formulas().vision
+    seconds = float(vision_s(formula, arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
     return [
         f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
         f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token (a "
-        f"judgement: {VISION_FLOP_RATIO:.0%} of the peak; no tower was measured)."
+        f"judgement: {formula.flop_ratio.value:.0%} of the peak; no tower was measured)."
     ]
 
 

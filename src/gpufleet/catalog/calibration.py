@@ -30,10 +30,16 @@ from gpufleet.domain.calibration import (
     Axis,
     Calibration,
     CollectiveTables,
+    EngineStepFormula,
+    Formulas,
     Grids,
     OperatorTables,
+    SparsePromptFormula,
     StateFormulas,
+    StreamFormula,
+    VisionFormula,
 )
+from gpufleet.domain.habits import Habits
 from gpufleet.domain.precision import PRECISIONS, Precision
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
@@ -134,7 +140,7 @@ def load_calibration(
         bandwidth_bytes_per_s=np.array([a.bandwidth_bytes_per_s for a in accelerators], dtype=np.float64),
         tables=KernelTables(accelerators, loans, stack),
         collective_tables=kept("collectives", (), stack, lambda: _collective_tables(accelerators, loans)),
-        state_formulas=state_formulas(),
+        formulas=load_formulas(),
     )
 
 
@@ -218,10 +224,24 @@ def _applies(rule: Mapping[str, Any], accelerator: Accelerator) -> bool:
 
 
 @lru_cache(maxsize=1)
-def state_formulas() -> StateFormulas:
-    """What times state-space layers (formulas.toml)."""
+def load_formulas() -> Formulas:
+    """What times kernels without a curve (formulas.toml)."""
     tables = tomllib.loads((DATA / "formulas.toml").read_text(encoding="utf-8"))
-    return StateFormulas(**{name: sourced(row) for name, row in tables["state_space"].items()})
+    rows = {kind: {name: sourced(row) for name, row in table.items()} for kind, table in tables.items()}
+    return Formulas(
+        streams=StreamFormula(**rows["streams"]),
+        vision=VisionFormula(**rows["vision"]),
+        state_space=StateFormulas(**rows["state_space"]),
+        sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),
+        engine_steps=EngineStepFormula(**rows["engine_steps"]),
+    )
+
+
+@lru_cache(maxsize=1)
+def load_habits() -> Habits:
+    """What people do (habits.toml)."""
+    tables = tomllib.loads((DATA / "habits.toml").read_text(encoding="utf-8"))
+    return Habits(**{name: sourced(row) for name, row in tables.items()})
 
 
 @lru_cache(maxsize=1)

@@ -9,12 +9,13 @@ from typing import Any
 
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
-from gpufleet.domain.runtime import LogRange, Measured, Passes, Runtime, Speech
+from gpufleet.domain.runtime import Copies, LogRange, Measured, Passes, Runtime, Speech
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.provenance import Sourced
 
 EVERY_ENGINE = "all"
 FIGURES = ("launch_s", "reserve_bytes", "hidden_copies")
+COPIES = ("mlp", "scores", "convolved")
 
 
 def load_runtimes() -> Mapping[str, Runtime]:
@@ -57,6 +58,7 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
             kernels=int(passes["kernels"]),
             score_kernels=int(passes["score_kernels"]),
         ),
+        copies=Copies(**{name: float(table["copies"][name]) for name in COPIES}),
         product_kernels=int(table["product_kernels"]),
         fused_head_dims=tuple(int(size) for size in table["fused_head_dims"]),
         formats=tuple(table["formats"]),

@@ -250,18 +250,58 @@ class StateFormulas:
         return math.log(missed.low or missed.value), math.log(missed.high or missed.value)
 
 
+@dataclass(frozen=True)
+class StreamFormula:
+    """What times kernels that only move memory: `fixed_s` of each, and the share of the bandwidth that it reaches."""
+
+    fixed_s: Sourced
+    bandwidth_ratio: Sourced
+
+
+@dataclass(frozen=True)
+class VisionFormula:
+    """What times a vision tower, of which none was measured: the share of the arithmetic peak that it reaches."""
+
+    flop_ratio: Sourced
+
+
+@dataclass(frozen=True)
+class SparsePromptFormula:
+    """What prompts pay that read chosen or compressed entries: `least_heads` of a device, however few it has."""
+
+    least_heads: Sourced
+
+
+@dataclass(frozen=True)
+class EngineStepFormula:
+    """What bounds the fitted line of a decode step: `least_ratio` of its kernels' seconds, however launches overlap."""
+
+    least_ratio: Sourced
+
+
+@dataclass(frozen=True)
+class Formulas:
+    """Judgements where a formula stands in for measured kernels, by what it times."""
+
+    streams: StreamFormula
+    vision: VisionFormula
+    state_space: StateFormulas
+    sparse_prompts: SparsePromptFormula
+    engine_steps: EngineStepFormula
+
+
 @dataclass(frozen=True, eq=False)
 class Calibration:
     """Kernel curves of `accelerators`, in this order; candidates index it by accelerator and precision.
 
-    `tables` by operator, those of `MIXER_OPERATORS` among them; `state_formulas` where there are none.
+    `tables` by operator, those of `MIXER_OPERATORS` among them; `formulas` where there are none.
     """
 
     accelerators: tuple[str, ...]
     bandwidth_bytes_per_s: FloatArray
     tables: Mapping[str, OperatorTables]
     collective_tables: CollectiveTables
-    state_formulas: StateFormulas
+    formulas: Formulas
 
     def tables_of(self, operator: str) -> OperatorTables | CollectiveTables:
         """The tables of an operator by its name, as the files are called."""

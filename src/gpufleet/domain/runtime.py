@@ -24,6 +24,15 @@ class Passes:
 
 
 @dataclass(frozen=True)
+class Copies:
+    """Tensors that a pass holds at a time: `mlp` of feed-forward state, `scores`, `convolved` of a convolution."""
+
+    mlp: float
+    scores: float
+    convolved: float
+
+
+@dataclass(frozen=True)
 class Measured:
     """How many published rows the constants of a runtime rest on, and on which GPUs."""
 
@@ -84,6 +93,7 @@ class Runtime:
     fused_head_dims: tuple[int, ...]
     reserve_bytes: Sourced
     hidden_copies: Sourced
+    copies: Copies
     passes_range: LogRange
     answers_range: LogRange
     formats: tuple[str, ...]

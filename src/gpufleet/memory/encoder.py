@@ -14,10 +14,6 @@ from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
 from gpufleet.memory.band import Band
 from gpufleet.records import dataclass
 
-MLP_COPIES = 2
-SCORE_COPIES = 2
-CONVOLVED_COPIES = 2
-
 
 @dataclass(frozen=True)
 class PassSize:
@@ -75,17 +71,17 @@ def encoder_memory(
 def activation_bytes(tower: Tower, runtime: Runtime, size: PassSize, state_bytes: float) -> Band:
     """Bytes that one input holds while it passes a layer, or the convolutions, whichever is more.
 
-    tokens (copies hidden + 2 mlp width) state + 2 heads tokens^2 state where scores are written   [bytes]
+    tokens (copies hidden + mlp copies x width) state + score copies x heads tokens^2 state where scores are written
+    or convolved copies x the largest convolution state   [bytes]   Copies: `data/runtimes/<name>.toml`.
     """
-    stack = tower.stack
-    copies = Band.of(runtime.hidden_copies)
-    layer = copies.scaled(size.tokens * stack.hidden_size * state_bytes)
-    mlp = MLP_COPIES * size.tokens * stack.mlp_width * state_bytes
+    stack, copies = tower.stack, runtime.copies
+    layer = Band.of(runtime.hidden_copies).scaled(size.tokens * stack.hidden_size * state_bytes)
+    mlp = copies.mlp * size.tokens * stack.mlp_width * state_bytes
     scores = 0.0
     if not runtime.fuses_attention(stack.head_dim, state_bytes):
-        scores = SCORE_COPIES * stack.num_heads * size.tokens**2 * state_bytes
+        scores = copies.scores * stack.num_heads * size.tokens**2 * state_bytes
     held = layer.plus(Band.exact(mlp + scores))
-    return held.larger_of(Band.exact(CONVOLVED_COPIES * largest_convolution(tower, size.positions) * state_bytes))
+    return held.larger_of(Band.exact(copies.convolved * largest_convolution(tower, size.positions) * state_bytes))
 
 
 def largest_convolution(tower: Tower, positions: float) -> float:

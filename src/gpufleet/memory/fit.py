@@ -32,7 +32,6 @@ from gpufleet.provenance import Grade, Sourced, Term
 from gpufleet.records import dataclass
 from gpufleet.units import GIB, MIB
 
-RAISED_POOL_RATIO = 0.05  # engines are started with a higher memory fraction until KV has this share of the card
 PAGES_SOURCE = "vLLM, v1/core/kv_cache_utils.py"
 ROUNDING = 1e-9  # a pool of exactly n sequences holds n of them in floating point too
 
@@ -303,15 +302,15 @@ def kv_pool_bytes(engine: EngineMemory, taken: Band, after: Band, needed_bytes: 
     """What the engine hands to KV once weights, profiled activations and overhead are taken; may be negative.
 
     free_fraction (fraction x device - taken), with the default fraction; a higher one, up to the largest that holds
-    in practice, where KV would otherwise have less than is needed or than 5 % of the card; where nobody states it, a
-    lower one that leaves room for what comes after the pool.   [bytes]
+    in practice, where KV would otherwise have less than is needed or than raised_pool_ratio of the card; where nobody
+    states it, a lower one that leaves room for what comes after the pool.   [bytes]
     """
 
     def pool(fraction: Floats) -> Floats:
         return engine.free_fraction * (fraction * engine.device_bytes - taken.expected)
 
     default = cast(Floats, engine.memory_fraction - engine.fraction_per_device * num_devices)
-    wanted = np.maximum(needed_bytes, RAISED_POOL_RATIO * engine.device_bytes)
+    wanted = np.maximum(needed_bytes, engine.raised_pool_ratio * engine.device_bytes)
     largest = cast(Floats, np.where(gives_way(engine), engine.largest_memory_fraction, default)[()])
     raised = np.minimum(pool(largest), wanted)
     expected = np.minimum(np.maximum(pool(default), raised), pool_that_leaves_room(engine, taken, after, pool(default)))

@@ -30,6 +30,7 @@ ZERO_WHERE_ABSENT = (
     "state_pool_ratio",
     "least_state_bytes",
     "graphs_in_fraction",
+    "raised_pool_ratio",
 )
 """Rules that only some engines or versions have."""
 
@@ -49,14 +50,14 @@ NOTHING_WHERE_ABSENT = (
 class EngineMemory:
     """The memory rules of an engine on an accelerator; scalars, or one element per candidate.
 
-    `memory_fraction` is the engine's default, `largest_memory_fraction` the highest setting that holds in practice.
-    `free_fraction` is the share of what then remains that becomes KV cache. `profiled_share` is 1 where activations
-    come out of the fraction (vLLM, TensorRT-LLM) and 0 where they use the rest of the card (SGLang). `whole_prompt`
-    is 1 where a batch of prompts is prefilled at once and not in chunks, `logits_of_prompt` where the logits of
-    every prompt position are kept (both: engines with static batches). `whole_context` is 1 where the profiled step
-    is one sequence of the whole context up to `chunk_above_tokens` (vLLM before 0.8), `unsampled_chunks` where a
-    profile in chunks samples nothing, `peaks_add` where the forward pass and the sampler both count (vLLM before 0.6.4
-    read free memory, which cached blocks lower).
+    `memory_fraction` is the engine's default, `largest_memory_fraction` the highest setting that holds in practice, up
+    to which it is raised until KV has `raised_pool_ratio` of the card. `free_fraction` is the share of what then
+    remains that becomes KV cache. `profiled_share` is 1 where activations come out of the fraction (vLLM, TensorRT-LLM)
+    and 0 where they use the rest of the card (SGLang). `whole_prompt` is 1 where a batch of prompts is prefilled at
+    once and not in chunks, `logits_of_prompt` where the logits of every prompt position are kept (both: engines with
+    static batches). `whole_context` is 1 where the profiled step is one sequence of the whole context up to
+    `chunk_above_tokens` (vLLM before 0.8), `unsampled_chunks` where a profile in chunks samples nothing, `peaks_add`
+    where the forward pass and the sampler both count (vLLM before 0.6.4 read free memory, which cached blocks lower).
 
     `shared_pages` is 1 where layers of all kinds take equal pages of one pool, `whole_windows` where a layer with a
     window keeps the whole context beside layers that see it, `latent_head_elements` what every head caches of keys and
@@ -93,6 +94,7 @@ class EngineMemory:
     states_per_sequence: Floats
     least_state_bytes: Floats
     graphs_in_fraction: Floats
+    raised_pool_ratio: Floats
     seen_overhead: Floats
     max_batch: Floats
     prefill_budget_tokens: Floats

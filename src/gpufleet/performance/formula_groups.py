@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
-from gpufleet.domain.calibration import StateFormulas
+from gpufleet.domain.calibration import Formulas
 from gpufleet.performance.kernel_groups import KernelGroup, OfPrompts, StepTokens, Work
 from gpufleet.performance.recurrence import scan_s, state_update_s
 from gpufleet.records import dataclass
@@ -15,13 +15,18 @@ from gpufleet.records import dataclass
 class FormulaGroup(KernelGroup):
     """Operators without a measured curve."""
 
-    formulas: StateFormulas
+    formulas: Formulas
     peak_flop_per_s: FloatArray
     bandwidth_bytes_per_s: FloatArray
 
     def curves_of(self, part: int) -> None:
         """None: a formula."""
         return
+
+    @property
+    def formula_fixed_s(self) -> float:
+        """That of any kernel which moves memory."""
+        return self.formulas.streams.fixed_s.value
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
@@ -49,7 +54,8 @@ class StateUpdate(FormulaGroup):
 
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 where nothing decodes."""
-        seconds = state_update_s(self.formulas, self.bandwidth_bytes_per_s, at.decoding, self.of.state_bytes)
+        formulas, states = self.formulas.state_space, self.of.state_bytes
+        seconds = state_update_s(formulas, self.bandwidth_bytes_per_s, at.decoding, states)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
@@ -67,7 +73,8 @@ class PromptScan(OfPrompts, FormulaGroup):
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each layer; 0 without prompts."""
         flop, moved_bytes = self._amounts(at)
-        seconds = scan_s(self.formulas, self.peak_flop_per_s, self.bandwidth_bytes_per_s, flop, moved_bytes)
+        formulas = self.formulas.state_space
+        seconds = scan_s(formulas, self.peak_flop_per_s, self.bandwidth_bytes_per_s, flop, moved_bytes)
         return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:

@@ -13,7 +13,7 @@ import numpy as np
 from gpufleet.architecture.encoder_flops import seen_pairs
 from gpufleet.architecture.encoder_parameters import convolution_params
 from gpufleet.domain.arrays import FloatArray, Floats, IntArray
-from gpufleet.domain.calibration import AttentionCurves, Calibration, Curves, GemmCurves
+from gpufleet.domain.calibration import AttentionCurves, Calibration, Curves, GemmCurves, StreamFormula
 from gpufleet.domain.encoder import LayerStack, Takes, Tower
 from gpufleet.domain.precision import WeightFormat
 from gpufleet.domain.runtime import Runtime
@@ -35,6 +35,7 @@ class PassCurves:
     mlp_gemm: GemmCurves
     base_gemm: GemmCurves
     attention: AttentionCurves
+    streams: StreamFormula
     bandwidth_bytes_per_s: FloatArray
     state_bytes: float
 
@@ -51,6 +52,7 @@ class PassCurves:
             mlp_gemm=gemm(weights.mlp.name),
             base_gemm=gemm(weights.base.name),
             attention=calibration.attention(place, [weights.base.name], first),
+            streams=calibration.formulas.streams,
             bandwidth_bytes_per_s=calibration.bandwidth_bytes_per_s[place],
             state_bytes=weights.base.bytes_per_element,
         )
@@ -65,7 +67,7 @@ class PassOperations(OperatorGroups):
     """Operators of a pass in the order that an input meets them; what is counted first are the inputs themselves."""
 
     def __init__(self, curves: PassCurves, runtime: Runtime) -> None:
-        super().__init__(1, curves.bandwidth_bytes_per_s, curves.state_bytes)
+        super().__init__(1, curves.bandwidth_bytes_per_s, curves.streams, curves.state_bytes)
         self.curves, self.runtime = curves, runtime
         self.rows_per_input = [1.0]
         self.tokens = 1.0

@@ -17,6 +17,7 @@ from gpufleet.domain.calibration import (
     Curves,
     ExpertCurves,
     GemmCurves,
+    StreamFormula,
 )
 from gpufleet.performance.collectives import (
     COLLECTIVES,
@@ -26,7 +27,7 @@ from gpufleet.performance.collectives import (
     of_kind,
     seconds_per_byte,
 )
-from gpufleet.performance.elementwise import FIXED_S, elementwise_s
+from gpufleet.performance.elementwise import elementwise_s
 from gpufleet.performance.gemm import gemm_bytes, gemm_coordinates, gemm_flop, gemm_roofline_s, gemm_rows
 from gpufleet.performance.interpolation import Distinct, curve_s, log2, narrowed, rising
 from gpufleet.performance.moe import (
@@ -112,6 +113,11 @@ class KernelGroup(ABC):
         """The measured curves that a part takes its time from."""
 
     @property
+    def formula_fixed_s(self) -> float:
+        """Fixed seconds of a kernel that a formula times; nothing where curves do."""
+        return 0.0
+
+    @property
     def is_of_prompts(self) -> bool:
         """Whether only steps that prefill run the operators."""
         return False
@@ -170,7 +176,7 @@ class KernelGroup(ABC):
             compute_s=done(work.compute_s),
             memory_s=done(work.memory_s),
             link_s=done(work.link_s),
-            fixed_s=FIXED_S if curves is None else curves.grids.fixed_s,
+            fixed_s=self.formula_fixed_s if curves is None else curves.grids.fixed_s,
             curves=curves,
         )
 
@@ -382,12 +388,18 @@ class Exchanges(KernelGroup):
 class Streams(KernelGroup):
     """Element-wise kernels, which only move memory; candidates without bytes do not launch them."""
 
+    formula: StreamFormula
     bandwidth_bytes_per_s: FloatArray
     bytes_per_token: FloatArray
 
+    @property
+    def formula_fixed_s(self) -> float:
+        """That of its formula."""
+        return self.formula.fixed_s.value
+
     def seconds(self, at: StepTokens) -> FloatArray:
         """Seconds of each kernel."""
-        seconds = elementwise_s(self.bandwidth_bytes_per_s, self._size_bytes(at))
+        seconds = elementwise_s(self.formula, self.bandwidth_bytes_per_s, self._size_bytes(at))
         return seconds if self._all_run else np.where(self.bytes_per_token > 0, seconds, 0.0)
 
     @cached_property

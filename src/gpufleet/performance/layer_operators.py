@@ -27,6 +27,7 @@ from gpufleet.domain.architecture import (
     QueryKeyNorm,
 )
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.calibration import SparsePromptFormula
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.mixers import CompressedAttention, GatedDeltaNet, NoFeedForward, NoMixer, StateSpace
 from gpufleet.performance.attention_groups import (
@@ -74,7 +75,6 @@ from gpufleet.performance.sparse_groups import (
 
 ACTIVATION_BYTES = 2.0
 SUM_BYTES = 4.0
-SPARSE_HEADS = 64.0
 Alike = TypeVar("Alike", bound=Hashable)
 PROJECTIONS, OVER_CACHE, OVER_PROMPTS = "attention projections", "attention over the KV cache", "attention over prompts"
 STATE, OVER_STATE, INDEX = "recurrent state", "recurrence over prompts", "token index"
@@ -95,7 +95,8 @@ class _Operators(OperatorGroups):
     """Operators of a decoder in the order that a token meets them."""
 
     def __init__(self, arch: Architecture, candidates: Candidates, hardware: Hardware) -> None:
-        super().__init__(len(candidates), hardware.bandwidth_bytes_per_s, ACTIVATION_BYTES)
+        formula = hardware.calibration.formulas.streams
+        super().__init__(len(candidates), hardware.bandwidth_bytes_per_s, formula, ACTIVATION_BYTES)
         self.arch, self.candidates, self.hardware = arch, candidates, hardware
         self.tp = np.asarray(candidates.tp, dtype=np.float64)
         self.exchanges: list[tuple[Part, int, int, float, FloatArray]] = []
@@ -262,7 +263,8 @@ class _Operators(OperatorGroups):
         choice = Choice(mixer.window_tokens, ratio, mixer.kept_entries if mixer.tokens_per_entry else 0.0)
         curves, heads, width = self.hardware.latent_attention, mixer.num_heads / self.tp, 2 * mixer.head_dim
         decoding = heads * (width / (LATENT_DIM + KV_LORA_RANK))
-        reading = heads_of_sparse_kernel(heads) * (width / (KEY_DIM + V_HEAD_DIM))
+        kernel = self.hardware.calibration.formulas.sparse_prompts
+        reading = heads_of_sparse_kernel(kernel, heads) * (width / (KEY_DIM + V_HEAD_DIM))
         self.others += [
             LatentDecode((self.part(OVER_CACHE, "latent decode", count),), curves, decoding, choice),
             LatentPrompts((self.part(OVER_PROMPTS, "latent prefill", count),), curves, reading, choice),
@@ -287,7 +289,7 @@ class _Operators(OperatorGroups):
         moved = (2 * mixer.convolved_width + mixer.inner_width) * ACTIVATION_BYTES / self.tp
         of = StateSpaceWork(state, flop, moved)
         peak, bandwidth = self.hardware.router_gemm.peak_flop_per_s, self.hardware.bandwidth_bytes_per_s
-        formulas = self.hardware.calibration.state_formulas
+        formulas = self.hardware.calibration.formulas
         self.others += [
             StateUpdate((self.part(STATE, "state update", count),), formulas, peak, bandwidth, of),
             PromptScan((self.part(OVER_STATE, "chunked scan", count),), formulas, peak, bandwidth, of),
@@ -392,13 +394,9 @@ class _Operators(OperatorGroups):
         return Exchanges(parts, collectives, np.array(kinds)[:, None], np.array(seen), of_token, np.stack(num_ranks))
 
 
-def heads_of_sparse_kernel(heads: FloatArray) -> FloatArray:
-    """Heads that a prompt pays for where it reads chosen tokens: kernels take them by 64, and do not expand the latent.
-
-    Source: with 16 heads a device, attention modules of DeepSeek-V3.2 take 35.8 ms for 32k tokens on an H200 under
-    vLLM 0.24 (aiconfigurator-core 0.12.0), which 16 heads' work explains by half.
-    """
-    return np.maximum(heads, SPARSE_HEADS)
+def heads_of_sparse_kernel(formula: SparsePromptFormula, heads: FloatArray) -> FloatArray:
+    """Heads that a prompt pays for where it reads chosen tokens: a least number; kernels do not expand the latent."""
+    return np.maximum(heads, formula.least_heads.value)
 
 
 def cache_bytes_per_s_of(candidates: Candidates, heads: Heads) -> FloatArray:

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
-from gpufleet.domain.calibration import GemmCurves
+from gpufleet.domain.calibration import GemmCurves, StreamFormula
 from gpufleet.performance.kernel_groups import (
     PROMPT_TOKENS,
     TOKENS,
@@ -26,12 +26,15 @@ Product: TypeAlias = tuple[Part, GemmCurves, int, Floats, Floats]
 class OperatorGroups:
     """Operators in the order that a token meets them; sizes are scalars or one element per candidate.
 
-    `element_bytes` is what an element takes that flows between kernels.
+    `formula` times kernels that only move memory; `element_bytes` is what an element takes that flows between kernels.
     """
 
-    def __init__(self, num_candidates: int, bandwidth_bytes_per_s: FloatArray, element_bytes: float) -> None:
+    def __init__(
+        self, num_candidates: int, bandwidth_bytes_per_s: FloatArray, formula: StreamFormula, element_bytes: float
+    ) -> None:
         self.num_candidates = num_candidates
         self.bandwidth_bytes_per_s = bandwidth_bytes_per_s
+        self.formula = formula
         self.element_bytes = element_bytes
         self.others: list[KernelGroup] = []
         self._products: list[Product] = []
@@ -69,7 +72,7 @@ class OperatorGroups:
 
     def _stream_group(self) -> Streams:
         parts, moved_bytes = zip(*self._streams, strict=True)
-        return Streams(parts, self.bandwidth_bytes_per_s, self._stacked(moved_bytes))
+        return Streams(parts, self.formula, self.bandwidth_bytes_per_s, self._stacked(moved_bytes))
 
     def _stacked(self, sizes: Sequence[Floats]) -> FloatArray:
         return np.stack([np.broadcast_to(np.asarray(size, dtype=np.float64), self.num_candidates) for size in sizes])

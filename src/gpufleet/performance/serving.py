@@ -10,6 +10,7 @@ poll_wait_ratio                                         share of the polling int
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
 eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
+least_ratio (`data/calibration/formulas.toml`)          of its kernels' seconds that a decode step takes at least
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percent
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
-SHORTEST_STEP_RATIO = 0.5
 HIGHEST_LOAD_RATIO = 0.95
 SHORTEST_SERVICE_S = 1e-9
 
@@ -117,7 +117,7 @@ def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
 def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
     """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
-    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, t_kernels / 2)   [s]
+    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels)   [s]
     eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence.
@@ -129,7 +129,7 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager:
         + c.engine_constant("kernel_overhead_s") * model.num_kernels
         + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
     )
-    graphed_s = np.maximum(step_s, SHORTEST_STEP_RATIO * kernels_s)
+    graphed_s = np.maximum(step_s, model.hardware.calibration.formulas.engine_steps.least_ratio.value * kernels_s)
     late_s = np.maximum(c.engine_constant("eager_kernel_s") * model.num_kernels - graphed_s, 0.0)
     return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
 

@@ -166,7 +166,7 @@ def borrowed_log_ratios(model: StepModel) -> tuple[FloatArray, FloatArray]:
         borrowed = curves.grade > Grade.MEASURED
         low = np.maximum(low, np.where(borrowed, -np.log(curves.low_ratio), 0.0))
         high = np.maximum(high, np.where(borrowed, np.log(curves.high_ratio), 0.0))
-    formula_low, formula_high = model.hardware.calibration.state_formulas.log_range
+    formula_low, formula_high = model.hardware.calibration.formulas.state_space.log_range
     for curves in mixer_curves(model):
         own = curves.grade == Grade.MEASURED
         low = np.maximum(low, np.minimum(-np.log(curves.low_ratio), np.where(own, -formula_low, np.inf)))

@@ -57,6 +57,14 @@ def test_the_fraction_is_raised_only_as_far_as_needed() -> None:
     assert float(long.max_sequences.expected) == 1
 
 
+def test_the_fraction_is_raised_until_the_pool_has_its_share_of_the_card() -> None:
+    arch, engine = shipped_architecture("gpt-oss-120b"), engine_on("vllm", "H100-SXM")
+    for share in (0.06, 0.07):
+        budget = memory_budget(arch, arch.weights, replace(engine, raised_pool_ratio=share), Demand(2.0, 1024.0))
+        assert budget.kv_pool_bytes.expected == pytest.approx(share * engine.device_bytes)
+        assert engine.memory_fraction < budget.memory_fraction < engine.largest_memory_fraction
+
+
 def test_a_stated_fraction_is_kept() -> None:
     arch = shipped_architecture("gpt-oss-120b")
     engine = engine_on("vllm", "H100-SXM", 0.90)

@@ -115,20 +115,21 @@ def test_a_model_of_states_alone_takes_as_long_after_any_context(name):
 
 def test_the_published_example_of_a_state_update_and_of_a_scan():
     """64 sequences with states of 2.15 MB, and a prompt of 8,192 tokens, on an H100."""
-    formulas = calibration().state_formulas
+    formulas = calibration().formulas.state_space
     assert float(state_update_s(formulas, 3.35e12, 64, 2.15e6)) == pytest.approx(109e-6, rel=5e-3)
     assert float(scan_s(formulas, 989e12, 3.35e12, 8192 * 3.2e6, 8192 * 3.3e4)) == pytest.approx(287e-6, rel=5e-3)
 
 
 def test_a_step_of_states_takes_its_constants_and_its_range_from_data():
     step = model("mamba2-2.7b", 1)
-    formulas = step.hardware.calibration.state_formulas
+    formulas = step.hardware.calibration.formulas.state_space
     slower = replace(
         formulas,
         update_stream_ratio=replace(formulas.update_stream_ratio, value=formulas.update_stream_ratio.value / 2),
         missed_ratio=replace(formulas.missed_ratio, high=2 * formulas.missed_ratio.high),
     )
-    other = StepModel.build(step.arch, step.candidates, replace(calibration(), state_formulas=slower))
+    formulas_of_all = replace(calibration().formulas, state_space=slower)
+    other = StepModel.build(step.arch, step.candidates, replace(calibration(), formulas=formulas_of_all))
     update, twice = (
         next(o for o in m.operations(decode(64, 100)) if o.kernel == "state update") for m in (step, other)
     )
@@ -136,6 +137,22 @@ def test_a_step_of_states_takes_its_constants_and_its_range_from_data():
     assert twice.seconds - fixed_s == pytest.approx(2 * (update.seconds - fixed_s))
     highs = [float(borrowed_log_ratios(m)[1][0]) for m in (step, other)]
     assert highs[1] - highs[0] == pytest.approx(np.log(2))
+
+
+def test_norms_take_their_seconds_from_data():
+    step = model("qwen3.5-27b", 2)
+    streams = step.hardware.calibration.formulas.streams
+    slower = replace(
+        streams,
+        fixed_s=replace(streams.fixed_s, value=2 * streams.fixed_s.value),
+        bandwidth_ratio=replace(streams.bandwidth_ratio, value=streams.bandwidth_ratio.value / 2),
+    )
+    formulas = replace(calibration().formulas, streams=slower)
+    other = StepModel.build(step.arch, step.candidates, replace(calibration(), formulas=formulas))
+    pairs = zip(step.operations(decode(64, 100)), other.operations(decode(64, 100)), strict=True)
+    for once, twice in pairs:
+        factor = 2 if once.kernel == "elementwise" else 1
+        assert twice.seconds == pytest.approx(factor * once.seconds, rel=1e-12)
 
 
 @pytest.mark.parametrize("name", ["nemotron-3-nano-30b-a3b", "mamba2-2.7b", "mamba-2.8b"])
