@@ -45,8 +45,8 @@ def test_a_plan_with_four_follow_ups_solves_the_question_the_alternative_and_the
     assert (lower.offers, lower.demand) == (asked.offers, asked.demand)
     asked_further(plan, why_not=["L40S:4"], flips=True, front=True, token_price="0.6/1.2")
     [narrowed] = solved[2:]
-    assert {i.accelerator for i in narrowed.choices.instances} == {"L40S"}
-    assert narrowed.choices.gpus_per_replica == (4,)
+    assert {i.accelerator for i in narrowed.instances} == {"L40S"}
+    assert narrowed.model.choices.gpus_per_replica == (4,)
 
 
 def test_writing_a_plan_down_solves_nothing(solved: list[WriterQuestion]) -> None:
