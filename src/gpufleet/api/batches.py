@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gpufleet.answers.asked import Asked
-from gpufleet.answers.job_plan import JobContext, job_plan
+from gpufleet.answers.job_plan import JobContext
 from gpufleet.answers.of_decoders import JOB
+from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, workload_of
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import RequestKind, WriterRequest
 from gpufleet.api.serve_questions import (
@@ -50,11 +50,9 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     of_model = [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     notes = [*read, *sliced, *request.notes, *demand_notes(demand, has_objectives=False), *of_model]
     said = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
-    plan = job_plan(JOB, JobContext.of(asked, solution), said)
+    plan = answered_job(JOB, JobContext.of(asked, solution), said, tables)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))
-    of_prices = said_of_prices(plan.deployments[:1], tables, plan.deployments)
-    shown = {"deployments": launched(plan.deployments, launches), "notes": [*of_prices, *plan.notes]}
-    return plan.model_copy(update=shown)
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
 
 
 def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestion[Decoder], Catalog, list[str]]:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from gpufleet.answers.asked import Asked
-from gpufleet.answers.job_plan import JobContext, job_plan
+from gpufleet.answers.job_plan import JobContext
 from gpufleet.answers.of_encoders import JOB
+from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -42,9 +42,7 @@ def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = N
     question = BatchQuestion(service, job, load_interruptions())
     inputs, notes = understood(request, choices, job), [*choices.notes, *request.notes]
     asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows)
-    plan = job_plan(JOB, JobContext.of(question, solve_batch(question, calibration_of(tables))), asked)
-    said = said_of_prices(plan.deployments[:1], tables, plan.deployments)
-    return plan.model_copy(update={"notes": [*said, *plan.notes]})
+    return answered_job(JOB, JobContext.of(question, solve_batch(question, calibration_of(tables))), asked, tables)
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

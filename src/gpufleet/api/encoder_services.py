@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from gpufleet.answers.asked import Asked
 from gpufleet.answers.of_encoders import SERVICE
-from gpufleet.answers.rest_of_bill import rest_of_bill
-from gpufleet.answers.service_plan import Context, deployment, service_plan
+from gpufleet.answers.service_plan import Context
+from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
-from gpufleet.api.market import best_on_spot, market_rows
+from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.price_ends import said_of_prices
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.slo import Slo
@@ -62,19 +61,7 @@ def encoder_answered(
     inputs = understood(request, choices, demand)
     notes = [*choices.notes, *request.notes, *failure_notes(demand)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
-    context = Context.of(question, solution)
-    plan = service_plan(SERVICE, context, asked)
-    if not plan.deployments:
-        return plan
-    spot = best_on_spot(request, solution.ranked, tables)
-    on_spot = None if spot is None else deployment(SERVICE, context, spot)
-    said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
-    beside = {
-        "notes": [*said, *plan.notes],
-        "spot_alternative": on_spot,
-        "rest_of_bill": rest_of_bill(plan.answer, plan.all_hours_requests_per_s, tables.bill_lines),
-    }
-    return plan.model_copy(update=beside)
+    return answered_service(SERVICE, Context.of(question, solution), asked, request, tables)
 
 
 def latency_slo(request: EncoderServeRequest) -> Slo:

@@ -159,11 +159,11 @@ def batch(
     MODEL writes tokens, or is an encoder of texts, images or audio (BERT, CLIP, Whisper).
     """
     from gpufleet.cli.batch_answers import batch_answer
-    from gpufleet.cli.plan_pages import job_page
+    from gpufleet.cli.plan_pages import batch_page
 
     market = MarketFlags(catalog_dir, max_age, as_of, prices)
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
-    page = job_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
+    page = batch_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 

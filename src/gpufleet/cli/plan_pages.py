@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from gpufleet.catalog.current_date import current_date
 from gpufleet.cli.emit import page_width
@@ -11,12 +11,15 @@ from gpufleet.report.page import Page
 from gpufleet.results.plan import ServePlan, ServicePlan
 
 if TYPE_CHECKING:
+    from gpufleet.report.job_plan import JobWords
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.encoder_batch import EncoderBatchPlan
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
+    from gpufleet.results.job import JobPlan
 
 UNBOUNDED_WIDTH = 1000
+P = TypeVar("P", bound="JobPlan")
 
 
 def serve_page(
@@ -55,30 +58,35 @@ def decoder_page(
 
 def encoder_page(plan: EncoderServePlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
     """The page of a service of an encoder."""
-    from gpufleet.report.encoder_service import encoder_serve_page, encoder_serve_rows_page
+    from gpufleet.report.encoder_service import WORDS
+    from gpufleet.report.service_page import service_page, service_rows_page
 
     if chosen is OutputFormat.CSV:
-        return encoder_serve_rows_page(plan)
+        return service_rows_page(plan, WORDS)
     width = width_of(chosen)
-    return encoder_serve_page(plan, explain=explain, all_rejections=all_rejections, today=current_date(), width=width)
+    return service_page(plan, WORDS, explain=explain, all_rejections=all_rejections, today=current_date(), width=width)
 
 
-def job_page(plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool) -> Page:
+def batch_page(
+    plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool
+) -> Page:
     """The page of a batch job, of a model that writes or of an encoder."""
-    from gpufleet.report.batch_plan import batch_page, batch_rows_page
-    from gpufleet.report.encoder_batch import encoder_batch_page, encoder_batch_rows_page
-    from gpufleet.results.encoder_batch import EncoderBatchPlan
+    from gpufleet.report import batch_plan, encoder_batch
+    from gpufleet.results.batch import BatchPlan
 
-    is_csv, width = chosen is OutputFormat.CSV, width_of(chosen)
-    if isinstance(plan, EncoderBatchPlan):
-        if is_csv:
-            return encoder_batch_rows_page(plan)
-        return encoder_batch_page(
-            plan, explain=explain, all_rejections=all_rejections, today=current_date(), width=width
-        )
-    if is_csv:
-        return batch_rows_page(plan)
-    return batch_page(plan, explain=explain, all_rejections=all_rejections, today=current_date(), width=width)
+    if isinstance(plan, BatchPlan):
+        return page_of_job(plan, batch_plan.WORDS, chosen, explain, all_rejections)
+    return page_of_job(plan, encoder_batch.WORDS, chosen, explain, all_rejections)
+
+
+def page_of_job(plan: P, words: JobWords[P], chosen: OutputFormat, explain: bool, all_rejections: bool) -> Page:
+    """The page of a job in the words of its kind of model."""
+    from gpufleet.report.job_plan import job_page, job_rows_page
+
+    if chosen is OutputFormat.CSV:
+        return job_rows_page(plan, words)
+    width = width_of(chosen)
+    return job_page(plan, words, explain=explain, all_rejections=all_rejections, today=current_date(), width=width)
 
 
 def width_of(chosen: OutputFormat) -> int:

@@ -1,48 +1,13 @@
-"""The answer of `gpufleet plan serve` for a model that is not a decoder, as a page."""
+"""What the page of `gpufleet plan serve` says of a model that is not a decoder."""
 
 from __future__ import annotations
 
-from datetime import date
-
 from gpufleet.report.encoder import PLURALS, input_text
-from gpufleet.report.grades import grade_line
-from gpufleet.report.job_plan import formulas_table
-from gpufleet.report.numbers import (
-    amount,
-    count,
-    duration,
-    percent,
-    plural,
-    significant,
-    usd,
-    usd_per_hour,
-    usd_per_month,
-)
-from gpufleet.report.page import Page, Table, lines_table
+from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
+from gpufleet.report.page import Table, formulas_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.plan_reasons import LOAD
-from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line
-from gpufleet.report.rest_of_bill import bill_tables
-from gpufleet.report.search import (
-    assumed_line,
-    notes_of,
-    rejection_table,
-    relaxation_table,
-)
-from gpufleet.report.service_reasons import (
-    binding_line,
-    capacity_line,
-    confidence_line,
-    hours_line,
-    idle_line,
-    kind,
-    own_line,
-    spot_line,
-    steadier_line,
-    total,
-    why_nothing,
-)
-from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
+from gpufleet.report.service_page import LOAD, OwnReasons, ServiceWords
+from gpufleet.report.service_tables import OwnColumns
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 
 LOWER, ENGINES = "int8 (--precision int8)", "other engines (--engine)"
@@ -61,30 +26,9 @@ FORMULAS = (
 )
 
 
-def encoder_serve_page(
-    plan: EncoderServePlan,
-    *,
-    explain: bool = False,
-    all_rejections: bool = False,
-    today: date | None = None,
-    width: int = NARROW_PAGE,
-) -> Page:
-    """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
-    tables = answer_tables(plan, width) if plan.deployments else [relaxation_table(plan, LOWER, ENGINES)]
-    tables.append(rejection_table(plan.rejections, all_rejections))
-    tables += [inputs_table(plan.inputs), formulas_table(FORMULAS)] if explain else []
-    return Page(headline(plan), tables, notes(plan, today))
-
-
-def encoder_serve_rows_page(plan: EncoderServePlan) -> Page:
-    """The ranking alone: what a CSV holds."""
-    return Page(headline(plan), [ranking_table(plan, own_columns(plan))])
-
-
-def answer_tables(plan: EncoderServePlan, width: int) -> list[Table]:
-    """Reasons, latency and ranking of a plan that has an answer."""
-    own, what = own_columns(plan), asked_text(plan)
-    return [why_table(plan), objective_table(plan, what), ranking_table(plan, own, width), *bill_tables(plan)]
+def headline_text(plan: EncoderServePlan) -> str:
+    """How many of what through which model."""
+    return f"{asked_text(plan)} through {plan.model}"
 
 
 def asked_text(plan: EncoderServePlan) -> str:
@@ -94,62 +38,57 @@ def asked_text(plan: EncoderServePlan) -> str:
     return f"{amount(plan.rate_requests_per_s)} {noun}/s{each}"
 
 
-def headline(plan: EncoderServePlan) -> str:
-    """The answer in one sentence."""
-    asked = f"{asked_text(plan)} through {plan.model}"
-    if not plan.deployments:
-        return f"{asked}: {why_nothing(plan)}"
-    d = plan.answer
-    name, cost = unit_cost(plan, d)
-    price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
-    return f"{asked}: {rented_words(d, kind(d))}: {price}, {total(d, usd, cost)} {name}."
-
-
-def unit_cost(plan: EncoderServePlan, d: EncoderDeployment) -> tuple[str, float]:
+def unit_cost(plan: EncoderServePlan) -> tuple[float, str]:
     """What the cost is compared by: an hour of audio, or a million inputs."""
-    if d.usd_per_hour_of_audio is not None:
-        return "per hour of audio", d.usd_per_hour_of_audio
-    return f"per 1M {PLURALS[plan.unit]}", d.usd_per_million_inputs
+    return cost_of(plan.answer), unit_of(plan)
 
 
-def why_table(plan: EncoderServePlan) -> Table:
-    """The reasons for the answer, a line each."""
+def cost_of(d: EncoderDeployment) -> float:
+    """The cost of that unit."""
+    return d.usd_per_million_inputs if d.usd_per_hour_of_audio is None else d.usd_per_hour_of_audio
+
+
+def unit_of(plan: EncoderServePlan) -> str:
+    """The unit in words."""
+    return f"per 1M {PLURALS[plan.unit]}" if plan.answer.usd_per_hour_of_audio is None else "per hour of audio"
+
+
+def reasons(plan: EncoderServePlan) -> OwnReasons:
+    """Copies, their passes, and what tokens cost."""
     d = plan.answer
-    tokens = "" if d.usd_per_million_tokens is None else f"{usd(d.usd_per_million_tokens)} per 1M tokens, "
-    lines = [
+    return OwnReasons(
         f"{plural(d.replicas, 'replica')} in {d.weight_format} with {d.engine}, one on each GPU.",
-        capacity_line(plan, d),
-        binding_line(plan, d),
         f"Load factor {significant(d.load_ratio, 2)} of full passes ({percent(d.slack_ratio[LOAD])} slack); "
         f"{significant(d.batch, 2)} requests a pass of {duration(d.pass_s)}, full with {count(d.full_batch)} "
         f"{PLURALS[plan.unit]}.",
-        grade_line(d.grade),
-        f"{tokens}{usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
-        f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
-        *steadier_line(plan),
-        *confidence_line(plan),
-        *hours_line(d),
-        *until_line(d),
-        *own_line(d),
-        *idle_line(plan, d),
-        *spot_line(plan),
-    ]
-    return lines_table("Why this one", lines)
+        "" if d.usd_per_million_tokens is None else f"{usd(d.usd_per_million_tokens)} per 1M tokens, ",
+    )
 
 
 def own_columns(plan: EncoderServePlan) -> OwnColumns:
     """Copies, and figures of inputs."""
-    name = unit_cost(plan, plan.answer)[0] if plan.deployments else "per input"
     return OwnColumns(
         data=("full_batch", "pass_s", "usd_per_million_inputs", "usd_per_million_tokens", "usd_per_hour_of_audio"),
         replicas=[f"{count(d.replicas)}x" for d in plan.deployments],
-        unit_cost=[usd(unit_cost(plan, d)[1]) for d in plan.deployments],
-        unit_header=f"$ {name}",
+        unit_cost=[usd(cost_of(d)) for d in plan.deployments],
+        unit_header=f"$ {unit_of(plan) if plan.deployments else 'per input'}",
     )
 
 
-def notes(plan: EncoderServePlan, today: date | None) -> list[str]:
-    """How names were read, what was assumed, price sources, and how much was searched."""
-    is_free = bool(plan.deployments) and not plan.objectives
-    free = ["No objective was asked for (--slo latency.p95<50ms): the cheapest that keeps up."] if is_free else []
-    return notes_of(plan, [*plan.notes, *free], assumed_line(plan), today, "GPUs and formats")
+def explained(plan: EncoderServePlan) -> list[Table]:
+    """Inputs and formulas."""
+    return [inputs_table(plan.inputs), formulas_table(FORMULAS)]
+
+
+WORDS = ServiceWords(
+    headline_text,
+    asked_text,
+    unit_cost,
+    reasons,
+    own_columns,
+    explained,
+    no_objective="No objective was asked for (--slo latency.p95<50ms): the cheapest that keeps up",
+    tried="GPUs and formats",
+    lower_precision=LOWER,
+    other_engines=ENGINES,
+)

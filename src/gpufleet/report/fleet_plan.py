@@ -12,10 +12,11 @@ from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, 
 from gpufleet.report.page import Column, Page, Row, Table
 from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.plan_reasons import why_table
+from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.ranking import are_regions_asked
 from gpufleet.report.rented import gpus, in_doubt, place
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
+from gpufleet.report.service_page import nothing_table, why_table
 from gpufleet.report.service_reasons import kind
 from gpufleet.report.service_tables import objective_table
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -64,7 +65,7 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bo
         return [relaxation_table(plan), rejected]
     alone = launch_tables(plan.answer.launch, plan.answer.replicas)
     started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
-    reasons = [why_table(plan, is_alone=False), objective_table(plan, lengths_text(plan))]
+    reasons = [why_table(plan, own_reasons(plan, is_alone=False)), objective_table(plan, lengths_text(plan))]
     apart = [titled(table, f"{table.title}, were it alone") for table in reasons] if tenants else reasons
     return [*apart, *started, rejected]
 
@@ -73,9 +74,9 @@ def tables_of_encoder(plan: EncoderServePlan, all_rejections: bool) -> list[Tabl
     """What is said of an encoder, as on a page of its own but for the ranking."""
     rejected = rejection_table(plan.rejections, all_rejections)
     if not plan.deployments:
-        return [relaxation_table(plan, encoder_service.LOWER, encoder_service.ENGINES), rejected]
+        return [nothing_table(plan, encoder_service.WORDS), rejected]
     latency = objective_table(plan, encoder_service.asked_text(plan))
-    return [encoder_service.why_table(plan), latency, rejected]
+    return [why_table(plan, encoder_service.reasons(plan)), latency, rejected]
 
 
 def titled(table: Table, title: str) -> Table:

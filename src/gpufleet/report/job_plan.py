@@ -1,22 +1,25 @@
-"""What pages of batch jobs have in common: machines, spot, ranking, notes."""
+"""The page of a batch job, whatever its model does with a request: what to rent, why, what else, what was rejected."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import date
+from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
+    count,
     duration,
     percent,
+    plural,
     ranged,
     ranged_duration,
     significant,
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Row, Table, lines_table
+from gpufleet.report.page import Column, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
@@ -66,17 +69,78 @@ class OwnColumns:
     data: tuple[str, ...]
     figures: tuple[str, ...]
     replicas: Sequence[str]
-    per_million: Sequence[str]
-    million_header: str = "$/1M"
+    unit_cost: Sequence[str]
+    unit_header: str = "$/1M"
 
 
-def headline_of(plan: JobPlan, asked: str, price: str) -> str:
+@dataclass(frozen=True)
+class OwnReasons:
+    """Lines of a kind of model: how replicas lie, what they work on at a time, and what all get done."""
+
+    layout: str
+    batches: str
+    throughput: str
+
+
+P_contra = TypeVar("P_contra", bound=JobPlan, contravariant=True)
+P = TypeVar("P", bound=JobPlan)
+
+
+@dataclass(frozen=True)
+class JobWords(Generic[P_contra]):
+    """What pages of one kind of job say in words of their own.
+
+    `asked` begins the headline, `work` says how many of what, `unit_cost` what a unit of the answer costs.
+    """
+
+    asked: Callable[[P_contra], str]
+    work: Callable[[P_contra], str]
+    unit_cost: Callable[[P_contra], tuple[float, str]]
+    unit_costs: Callable[[P_contra], dict[str, Figure | None]]
+    reasons: Callable[[P_contra], OwnReasons]
+    columns: Callable[[P_contra], OwnColumns]
+    formulas: Sequence[tuple[str, str]]
+    started: Callable[[P_contra], list[Table]] = lambda _: []
+    tried: str = "layouts"
+
+
+def job_page(
+    plan: P,
+    words: JobWords[P],
+    *,
+    explain: bool = False,
+    all_rejections: bool = False,
+    today: date | None = None,
+    width: int = NARROW_PAGE,
+) -> Page:
+    """Headline, reasons, costs, ranking and rejections."""
+    tables = answer_tables(plan, words, width) if plan.deployments else []
+    tables.append(rejection_table(plan.rejections, all_rejections))
+    tables += [inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
+    notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
+    return Page(headline(plan, words), tables, notes)
+
+
+def job_rows_page(plan: P, words: JobWords[P]) -> Page:
+    """The ranking alone: what a CSV holds."""
+    return Page(headline(plan, words), [ranking_table(plan, words.columns(plan))])
+
+
+def answer_tables(plan: P, words: JobWords[P], width: int) -> list[Table]:
+    """Reasons, costs, ranking and start of a plan that has an answer."""
+    costs = cost_table(plan, words.work(plan), words.unit_costs(plan))
+    ranking = ranking_table(plan, words.columns(plan), width)
+    return [why_table(plan, words.reasons(plan)), costs, ranking, *words.started(plan)]
+
+
+def headline(plan: P, words: JobWords[P]) -> str:
     """The answer in one sentence: what was asked, what to rent, what it costs, when it is done."""
+    asked = f"{words.asked(plan)} within {duration(plan.deadline_s)}"
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
-    d = plan.deployments[0]
+    d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     cost, done = f"{about(d)}{usd(d.usd.value)}", f"done in {duration(d.finish_s.value)}"
-    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {price}, {done}."
+    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {usd(unit_usd)} {unit}, {done}."
 
 
 def why_nothing(plan: JobPlan) -> str:
@@ -221,7 +285,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         *reclaimed_columns(plan),
         Column("finish", "done in", align="right", where="text"),
         Column("verdict", "range"),
-        Column("per_million", own.million_header, align="right", priority=3, where="text"),
+        Column("unit_cost", own.unit_header, align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
         Column("binding_limit", "binds", priority=10),
@@ -249,7 +313,7 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
         "reclaimed": evidence(d),
         "interruptions_per_hour": d.interruptions_per_hour and d.interruptions_per_hour.value,
         "finish": duration(d.finish_s.value),
-        "per_million": own.per_million[rank - 1],
+        "unit_cost": own.unit_cost[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }
     for key in (*FIGURES, *own.figures):
@@ -259,28 +323,14 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     return cells
 
 
-def asked_beside(
-    plan: JobPlan, formulas: Sequence[tuple[str, str]], *, explain: bool, all_rejections: bool
-) -> list[Table]:
-    """What was rejected; inputs and formulas, where they are asked for."""
-    explained = [inputs_table(plan.inputs), formulas_table(formulas)] if explain else []
-    return [rejection_table(plan.rejections, all_rejections), *explained]
-
-
-def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
-    """How the figures are computed, in words."""
-    columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
-
-
-def job_reasons(plan: JobPlan, layout: str, batches: str, throughput: str) -> Table:
+def why_table(plan: JobPlan, own: OwnReasons) -> Table:
     """The reasons for the answer, a line each, from how replicas and batches lie to what it rests on."""
     d = plan.deployments[0]
     lines = [
-        layout,
-        batches,
+        own.layout,
+        own.batches,
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
-        f"All together {throughput}.",
+        f"All together {own.throughput}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
         *until_line(d),
@@ -291,11 +341,6 @@ def job_reasons(plan: JobPlan, layout: str, batches: str, throughput: str) -> Ta
     return lines_table("Why this one", lines)
 
 
-def notes(plan: JobPlan, today: date | None, tried: str = "layouts") -> list[str]:
-    """How names were read, what was assumed, prices with dates, the extent of the search."""
-    return notes_of(plan, plan.notes, assumed_line(plan), today, tried)
-
-
 def assumed_line(plan: JobPlan) -> list[str]:
     """Inputs that nobody gave."""
     assumed = {i.name: i.value for i in plan.inputs if i.origin == "default"}
@@ -303,3 +348,36 @@ def assumed_line(plan: JobPlan) -> list[str]:
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts += [f"all {', '.join(open_to_all)}"] if open_to_all else []
     return [f"Assumed: {'; '.join(parts)}; billed by the second."] if parts else []
+
+
+def any_reasons(plan: JobPlan) -> OwnReasons:
+    """Replicas and batches of any model."""
+    d = plan.deployments[0]
+    return OwnReasons(
+        f"{plural(d.replicas, 'replica')} on {plural(d.gpus_per_replica, 'GPU')} in {d.weight_format} with {d.engine}.",
+        f"Each works on {count(d.batch)} requests at a time; a batch takes {duration(d.wave_s)}.",
+        ranged_figure(d.requests_per_s, "requests/s"),
+    )
+
+
+def any_unit_cost(plan: JobPlan) -> tuple[float, str]:
+    """What a thousand requests cost."""
+    return plan.deployments[0].usd_per_thousand_requests.value, "per 1,000 requests"
+
+
+def any_columns(plan: JobPlan) -> OwnColumns:
+    """Replicas, and what a thousand requests cost."""
+    replicas = [f"{count(d.replicas)}x" for d in plan.deployments]
+    costs = [usd(d.usd_per_thousand_requests.value) for d in plan.deployments]
+    return OwnColumns(data=(), figures=(), replicas=replicas, unit_cost=costs, unit_header="$/1,000")
+
+
+ANY_JOB = JobWords[JobPlan](
+    asked=lambda plan: f"{count(plan.requests)} requests of {plan.model}",
+    work=lambda plan: f"{count(plan.requests)} requests",
+    unit_cost=any_unit_cost,
+    unit_costs=lambda plan: {"$/1,000 requests": plan.deployments[0].usd_per_thousand_requests},
+    reasons=any_reasons,
+    columns=any_columns,
+    formulas=[("cost", COST_FORMULA)],
+)

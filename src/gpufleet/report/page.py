@@ -82,6 +82,12 @@ def lines_table(title: str, lines: Sequence[str]) -> Table:
     return Table([], [], title, [f"  {line}" for line in lines], empty="")
 
 
+def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
+    """How the figures are computed, in words."""
+    columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
+    return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
+
+
 def is_warning(note: str) -> bool:
     """Whether a note puts the answer in doubt."""
     return note.startswith(WARNING)

@@ -8,21 +8,16 @@ from datetime import date
 
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_headline, mixed_tables
-from gpufleet.report.numbers import amount, several, usd, usd_per_hour, usd_per_month
+from gpufleet.report.numbers import amount, several, usd
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan_explained import explained_tables
 from gpufleet.report.plan_further import further_tables
-from gpufleet.report.plan_reasons import quality_line, why_table
-from gpufleet.report.rented import NARROW_PAGE, rented_words
-from gpufleet.report.rest_of_bill import bill_tables
-from gpufleet.report.search import (
-    assumed_line,
-    notes_of,
-    rejection_table,
-    relaxation_table,
-)
-from gpufleet.report.service_reasons import kind, total, why_nothing
-from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
+from gpufleet.report.plan_reasons import own_reasons, quality_line
+from gpufleet.report.rented import NARROW_PAGE
+from gpufleet.report.search import rejection_table, relaxation_table
+from gpufleet.report.service_page import ServiceWords, answer_tables, notes, why_table
+from gpufleet.report.service_page import headline as headline_of
+from gpufleet.report.service_tables import OwnColumns, ranking_table
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.today import Today
@@ -43,7 +38,7 @@ def plan_page(
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
         tables += explained_tables(plan)
-    return Page(headline(plan), tables, notes(plan, today), verdict_on_today(plan))
+    return Page(headline(plan), tables, notes_said(plan, today), verdict_on_today(plan))
 
 
 def verdict_on_today(plan: ServePlan) -> list[str]:
@@ -66,18 +61,19 @@ def today_tables(plan: ServePlan) -> list[Table]:
 
 def reasons(plan: ServePlan) -> str:
     """Headline and reasons as plain text."""
-    tables = [why_table(plan)] if plan.deployments else mixed_tables(plan)[:1] or [relaxation_table(plan)]
+    nothing = mixed_tables(plan)[:1] or [relaxation_table(plan)]
+    tables = [why_table(plan, own_reasons(plan))] if plan.deployments else nothing
     return page_as_text(Page(headline(plan), tables), NARROW_PAGE)
 
 
 def plan_rows_page(plan: ServePlan) -> Page:
     """The ranking alone: what a CSV holds; of two offers together, the two."""
     if plan.mix is None or plan.deployments:
-        return Page(headline(plan), [ranking_table(plan, own_columns(plan.deployments, plan.today))])
+        return Page(headline(plan), [ranking_table(plan, own_columns(plan))])
     deployments = [part.deployment for part in plan.mix.parts]
     parts = plan.model_copy(update={"deployments": deployments})
     shares = [part.share_ratio for part in plan.mix.parts]
-    table = ranking_table(parts, own_columns(deployments))
+    table = ranking_table(parts, columns_of(deployments))
     rows = [{**row, "share_ratio": share} for row, share in zip(table.rows, shares, strict=True)]
     share = Column("share_ratio", "share", where="data")
     return Page(headline(plan), [replace(table, columns=[share, *table.columns], rows=rows)])
@@ -87,14 +83,10 @@ def served_tables(plan: ServePlan, width: int) -> list[Table]:
     """What serves: one offer, and two where they cost less or none alone has enough; else what would have to change."""
     if not plan.is_feasible:
         return [relaxation_table(plan)]
-    return [*(answer_tables(plan, width) if plan.deployments else []), *mixed_tables(plan)]
-
-
-def answer_tables(plan: ServePlan, width: int) -> list[Table]:
-    """Reasons, objectives and ranking of a plan that has an answer."""
-    own, lengths = own_columns(plan.deployments, plan.today), lengths_text(plan)
-    ranking, started = ranking_table(plan, own, width), launch_tables(plan.answer.launch, plan.answer.replicas)
-    return [why_table(plan), objective_table(plan, lengths), ranking, *bill_tables(plan), *started]
+    if not plan.deployments:
+        return mixed_tables(plan)
+    started = launch_tables(plan.answer.launch, plan.answer.replicas)
+    return [*answer_tables(plan, WORDS, width), *started, *mixed_tables(plan)]
 
 
 def lengths_text(plan: ServePlan) -> str:
@@ -102,21 +94,30 @@ def lengths_text(plan: ServePlan) -> str:
     return f"{amount(plan.input_tokens)} tokens in, {amount(plan.output_tokens)} out"
 
 
+def asked_text(plan: ServePlan) -> str:
+    """The model and its rate."""
+    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+
+
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
-    asked = f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
     if not plan.deployments and plan.mix is not None:
-        return f"{asked}: {mixed_headline(plan.mix)}."
-    if not plan.deployments:
-        return f"{asked}: {why_nothing(plan)}"
-    d = plan.answer
-    tokens = f"{total(d, usd, d.usd_per_million_output_tokens)} per 1M output tokens"
-    price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}, {tokens}"
-    return f"{asked}: {rented_words(d, kind(d))}: {price}."
+        return f"{asked_text(plan)}: {mixed_headline(plan.mix)}."
+    return headline_of(plan, WORDS)
 
 
-def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -> OwnColumns:
+def unit_cost(plan: ServePlan) -> tuple[float, str]:
+    """What answers cost."""
+    return plan.answer.usd_per_million_output_tokens, "per 1M output tokens"
+
+
+def own_columns(plan: ServePlan) -> OwnColumns:
     """Layouts, what output tokens cost, and what a row saves beside what runs today."""
+    return columns_of(plan.deployments, plan.today)
+
+
+def columns_of(deployments: Sequence[Deployment], today: Today | None = None) -> OwnColumns:
+    """The same of any deployments."""
     return OwnColumns(
         data=("kv_precision", "layout", "usd_per_million_output_tokens"),
         replicas=[f"{d.replicas}x {d.layout}" for d in deployments],
@@ -125,10 +126,11 @@ def own_columns(deployments: Sequence[Deployment], today: Today | None = None) -
     )
 
 
-def notes(plan: ServePlan, today: date | None) -> list[str]:
-    """How names were read, what was assumed, price sources, and how much was searched."""
-    is_free = bool(plan.deployments) and not plan.objectives
-    free = ["No objective was asked for (--slo): the cheapest that keeps up."] if is_free else []
+def notes_said(plan: ServePlan, today: date | None) -> list[str]:
+    """Notes, but for those that stand among the reasons."""
     reasons = quality_line(plan) if plan.deployments else []
     said = [note for note in plan.notes if f"Quality: {note}." not in reasons]
-    return notes_of(plan, [*said, *free], assumed_line(plan), today)
+    return notes(plan, WORDS, said, today)
+
+
+WORDS = ServiceWords(asked_text, lengths_text, unit_cost, own_reasons, own_columns, explained_tables)

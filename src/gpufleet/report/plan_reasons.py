@@ -2,56 +2,31 @@
 
 from __future__ import annotations
 
-from gpufleet.report.grades import grade_line
 from gpufleet.report.mixed import mixed_price
 from gpufleet.report.numbers import count, duration, percent, plural, significant, usd, usd_per_hour
-from gpufleet.report.page import Table, lines_table
 from gpufleet.report.plan_further import machines_of
-from gpufleet.report.rented import about, machines, until_line
-from gpufleet.report.service_reasons import (
-    binding_line,
-    capacity_line,
-    confidence_line,
-    hours_line,
-    idle_line,
-    own_line,
-    spot_line,
-    steadier_line,
-)
+from gpufleet.report.rented import about, machines
+from gpufleet.report.service_page import LOAD, OwnReasons
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.units import PERCENT
 
 EIGHT_BIT_CACHES, SAID = ("fp8", "int8"), ("given", "file", "config")
 MULTIPLE_OF_LONE = 2.0
-LOAD, ROOM, USD_PER_HOUR = "load", "KV room", "USD/h"
+ROOM, USD_PER_HOUR = "KV room", "USD/h"
 
 
-def why_table(plan: ServePlan, *, is_alone: bool = True) -> Table:
-    """The reasons for the answer, a line each; a plan among others is not asked further."""
+def own_reasons(plan: ServePlan, *, is_alone: bool = True) -> OwnReasons:
+    """The lines of a model that writes; a plan among others is not asked further."""
     d = plan.answer
-    lines = [
+    return OwnReasons(
         layout_line(d),
-        capacity_line(plan, d),
-        binding_line(plan, d),
         load_line(d),
-        grade_line(d.grade),
-        f"{usd(d.usd_per_request)} per request, {usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
-        f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
-        *quality_line(plan),
-        *cache_line(plan),
-        *steadier_line(plan),
-        *confidence_line(plan),
-        *hours_line(d),
-        *until_line(d),
-        *own_line(d),
-        *looser_lines(plan),
-        *([] if plan.looser_limits else idle_line(plan, d)),
-        *lower_precision_line(plan),
-        *spot_line(plan),
-        *flip_line(plan, " More: --flips." if is_alone else ""),
-        *mix_line(plan, is_alone),
-    ]
-    return lines_table("Why this one", lines)
+        f"{usd(d.usd_per_request)} per request, ",
+        quality=[*quality_line(plan), *cache_line(plan)],
+        looser=looser_lines(plan),
+        cheaper=lower_precision_line(plan),
+        further=[*flip_line(plan, " More: --flips." if is_alone else ""), *mix_line(plan, is_alone)],
+    )
 
 
 def layout_line(d: Deployment) -> str:

@@ -15,7 +15,8 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import UsageError
-from gpufleet.report.batch_plan import batch_page
+from gpufleet.report.batch_plan import WORDS
+from gpufleet.report.job_plan import job_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.job import RentedJob
 from gpufleet.units import DAY, HOUR
@@ -65,7 +66,7 @@ def test_a_job_that_runs_once_buys_no_term_and_says_so(quoted: Catalog) -> None:
     assert (terms.count, terms.best) == (3, "aws p4d.24xlarge, commit 1y")
     alone = plan_batch(replace(JOB, pricing=("commit_3y",)), quoted)
     assert not alone.is_feasible
-    assert "Bought for a term and paid round the clock" in page_as_text(batch_page(alone), 200)
+    assert "Bought for a term and paid round the clock" in page_as_text(job_page(alone, WORDS), 200)
 
 
 def test_a_daily_job_pays_its_term_for_the_whole_day(quoted: Catalog) -> None:
@@ -101,7 +102,7 @@ def test_own_machines_cost_all_the_time_and_running_them_is_shown_beside(
     full = 120_000 / (4 * 8760) + 5.0 * 1.3 * 0.20
     assert d.usd.value == pytest.approx(d.instance_count * full * held_h)
     assert d.running_usd == pytest.approx(d.instance_count * 5.0 * 1.3 * 0.20 * d.used_s.value / HOUR)
-    text = " ".join(page_as_text(batch_page(plan), 80).split())
+    text = " ".join(page_as_text(job_page(plan, WORDS), 80).split())
     assert "is electricity while they work" in text
     assert ("a month, one job every" in text) == (period_s is not None)
 

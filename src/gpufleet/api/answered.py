@@ -1,0 +1,45 @@
+"""The plan of a solved question of any kind of model: what its prices rest on, and what was not asked for."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from gpufleet.answers.asked import Asked
+from gpufleet.answers.job_plan import JobContext, JobKind, job_plan
+from gpufleet.answers.rest_of_bill import rest_of_bill
+from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
+from gpufleet.api.market import best_on_spot
+from gpufleet.api.price_ends import said_of_prices
+from gpufleet.catalog.load import Catalog
+from gpufleet.optimize.copies.protocol import Copies
+from gpufleet.questions.fields import ServiceRequest
+from gpufleet.results.job import JobPlan, RentedJob
+from gpufleet.results.plan import RentedService, ServicePlan
+
+C = TypeVar("C", bound=Copies)
+R = TypeVar("R", bound=RentedService)
+P = TypeVar("P", bound=ServicePlan)
+RJ = TypeVar("RJ", bound=RentedJob)
+PJ = TypeVar("PJ", bound=JobPlan)
+
+
+def answered_service(
+    kind: ServiceKind[C, R, P], context: Context[C], asked: Asked, request: ServiceRequest, tables: Catalog
+) -> P:
+    """The plan of a service, with its cheapest spot offer and the rest of the bill."""
+    plan = service_plan(kind, context, asked)
+    if not plan.deployments:
+        return plan
+    spot = best_on_spot(request, context.solution.ranked, tables)
+    on_spot = None if spot is None else deployment(kind, context, spot)
+    said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
+    bill = rest_of_bill(plan.deployments[0], plan.all_hours_requests_per_s, tables.bill_lines)
+    beside = {"notes": [*said, *plan.notes], "spot_alternative": on_spot, "rest_of_bill": bill}
+    return plan.model_copy(update=beside)
+
+
+def answered_job(kind: JobKind[C, RJ, PJ], context: JobContext[C], asked: Asked, tables: Catalog) -> PJ:
+    """The plan of a job."""
+    plan = job_plan(kind, context, asked)
+    said = said_of_prices(plan.deployments[:1], tables, plan.deployments)
+    return plan.model_copy(update={"notes": [*said, *plan.notes]})

@@ -1,0 +1,203 @@
+"""The page of a service, whatever its model does with a request: what to rent, why, what else, what was rejected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date
+from typing import Generic, TypeVar
+
+from gpufleet.records import dataclass
+from gpufleet.report.grades import grade_line
+from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
+from gpufleet.report.page import Page, Table, formulas_table, lines_table
+from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line
+from gpufleet.report.rest_of_bill import bill_tables
+from gpufleet.report.search import (
+    LOWER_PRECISION,
+    OTHER_ENGINES,
+    assumed_line,
+    notes_of,
+    rejection_table,
+    relaxation_table,
+)
+from gpufleet.report.service_reasons import (
+    binding_line,
+    capacity_line,
+    confidence_line,
+    hours_line,
+    idle_line,
+    kind,
+    own_line,
+    spot_line,
+    steadier_line,
+    total,
+    why_nothing,
+)
+from gpufleet.report.service_tables import OwnColumns, objective_table, ranking_table
+from gpufleet.results.plan import RentedService, ServicePlan
+
+P_contra = TypeVar("P_contra", bound=ServicePlan, contravariant=True)
+LOAD = "load"
+FORMULAS = (
+    ("capacity", "replicas x the highest rate at which one keeps all objectives and load <= 0.95"),
+    ("headroom", "capacity / rate - 1"),
+    ("$/month", "$/h x 730 h"),
+)
+
+
+@dataclass(frozen=True)
+class OwnReasons:
+    """Lines of a kind of model: how replicas lie, how full they are, what parts cost, then those only it has.
+
+    `looser`: what looser limits would save, said in the place of GPUs that are mostly idle.
+    """
+
+    layout: str
+    load: str
+    price: str
+    quality: Sequence[str] = ()
+    looser: Sequence[str] = ()
+    cheaper: Sequence[str] = ()
+    further: Sequence[str] = ()
+
+
+@dataclass(frozen=True)
+class ServiceWords(Generic[P_contra]):
+    """What pages of one kind of service say in words of their own.
+
+    `asked` begins the headline, `work` says what a request is, `unit_cost` what the answer costs by a unit of it.
+    """
+
+    asked: Callable[[P_contra], str]
+    work: Callable[[P_contra], str]
+    unit_cost: Callable[[P_contra], tuple[float, str]]
+    reasons: Callable[[P_contra], OwnReasons]
+    columns: Callable[[P_contra], OwnColumns]
+    explained: Callable[[P_contra], list[Table]]
+    no_objective: str = "No objective was asked for (--slo): the cheapest that keeps up"
+    tried: str = "layouts"
+    lower_precision: str = LOWER_PRECISION
+    other_engines: str = OTHER_ENGINES
+
+
+P = TypeVar("P", bound=ServicePlan)
+
+
+def service_page(
+    plan: P,
+    words: ServiceWords[P],
+    *,
+    explain: bool = False,
+    all_rejections: bool = False,
+    today: date | None = None,
+    width: int = NARROW_PAGE,
+) -> Page:
+    """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
+    tables = answer_tables(plan, words, width) if plan.deployments else [nothing_table(plan, words)]
+    tables.append(rejection_table(plan.rejections, all_rejections))
+    tables += words.explained(plan) if explain else []
+    return Page(headline(plan, words), tables, notes(plan, words, plan.notes, today))
+
+
+def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:
+    """The ranking alone: what a CSV holds."""
+    return Page(headline(plan, words), [ranking_table(plan, words.columns(plan))])
+
+
+def answer_tables(plan: P, words: ServiceWords[P], width: int) -> list[Table]:
+    """Reasons, latency and ranking of a plan that has an answer."""
+    ranking = ranking_table(plan, words.columns(plan), width)
+    return [why_table(plan, words.reasons(plan)), objective_table(plan, words.work(plan)), ranking, *bill_tables(plan)]
+
+
+def nothing_table(plan: P, words: ServiceWords[P]) -> Table:
+    """What would have to give way, where nothing serves."""
+    return relaxation_table(plan, words.lower_precision, words.other_engines)
+
+
+def headline(plan: P, words: ServiceWords[P]) -> str:
+    """The answer in one sentence."""
+    if not plan.deployments:
+        return f"{words.asked(plan)}: {why_nothing(plan)}"
+    d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
+    price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
+    return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}."
+
+
+def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
+    """The reasons for the answer, a line each."""
+    d = plan.deployments[0]
+    lines = [
+        own.layout,
+        capacity_line(plan, d),
+        binding_line(plan, d),
+        own.load,
+        grade_line(d.grade),
+        f"{own.price}{usd_per_hour(d.price_per_instance_usd_per_hour)} per machine, "
+        f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
+        *own.quality,
+        *steadier_line(plan),
+        *confidence_line(plan),
+        *hours_line(d),
+        *until_line(d),
+        *own_line(d),
+        *own.looser,
+        *([] if own.looser else idle_line(plan, d)),
+        *own.cheaper,
+        *spot_line(plan),
+        *own.further,
+    ]
+    return lines_table("Why this one", lines)
+
+
+def notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | None) -> list[str]:
+    """How names were read, what was assumed, price sources, and how much was searched."""
+    is_free = bool(plan.deployments) and not plan.objectives
+    free = [f"{words.no_objective}."] if is_free else []
+    return notes_of(plan, [*said, *free], assumed_line(plan), today, words.tried)
+
+
+def any_asked(plan: ServicePlan) -> str:
+    """What was asked of any model."""
+    return f"{plan.model} at {several(plan.rate_requests_per_s, 'request')}/s"
+
+
+def any_work(plan: ServicePlan) -> str:
+    """How many requests."""
+    return f"{several(plan.rate_requests_per_s, 'request')}/s"
+
+
+def any_unit_cost(plan: ServicePlan) -> tuple[float, str]:
+    """What a request costs."""
+    return plan.deployments[0].usd_per_request, "per request"
+
+
+def any_reasons(plan: ServicePlan) -> OwnReasons:
+    """Replicas and load of any model."""
+    d = plan.deployments[0]
+    slack = f" ({percent(d.slack_ratio[LOAD])} slack)" if LOAD in d.slack_ratio else ""
+    return OwnReasons(
+        f"{plural(d.replicas, 'replica')} on {plural(d.gpus_per_replica, 'GPU')} in {d.weight_format} with {d.engine}.",
+        f"Load factor {significant(d.load_ratio, 2)} of what a replica sustains{slack}.",
+        f"{usd(d.usd_per_request)} per request, ",
+    )
+
+
+def any_columns(plan: ServicePlan) -> OwnColumns:
+    """Replicas, and what a request costs."""
+    deployments: Sequence[RentedService] = plan.deployments
+    return OwnColumns(
+        data=(),
+        replicas=[f"{count(d.replicas)}x" for d in deployments],
+        unit_cost=[usd(d.usd_per_request) for d in deployments],
+        unit_header="$/request",
+    )
+
+
+def any_explained(plan: ServicePlan) -> list[Table]:
+    """Inputs, and how the figures of any service are computed."""
+    return [inputs_table(plan.inputs), formulas_table(FORMULAS)]
+
+
+ANY_SERVICE = ServiceWords[ServicePlan](any_asked, any_work, any_unit_cost, any_reasons, any_columns, any_explained)
