@@ -34,7 +34,7 @@ from gpufleet.optimize.size import LOAD, Capacity, capacity_within
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
 from gpufleet.questions.fields import JobRequest, ServiceRequest
-from gpufleet.report import job_plan as job_pages
+from gpufleet.report import job_page as job_pages
 from gpufleet.report import service_page as service_pages
 from gpufleet.report.text import page_as_text
 from gpufleet.units import HOUR

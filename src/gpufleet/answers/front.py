@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.answers.of_decoders import SERVICE
+from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.front import pareto_front

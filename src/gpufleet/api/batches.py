@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
-from gpufleet.answers.of_decoders import JOB
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, workload_of
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.encoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
-from gpufleet.answers.of_encoders import JOB
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.answers.asked import Asked
-from gpufleet.answers.of_encoders import SERVICE
+from gpufleet.answers.encoder_service import SERVICE
 from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from gpufleet.answers import of_decoders, of_encoders
+from gpufleet.answers import decoder_service, encoder_service
 from gpufleet.answers.fleet_plan import fleet_plan
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.api.answers import ServeAnswer
@@ -114,7 +114,7 @@ def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) ->
     (question, solution), plan = encoder
     if priced == solution.ranked[0]:
         return plan
-    answer = deployment(of_encoders.SERVICE, Context.of(question, solution), priced)
+    answer = deployment(encoder_service.SERVICE, Context.of(question, solution), priced)
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
     changed = {"deployments": [answer, *others], "notes": [*plan.notes, gives_way(plan)]}
     return plan.model_copy(update=changed)
@@ -135,7 +135,7 @@ def on_own_machines(
     question, solution = pair
     if priced == solution.ranked[0]:
         return plan
-    alone = deployment(of_decoders.SERVICE, Context.of(question, solution), priced)
+    alone = deployment(decoder_service.SERVICE, Context.of(question, solution), priced)
     [answer] = launched([alone], serve_launches(request.model, question, solution, [priced]))
     others = [d for d in plan.deployments if key_of_row(d) != key_of_row(answer)]
     changed = {

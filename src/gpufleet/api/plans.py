@@ -6,9 +6,9 @@ import math
 from dataclasses import replace
 
 from gpufleet.answers.asked import Asked
+from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.flips import flips_of
 from gpufleet.answers.mix import mixed_deployment
-from gpufleet.answers.of_decoders import SERVICE
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rest_of_bill import with_rest_of_bill
 from gpufleet.answers.service_plan import Context, deployment, service_plan

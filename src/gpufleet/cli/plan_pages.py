@@ -11,7 +11,7 @@ from gpufleet.report.page import Page
 from gpufleet.results.plan import ServePlan, ServicePlan
 
 if TYPE_CHECKING:
-    from gpufleet.report.job_plan import JobWords
+    from gpufleet.report.job_page import JobWords
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.encoder_batch import EncoderBatchPlan
     from gpufleet.results.encoder_service import EncoderServePlan
@@ -71,17 +71,17 @@ def batch_page(
     plan: BatchPlan | EncoderBatchPlan, chosen: OutputFormat, *, explain: bool, all_rejections: bool
 ) -> Page:
     """The page of a batch job, of a model that writes or of an encoder."""
-    from gpufleet.report import batch_plan, encoder_batch
+    from gpufleet.report import decoder_job, encoder_job
     from gpufleet.results.batch import BatchPlan
 
     if isinstance(plan, BatchPlan):
-        return page_of_job(plan, batch_plan.WORDS, chosen, explain, all_rejections)
-    return page_of_job(plan, encoder_batch.WORDS, chosen, explain, all_rejections)
+        return page_of_job(plan, decoder_job.WORDS, chosen, explain, all_rejections)
+    return page_of_job(plan, encoder_job.WORDS, chosen, explain, all_rejections)
 
 
 def page_of_job(plan: P, words: JobWords[P], chosen: OutputFormat, explain: bool, all_rejections: bool) -> Page:
     """The page of a job in the words of its kind of model."""
-    from gpufleet.report.job_plan import job_page, job_rows_page
+    from gpufleet.report.job_page import job_page, job_rows_page
 
     if chosen is OutputFormat.CSV:
         return job_rows_page(plan, words)

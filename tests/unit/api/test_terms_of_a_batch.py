@@ -15,8 +15,8 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.catalog.tables import Catalog
 from gpufleet.errors import UsageError
-from gpufleet.report.batch_plan import WORDS
-from gpufleet.report.job_plan import job_page
+from gpufleet.report.decoder_job import WORDS
+from gpufleet.report.job_page import job_page
 from gpufleet.report.text import page_as_text
 from gpufleet.results.job import RentedJob
 from gpufleet.units import DAY, HOUR

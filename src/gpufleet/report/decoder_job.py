@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.report.job_plan import COST_FORMULA, JobWords, OwnColumns, OwnReasons, ranged_figure
+from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, ranged_figure
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, plural, usd
 from gpufleet.report.page import Table

@@ -1,30 +1,25 @@
-"""What plans of models that write say beyond any plan: layouts, KV cache, tokens and electricity."""
+"""What services of models that write say beyond any service: layouts, KV cache, tokens and electricity."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
-from gpufleet.answers.job_figures import in_usd, paid_s, rate_figure
-from gpufleet.answers.job_plan import JobContext, JobKind
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.architecture.parameters import num_active_parameters
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.job import JobPlacement
 from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
 from gpufleet.optimize.looser import looser_limits
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
-from gpufleet.results.batch import BatchPlan, JobDeployment
 from gpufleet.results.plan import Deployment, Energy, LooserLimit, ServePlan
-from gpufleet.units import MEGA
 
 
-def of_service(context: Context[Replicas]) -> dict[str, Any]:
+def of_plan(context: Context[Replicas]) -> dict[str, Any]:
     """Tokens of a request, and what limits cost."""
     question, solution = context.question, context.solution
     return {
@@ -35,7 +30,7 @@ def of_service(context: Context[Replicas]) -> dict[str, Any]:
     }
 
 
-def of_deployment(context: Context[Replicas], priced: PricedPlacement, running: Operation) -> dict[str, Any]:
+def of_row(context: Context[Replicas], priced: PricedPlacement, running: Operation) -> dict[str, Any]:
     """Layout and KV format of a replica, what tokens cost, and electricity."""
     return {
         **layout_of(context.solution.copies, priced.placement.row),
@@ -50,32 +45,7 @@ def layout_of(copies: Replicas, row: int) -> dict[str, Any]:
     return {"kv_precision": copies.kv_precision(row), "layout": layout.label, "ranks": ranks_of(layout)}
 
 
-def of_job(context: JobContext[Replicas]) -> dict[str, Any]:
-    """Tokens of a request."""
-    workload = context.question.service.demand.workload
-    return {
-        "num_active_parameters": num_active_parameters(context.solution.copies.model.arch),
-        "input_tokens": workload.input_tokens,
-        "output_tokens": workload.output_tokens,
-    }
-
-
-def of_job_deployment(context: JobContext[Replicas], p: JobPlacement) -> dict[str, Any]:
-    """Layout and KV format of a replica, and what tokens cost."""
-    workload, paid = context.question.service.demand.workload, paid_s(context.ranges, p)
-    answers = context.question.job.requests * workload.output_tokens
-    tokens = answers + context.question.job.requests * workload.input_tokens
-    output_tokens_per_s = context.requests_per_s(p) * workload.output_tokens
-    return {
-        **layout_of(context.solution.copies, p.row),
-        "output_tokens_per_s": rate_figure(context.ranges, p.row, output_tokens_per_s),
-        "usd_per_million_tokens": in_usd(p, paid, tokens / MEGA),
-        "usd_per_million_output_tokens": in_usd(p, paid, answers / MEGA),
-    }
-
-
-SERVICE = ServiceKind(ServePlan, Deployment, of_service, of_deployment)
-JOB = JobKind(BatchPlan, JobDeployment, of_job, of_job_deployment)
+SERVICE = ServiceKind(ServePlan, Deployment, of_plan, of_row)
 
 
 def usd_per_million_output(priced: PricedPlacement, demand: Demand) -> float:

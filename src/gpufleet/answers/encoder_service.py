@@ -1,4 +1,4 @@
-"""What plans of models that are not decoders say beyond any plan: passes, and costs by input and hour of audio."""
+"""What services of models that are not decoders say beyond any service: passes, costs by input and hour of audio."""
 
 from __future__ import annotations
 
@@ -6,16 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from gpufleet.answers.job_figures import in_usd, paid_s, rate_figure
-from gpufleet.answers.job_plan import JobContext, JobKind
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.domain.encoder import Takes
 from gpufleet.optimize.copies.encoder import EncoderCopies
 from gpufleet.optimize.encoder import EncoderQuestion
-from gpufleet.optimize.job import JobPlacement
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.size import Operation
-from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 from gpufleet.results.encoder_service import EncoderDeployment, EncoderServePlan
 from gpufleet.units import HOUR, MEGA
 
@@ -37,12 +33,12 @@ def tokens_of(q: EncoderQuestion, inputs: float) -> float | None:
     return inputs * q.size.tokens if q.tower.takes is Takes.TEXT else None
 
 
-def of_service(context: Context[EncoderCopies]) -> dict[str, Any]:
+def of_plan(context: Context[EncoderCopies]) -> dict[str, Any]:
     """What one request is to the model."""
     return of_input(context.solution.copies.asked)
 
 
-def of_deployment(context: Context[EncoderCopies], priced: PricedPlacement, running: Operation) -> dict[str, Any]:
+def of_row(context: Context[EncoderCopies], priced: PricedPlacement, running: Operation) -> dict[str, Any]:
     """The pass at the asked rate, and what inputs, tokens and hours of audio cost."""
     copies, requests_per_hour = context.solution.copies, context.question.demand.mean_requests_per_s * HOUR
     copy, q, usd_per_hour = copies.all[priced.placement.row], copies.asked, priced.usd_per_hour
@@ -58,24 +54,4 @@ def of_deployment(context: Context[EncoderCopies], priced: PricedPlacement, runn
     }
 
 
-def of_job(context: JobContext[EncoderCopies]) -> dict[str, Any]:
-    """What one request is to the model."""
-    return of_input(context.solution.copies.asked)
-
-
-def of_job_deployment(context: JobContext[EncoderCopies], p: JobPlacement) -> dict[str, Any]:
-    """Inputs and seconds of audio by the second, and what they cost."""
-    q, ranges, paid = context.solution.copies.asked, context.ranges, paid_s(context.ranges, p)
-    per_s, inputs, audio_s = context.requests_per_s(p), ranges.requests * q.num_windows, q.audio_s or q.new_audio_s
-    tokens = tokens_of(q, inputs)
-    return {
-        "inputs_per_s": rate_figure(ranges, p.row, per_s * q.num_windows),
-        "audio_s_per_s": None if audio_s is None else rate_figure(ranges, p.row, per_s * audio_s),
-        "usd_per_million_inputs": in_usd(p, paid, inputs / MEGA),
-        "usd_per_million_tokens": None if tokens is None else in_usd(p, paid, tokens / MEGA),
-        "usd_per_hour_of_audio": None if audio_s is None else in_usd(p, paid, ranges.requests * audio_s / HOUR),
-    }
-
-
-SERVICE = ServiceKind(EncoderServePlan, EncoderDeployment, of_service, of_deployment)
-JOB = JobKind(EncoderBatchPlan, EncoderJobDeployment, of_job, of_job_deployment)
+SERVICE = ServiceKind(EncoderServePlan, EncoderDeployment, of_plan, of_row)
