@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
@@ -68,6 +70,7 @@ def poisson_percentile(quantile: float, mean: Floats) -> FloatArray:
     return np.asarray(mean + normal_quantile(quantile) * np.sqrt(mean), dtype=np.float64)
 
 
+@lru_cache(maxsize=64)
 def normal_quantile(quantile: float) -> float:
     """Standard normal quantile, by the standard library's exact inverse.
 

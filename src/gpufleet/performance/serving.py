@@ -240,7 +240,12 @@ def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -
 
 def carried_requests_per_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Requests that `batch` slots carry: B / cycle, never more prompts than the groups have time for   [1/s]."""
-    return np.asarray(batch / np.maximum(cycle_s(model, at, batch, lengths), SHORTEST_SERVICE_S))
+    return requests_in_slots_per_s(batch, cycle_s(model, at, batch, lengths))
+
+
+def requests_in_slots_per_s(batch: FloatArray, cycles_s: FloatArray) -> FloatArray:
+    """Requests that `batch` slots carry, each of which holds one for its cycle   [1/s]."""
+    return np.asarray(batch / np.maximum(cycles_s, SHORTEST_SERVICE_S))
 
 
 def closed_loop(
