@@ -122,16 +122,38 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager:
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence.
     """
-    c = model.candidates
-    step_s = (
-        c.engine_constant("decode_scale_ratio") * kernels_s
-        + c.engine_constant("step_overhead_s")
-        + c.engine_constant("kernel_overhead_s") * model.num_kernels
-        + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
-    )
-    graphed_s = np.maximum(step_s, model.hardware.calibration.formulas.engine_steps.least_ratio.value * kernels_s)
-    late_s = np.maximum(c.engine_constant("eager_kernel_s") * model.num_kernels - graphed_s, 0.0)
+    host = model.once(host_times)
+    step_s = host.scale_ratio * kernels_s + host.step_s + host.sequence_s * batch
+    graphed_s = np.maximum(step_s, host.least_ratio * kernels_s)
+    late_s = np.maximum(host.eager_step_s - graphed_s, 0.0)
     return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """What an engine adds to the kernels of a decode step, per candidate, whatever the load.
+
+    `scale_ratio` of the kernels, `step_s` of every step, `sequence_s` of every sequence of the replica;
+    `eager_step_s`: the host launching all kernels one by one. No step takes less than `least_ratio` of its kernels.
+    """
+
+    scale_ratio: FloatArray
+    step_s: FloatArray
+    sequence_s: FloatArray
+    eager_step_s: FloatArray
+    least_ratio: float
+
+
+def host_times(model: StepModel) -> HostTimes:
+    """The fitted constants of each candidate's engine on the kernels of its step."""
+    known, groups = model.candidates.engine_constant, model.candidates.attention_dp
+    return HostTimes(
+        scale_ratio=known("decode_scale_ratio"),
+        step_s=known("step_overhead_s") + known("kernel_overhead_s") * model.num_kernels,
+        sequence_s=known("sequence_overhead_s") / groups,
+        eager_step_s=known("eager_kernel_s") * model.num_kernels,
+        least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
+    )
 
 
 def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
