@@ -24,20 +24,20 @@ from gpufleet.performance.serving import (
     Lengths,
     Serving,
     admitted_context_tokens,
+    busy_loads,
     closed_loop,
     cycle_s,
     decode_load,
     full_queue,
     idle_ttft_s,
     lone_ttft_s,
-    mixed_load,
-    phases,
+    phases_of,
     prompt_service_s,
     prompts_load,
     requests_in_slots_per_s,
     static_batch,
     tpot_s,
-    ttft_percentile_s,
+    ttft_of_arrivals_s,
 )
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
@@ -182,27 +182,25 @@ def best_row(requests_per_s: FloatArray) -> int:
     return best if requests_per_s[best] > WORTH_A_SMALLER_BATCH_RATIO * requests_per_s[-1] else -1
 
 
-def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
-    """The loads that `phases` asks for at these batches; one that is missed here is computed when it is asked for."""
-    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
-
-
 def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, largest: FloatArray) -> Settled:
     """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), sought on a grid, then closer."""
     whole, grid = whole_batches(largest), largest * BATCH_SHARES
     together = np.concatenate([whole, grid])
-    model.foresee([*busy_loads(together, lengths), prompts_load(np.ones(1), lengths)])
-    cycles_s = cycle_s(model, phases(model, together, lengths), together, lengths)
+    cycles_s = cycles_at(model, together, lengths, prompts_load(np.ones(1), lengths))
     carried = requests_in_slots_per_s(whole, cycles_s[: len(whole)])
     best = best_row(carried[:, 0])
     load_ratio = share_of_most(rate, carried[best])
     low, high, _ = bracket(rate, grid, cycles_s[len(whole) :], whole[best])
     closer = low + (high - low) * CLOSER_SHARES
-    model.foresee(busy_loads(closer, lengths))
-    cycles_s = cycle_s(model, phases(model, closer, lengths), closer, lengths)
-    low, high, share = bracket(rate, closer, cycles_s, whole[best])
+    low, high, share = bracket(rate, closer, cycles_at(model, closer, lengths), whole[best])
     settled = arrivals(model, low + share * (high - low), rate, lengths, largest)
     return settled._replace(load_ratio=load_ratio)
+
+
+def cycles_at(model: ForeseenSteps, batches: FloatArray, lengths: Lengths, *others: StepLoad) -> FloatArray:
+    """Seconds that a request occupies a slot at each batch; steps of `others` are found in the same evaluation."""
+    decode_s, mixed_s = model.foresee([*busy_loads(batches, lengths), *others])[:2]
+    return cycle_s(model, phases_of(model, decode_s, mixed_s, batches, lengths), batches, lengths)
 
 
 def share_of_most(rate: FloatArray, most_per_s: FloatArray) -> float:
@@ -240,14 +238,13 @@ def arrivals(
     As in a plan: TPOT at the percentile of the batch, TTFT at that of the wait for others' prompts.
     """
     batches = np.array([batch, *(np.minimum(crowded_batch(batch, quantile), largest) for quantile in QUANTILES)])
-    model.foresee([*busy_loads(batches, lengths), decode_load(batch, lengths)])
-    at = phases(model, batches, lengths)
+    decode_s, mixed_s, _ = model.foresee([*busy_loads(batches, lengths), decode_load(batch, lengths)])
+    at = phases_of(model, decode_s, mixed_s, batches, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
     idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batches / groups)[0]
     service_s = prompt_service_s(model, at, batches, lengths)[0]
     carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / service_s)
-    mean_first_s = ttft_percentile_s(idle_s, service_s, carried, groups, None)
-    first_s = ttft_percentile_s(idle_s, service_s, carried, groups, QUANTILE_COLUMN)
+    mean_first_s, first_s = ttft_of_arrivals_s(idle_s, service_s, carried, groups, QUANTILE_COLUMN)
     rising_s = np.maximum.accumulate(tpot_s(model, at, batches, lengths), axis=0)
     of_quantile = {q: Serving(batches[i + 1], rising_s[i + 1], first_s[i], rate) for i, q in enumerate(QUANTILES)}
     return Settled(Serving(batch, rising_s[0], mean_first_s, rate), percentiles=of_quantile)

@@ -62,8 +62,8 @@ class ForeseenSteps(StepModel):
         """What a function of the model alone finds."""
         return self.asked.once(figure)
 
-    def foresee(self, loads: Sequence[StepLoad]) -> None:
-        """Compute these loads at once, their rows side by side as if each were a candidate of its own."""
+    def foresee(self, loads: Sequence[StepLoad]) -> list[FloatArray]:
+        """Seconds of these loads, computed at once: their rows side by side as if each were a candidate of its own."""
         shapes = [np.broadcast(ONE_CANDIDATE, *_figures(load)).shape for load in loads]
         ends = [0, *accumulate(map(math.prod, shapes))]
         rows = np.empty((4, ends[-1]))
@@ -74,8 +74,11 @@ class ForeseenSteps(StepModel):
         parts = self.parts_run(together)
         executed_s = parts.executed_s(super().evaluated(together), ())
         seconds = np.add.reduce(executed_s, axis=0)
+        each = []
         for load, shape, start, end in zip(loads, shapes, ends, ends[1:], strict=False):
-            self.known[_key(load)] = Foreseen(parts, executed_s[:, start:end], seconds[start:end].reshape(shape))
+            each.append(seconds[start:end].reshape(shape))
+            self.known[_key(load)] = Foreseen(parts, executed_s[:, start:end], each[-1])
+        return each
 
     def terms(self, load: StepLoad) -> dict[str, FloatArray]:
         """Seconds by operator, remembered."""

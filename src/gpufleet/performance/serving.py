@@ -19,7 +19,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
-from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_s
+from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_around_s
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -109,6 +109,11 @@ def mixed_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
+def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
+    """The two kinds of steps at these batches."""
+    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
+
+
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
     """A step of `prompts` prompts that find the engine idle."""
     return StepLoad(np.zeros(prompts.shape[-1]), 1.0, prompts, lengths.input_tokens)
@@ -172,10 +177,16 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
     the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
     """
-    decode = model.seconds(decode_load(batch, lengths))
-    mixed = model.seconds(mixed_load(batch, lengths))
-    extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
+    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(batch, lengths))
+    return phases_of(model, decode_s, mixed_s, batch, lengths)
+
+
+def phases_of(
+    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths
+) -> Phases:
+    """The same where the kernels of `busy_loads` are known."""
+    extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts_per_group(model, batch, lengths)
+    return Phases(engine_step_s(model, decode_s, batch, eager_share(model, lengths)), extra_s)
 
 
 def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:
@@ -346,16 +357,16 @@ def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: L
     return np.asarray((alone + (among - alone) * mixed_steps) * at.prompt_extra_s)
 
 
-def ttft_percentile_s(
-    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: Floats | None
-) -> FloatArray:
-    """TTFT under Poisson arrivals that a share `quantile` of requests stays below; None means the mean.
+def ttft_of_arrivals_s(
+    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantiles: Floats
+) -> tuple[FloatArray, FloatArray]:
+    """TTFT under Poisson arrivals: its mean, and what shares `quantiles` of requests stay below.
 
     a request that meets no other prompt + M/D/1 wait for others' prompts   [s]
     """
     load = requests_per_s / groups * service_s
-    wait_s = mean_wait_s(load, service_s) if quantile is None else wait_percentile_s(quantile, load, service_s)
-    return np.asarray(idle_s + wait_s)
+    wait_s = mean_wait_s(load, service_s)
+    return idle_s + wait_s, idle_s + wait_percentile_around_s(quantiles, load, wait_s)
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:

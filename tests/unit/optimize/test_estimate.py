@@ -17,14 +17,13 @@ from gpufleet.optimize.estimate import (
     EstimateSolution,
     Load,
     best_queue,
-    busy_loads,
     solve_estimate,
     whole_batches,
 )
 from gpufleet.optimize.explain import longest_step_tokens
 from gpufleet.optimize.replicas import MemoryModel, room
 from gpufleet.performance.foreseen import ForeseenSteps
-from gpufleet.performance.serving import Client, cycle_s, full_queue, phases, prompts_load
+from gpufleet.performance.serving import Client, busy_loads, cycle_s, full_queue, phases, prompts_load
 from gpufleet.performance.step import StepModel
 
 ARCH = shipped_architecture("llama-3.1-8b")
