@@ -182,19 +182,41 @@ def best_row(requests_per_s: FloatArray) -> int:
     return best if requests_per_s[best] > WORTH_A_SMALLER_BATCH_RATIO * requests_per_s[-1] else -1
 
 
-def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, largest: FloatArray) -> Settled:
-    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), sought on a grid, then closer."""
+@dataclass(frozen=True, eq=False)
+class Sustained:
+    """What one replica sustains of requests of some lengths, whatever their rate.
+
+    `best_batch` serves most, `most_per_s`; a request occupies a slot for `cycles_s` at each of the rising `batches`.
+    """
+
+    best_batch: FloatArray
+    most_per_s: FloatArray
+    batches: FloatArray
+    cycles_s: FloatArray
+    lone_ttft_s: FloatArray
+
+
+@lru_cache(maxsize=256)
+def sustained(model: StepModel, lengths: Lengths, largest_batch: float) -> Sustained:
+    """The best queue and a grid of batches up to the largest, kept for another rate."""
+    steps, largest = ForeseenSteps.of(model), np.array([largest_batch])
     whole, grid = whole_batches(largest), largest * BATCH_SHARES
     together = np.concatenate([whole, grid])
-    cycles_s = cycles_at(model, together, lengths, prompts_load(np.ones(1), lengths))
+    cycles_s = cycles_at(steps, together, lengths, prompts_load(np.ones(1), lengths))
     carried = requests_in_slots_per_s(whole, cycles_s[: len(whole)])
     best = best_row(carried[:, 0])
-    load_ratio = share_of_most(rate, carried[best])
-    low, high, _ = bracket(rate, grid, cycles_s[len(whole) :], whole[best])
+    return Sustained(whole[best], carried[best], grid, cycles_s[len(whole) :], lone_ttft_s(steps, lengths))
+
+
+def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, largest: FloatArray) -> Settled:
+    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), sought on a grid, then closer."""
+    most = sustained(model.asked, lengths, float(largest[0]))
+    load_ratio = share_of_most(rate, most.most_per_s)
+    low, high, _ = bracket(rate, most.batches, most.cycles_s, most.best_batch)
     closer = low + (high - low) * CLOSER_SHARES
-    low, high, share = bracket(rate, closer, cycles_at(model, closer, lengths), whole[best])
-    settled = arrivals(model, low + share * (high - low), rate, lengths, largest)
-    return settled._replace(load_ratio=load_ratio)
+    low, high, share = bracket(rate, closer, cycles_at(model, closer, lengths), most.best_batch)
+    batch = low + share * (high - low)
+    return arrivals(model, batch, rate, lengths, most)._replace(load_ratio=load_ratio)
 
 
 def cycles_at(model: ForeseenSteps, batches: FloatArray, lengths: Lengths, *others: StepLoad) -> FloatArray:
@@ -230,18 +252,17 @@ def bracket(
     return batches[above - 1], batches[above], np.array([share])
 
 
-def arrivals(
-    model: ForeseenSteps, batch: FloatArray, rate: FloatArray, lengths: Lengths, largest: FloatArray
-) -> Settled:
+def arrivals(model: ForeseenSteps, batch: FloatArray, rate: FloatArray, lengths: Lengths, most: Sustained) -> Settled:
     """Where `batch` sequences decode on average: means, and percentiles at the batch that arrivals find at each.
 
     As in a plan: TPOT at the percentile of the batch, TTFT at that of the wait for others' prompts.
     """
+    largest = most.batches[-1]
     batches = np.array([batch, *(np.minimum(crowded_batch(batch, quantile), largest) for quantile in QUANTILES)])
     decode_s, mixed_s, _ = model.foresee([*busy_loads(batches, lengths), decode_load(batch, lengths)])
     at = phases_of(model, decode_s, mixed_s, batches, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
-    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batches / groups)[0]
+    idle_s = idle_ttft_s(model, at, most.lone_ttft_s, batches / groups)[0]
     service_s = prompt_service_s(model, at, batches, lengths)[0]
     carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / service_s)
     mean_first_s, first_s = ttft_of_arrivals_s(idle_s, service_s, carried, groups, QUANTILE_COLUMN)
