@@ -1,15 +1,17 @@
 """Frozen dataclasses that load quickly: what is the same in all of them is written once, not compiled for each.
 
 The standard decorator compiles six methods for every frozen class, and this package has over three hundred. Text,
-equality and hash come from here instead and do the same; a class that writes its own keeps it.
+equality, hash and refusal of changes come from here instead and do the same; a class that writes its own keeps it.
+What makes a record of its values is compiled by the standard decorator when the first one is made.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from operator import attrgetter
 from reprlib import recursive_repr
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
@@ -19,15 +21,39 @@ else:
         """`dataclasses.dataclass`, for frozen classes."""
 
         def made(of: type) -> type:
-            shared = {**SHARED, **(COMPARED if eq else {})}
+            shared = {**SHARED, **(COMPARED if eq else {}), "__init__": compiled_when_called(of)}
             for name in shared.keys() - vars(of).keys():
                 setattr(of, name, shared[name])
-            record = dataclasses.dataclass(repr=False, eq=False, **options)(of)
+            plain = {**options, "frozen": False, "init": False}
+            record = dataclasses.dataclass(repr=False, eq=False, **plain)(of)
             names = [field.name for field in dataclasses.fields(record) if field.compare]
             record._compared = attrgetter(*names) if names else staticmethod(no_values)
             return record
 
         return made if cls is None else made(cls)
+
+
+def compiled_when_called(record: type) -> Callable[..., None]:
+    """What makes the first record of a class, and leaves the rest to the standard method."""
+
+    def make_first(made: Any, *values: Any, **named: Any) -> None:
+        init = standard_init(record)
+        setattr(record, "__init__", init)  # noqa: B010
+        init(made, *values, **named)
+
+    return make_first
+
+
+def standard_init(record: Any) -> Callable[..., None]:
+    """The method that the standard decorator writes for a frozen class with the fields of this one."""
+    own = dataclasses.fields(record)
+    names = {name: getattr(record, name) for name in ("__module__", "__qualname__")}
+    if hasattr(record, "__post_init__"):
+        names["__post_init__"] = record.__post_init__
+    annotations = {"__annotations__": {field.name: field.type for field in own}}
+    like = type(record.__name__, (), {**names, **annotations, **{field.name: field for field in own}})
+    made: Any = dataclasses.dataclass(repr=False, eq=False, frozen=True)(like)
+    return cast("Callable[..., None]", made.__init__)
 
 
 def no_values(record: Any) -> tuple[()]:
@@ -54,5 +80,13 @@ def hash_of(record: Any) -> int:
     return hash(record._compared(record))
 
 
-SHARED = {"__repr__": text_of}
+def refuse_change(record: Any, name: str, *value: Any) -> None:
+    """No field of a record is set or deleted, nor any other attribute where its class is one of records itself."""
+    if "__dataclass_fields__" in vars(type(record)) or name in record.__dataclass_fields__:
+        raise dataclasses.FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
+    change = object.__setattr__ if value else object.__delattr__
+    change(record, name, *value)
+
+
+SHARED = {"__repr__": text_of, "__setattr__": refuse_change, "__delattr__": refuse_change}
 COMPARED = {"__eq__": are_equal, "__hash__": hash_of}

@@ -85,6 +85,40 @@ def test_a_record_is_frozen() -> None:
         del Point(1.0).x
 
 
+def test_what_makes_a_record_is_compiled_with_the_first_one_and_refuses_what_the_standard_one_does() -> None:
+    @dataclass(frozen=True)
+    class Late:
+        x: int
+        items: list[int] = field(default_factory=list)
+        z: int = field(default=0, kw_only=True)
+
+        def __post_init__(self) -> None:
+            if self.x < 0:
+                raise ValueError("below zero")
+
+    with pytest.raises(TypeError, match=r"Late.__init__\(\) missing 1 required positional argument: 'x'"):
+        Late()  # type: ignore[call-arg]
+    with pytest.raises(TypeError):
+        Late(1, [], 2)  # type: ignore[call-arg,misc]
+    with pytest.raises(ValueError, match="below zero"):
+        Late(-1)
+    assert Late(1, z=2) == Late(1, [], z=2)
+    assert Late(1).items is not Late(1).items
+
+
+def test_a_class_of_other_kind_that_extends_a_record_keeps_attributes_of_its_own() -> None:
+    class Marked(Point):
+        pass
+
+    marked = Marked(1.0)
+    marked.mark = 1  # type: ignore[attr-defined]
+    del marked.mark  # type: ignore[attr-defined]
+    with pytest.raises(FrozenInstanceError):
+        marked.x = 2.0  # type: ignore[misc]
+    with pytest.raises(FrozenInstanceError):
+        Point(1.0).mark = 1  # type: ignore[attr-defined]
+
+
 def test_a_record_is_copied_with_a_change_and_survives_a_pickle() -> None:
     assert replace(Point(1.0), y="b") == Point(1.0, "b")
     assert pickle.loads(pickle.dumps(Point(1.0, "b"))) == Point(1.0, "b")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypedDict
+from typing import TypeAlias, TypedDict
 
 from gpufleet.answers.formulas import PRODUCT, stream_words
 from gpufleet.answers.ranks import ranks_of
@@ -36,6 +36,7 @@ FORMULAS = {
     "expert exchange": "bytes of the tokens / link, over the measured collective",
 }
 STREAMS = ("norms and residuals", HEAD_NORMS, POSITIONS)
+Factors: TypeAlias = tuple[float, float]
 ALL_REDUCE = "2 (n - 1) / n bytes / link, over the measured all-reduce"
 
 
@@ -48,7 +49,8 @@ def serving_estimate(
     lengths, model = question.lengths, solution.model
     replica = model.once(replica_of)
     bounds = time_bounds(model, serving.batch, lengths)
-    tpot, ttft = bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)), bounds["ttft"]
+    tpot = _factors(bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)))
+    ttft = _factors(bounds["ttft"])
     grade = replica["grade"]
     terms = decode_terms(question, solution, grade)
     binding = what_binds(question, solution, terms)
@@ -121,7 +123,7 @@ def _figure(value: float, unit: str, low: float, high: float, grade: str) -> Fig
 
 
 def _latencies(
-    serving: Serving, output_tokens: float, tpot: Bounds, ttft: Bounds, grade: str
+    serving: Serving, output_tokens: float, tpot: Factors, ttft: Factors, grade: str
 ) -> tuple[Figure, Figure, Figure]:
     """TTFT, TPOT and end-to-end latency."""
     first, later, steps = float(serving.ttft_s[0]), float(serving.tpot_s[0]), output_tokens - 1
@@ -135,28 +137,30 @@ def _latencies(
 
 
 def _percentiles(
-    question: EstimateQuestion, solution: EstimateSolution, tpot: Bounds, ttft: Bounds, grade: str
+    question: EstimateQuestion, solution: EstimateSolution, tpot: Factors, ttft: Factors, grade: str
 ) -> list[LatencyPercentile]:
     """The latencies of arrivals at each quantile, with the ranges of their means."""
-    names, output_tokens = ("ttft_s", "tpot_s", "latency_s"), float(question.lengths.output_tokens)
-    return [
-        LatencyPercentile(
-            quantile=quantile,
-            **dict(zip(names, _latencies(serving, output_tokens, tpot, ttft, grade), strict=True)),
-        )
-        for quantile, serving in solution.percentiles.items()
-    ]
+    found, output_tokens = [], float(question.lengths.output_tokens)
+    for quantile, serving in solution.percentiles.items():
+        ttft_s, tpot_s, latency_s = _latencies(serving, output_tokens, tpot, ttft, grade)
+        found.append(LatencyPercentile(quantile=quantile, ttft_s=ttft_s, tpot_s=tpot_s, latency_s=latency_s))
+    return found
 
 
-def _ends(bounds: Bounds, value: float) -> tuple[float, float]:
-    low, high = bounds.around(value)
-    return float(low[0]), float(high[0])
+def _factors(bounds: Bounds) -> Factors:
+    """The bounds of the one candidate, as plain numbers."""
+    return float(bounds.low_ratio[0]), float(bounds.high_ratio[0])
 
 
-def _rates(question: EstimateQuestion, serving: Serving, tpot: Bounds, grade: str) -> tuple[Figure, Figure]:
+def _ends(factors: Factors, value: float) -> tuple[float, float]:
+    low, high = factors
+    return value * low, value * high
+
+
+def _rates(question: EstimateQuestion, serving: Serving, tpot: Factors, grade: str) -> tuple[Figure, Figure]:
     """Requests and output tokens per second; they move against TPOT, but for arrivals at a rate of their own."""
     rate, output_tokens = float(serving.requests_per_s[0]), float(question.lengths.output_tokens)
-    low, high = rate / float(tpot.high_ratio[0]), rate / float(tpot.low_ratio[0])
+    low, high = rate / tpot[1], rate / tpot[0]
     if question.load.scenario == "open_loop":
         low = high = rate
     return (

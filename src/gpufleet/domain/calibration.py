@@ -131,6 +131,11 @@ class Curves:
         """Whether the devices of all candidates do."""
         return bool(self.is_supported.all())
 
+    @cached_property
+    def is_slower_anywhere(self) -> bool:
+        """Whether any candidate's curve was borrowed from a faster kernel."""
+        return bool(np.any(self.log_slowdown))
+
 
 @dataclass(frozen=True, eq=False)
 class ProductCurves(Curves):

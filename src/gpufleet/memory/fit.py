@@ -162,11 +162,32 @@ class HeldBytes:
 
 
 @dataclass(frozen=True)
+class Pools:
+    """KV pools that an engine may open, whatever is asked of it.
+
+    `usual` with the default memory fraction, `largest` with the highest that holds in practice, `leaving_room` for what
+    comes after it; the pool may be smaller by `below`, larger by `above`.
+    """
+
+    usual: Floats
+    largest: Floats
+    leaving_room: Floats
+    below: Floats
+    above: Floats
+
+
+@dataclass(frozen=True)
 class StepBytes:
-    """Activations of the largest step, and what the engine takes off the device before it opens the KV pool."""
+    """Activations of the largest step, what the engine takes off the device before it opens the KV pool, and after.
+
+    `limits_pool`: whether what comes after has to find room beside a pool that does not give way.
+    """
 
     activations: Band
     taken: Band
+    after: Band
+    pools: Pools
+    limits_pool: AnyArray
 
 
 def memory_budget(arch: Architecture, weights: AnyFormat, engine: EngineMemory, demand: Demand) -> MemoryBudget:
@@ -191,7 +212,10 @@ def step_bytes(arch: Architecture, engine: EngineMemory, demand: Demand, held: H
     profiled = activations.scaled(engine.profiled_share)
     seen = held.overhead_bytes.scaled(engine.seen_overhead).plus(held.graph_bytes.scaled(engine.graphs_in_fraction))
     variation = driver_variation_bytes(engine)
-    return StepBytes(activations, profiled.beside(seen).beside(held.loaded_bytes).beside(variation))
+    taken = profiled.beside(seen).beside(held.loaded_bytes).beside(variation)
+    after = after_pool_bytes(engine, activations, held.graph_bytes)
+    pools = pools_of(engine, taken, after, demand.num_devices)
+    return StepBytes(activations, taken, after, pools, must_leave_room(engine, after))
 
 
 def activations_of(arch: Architecture, engine: EngineMemory, demand: Demand) -> Band:
@@ -209,8 +233,7 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
     step = held.step or step_bytes(arch, engine, d, held)
     taken, per_sequence = step.taken, pool_bytes_per_sequence(arch, engine, d)
     needed = (1.0 if d.batch_per_group is None else d.batch_per_group) * per_sequence
-    after = after_pool_bytes(engine, step.activations, held.graph_bytes)
-    pool = kv_pool_bytes(engine, taken, after, needed, d.num_devices)
+    pool = pool_for(step.pools, engine, needed)
     return MemoryBudget(
         device_bytes=engine.device_bytes,
         memory_fraction=(pool.expected / engine.free_fraction + taken.expected) / engine.device_bytes,
@@ -219,8 +242,8 @@ def budget_around(arch: Architecture, held: HeldBytes, engine: EngineMemory, dem
         activation_bytes=step.activations,
         overhead_bytes=held.overhead_bytes,
         graph_bytes=held.graph_bytes,
-        after_pool_bytes=after,
-        left_beside_bytes=left_beside_bytes(engine, taken, after, pool),
+        after_pool_bytes=step.after,
+        left_beside_bytes=left_beside_bytes(engine, step, pool),
         kv_pool_bytes=pool,
         kv_bytes_per_sequence=per_sequence,
         needed_kv_bytes=needed,
@@ -305,18 +328,32 @@ def kv_pool_bytes(engine: EngineMemory, taken: Band, after: Band, needed_bytes: 
     in practice, where KV would otherwise have less than is needed or than raised_pool_ratio of the card; where nobody
     states it, a lower one that leaves room for what comes after the pool.   [bytes]
     """
+    return pool_for(pools_of(engine, taken, after, num_devices), engine, needed_bytes)
+
+
+def pool_for(pools: Pools, engine: EngineMemory, needed_bytes: Floats) -> Band:
+    """The pool that is opened where so much KV is needed; see `kv_pool_bytes`."""
+    wanted = np.maximum(needed_bytes, engine.raised_pool_ratio * engine.device_bytes)
+    raised = np.maximum(pools.usual, np.minimum(pools.largest, wanted))
+    expected = np.minimum(raised, pools.leaving_room)
+    return Band(expected - pools.below, expected, expected + pools.above)
+
+
+def pools_of(engine: EngineMemory, taken: Band, after: Band, num_devices: Ints) -> Pools:
+    """The pools that an engine may open once so much is taken, and before what comes after is."""
 
     def pool(fraction: Floats) -> Floats:
         return engine.free_fraction * (fraction * engine.device_bytes - taken.expected)
 
     default = cast(Floats, engine.memory_fraction - engine.fraction_per_device * num_devices)
-    wanted = np.maximum(needed_bytes, engine.raised_pool_ratio * engine.device_bytes)
     largest = cast(Floats, np.where(gives_way(engine), engine.largest_memory_fraction, default)[()])
-    raised = np.minimum(pool(largest), wanted)
-    expected = np.minimum(np.maximum(pool(default), raised), pool_that_leaves_room(engine, taken, after, pool(default)))
-    free = engine.free_fraction
-    low = expected - free * (taken.high - taken.expected)
-    return Band(low, expected, expected + free * (taken.expected - taken.low))
+    return Pools(
+        usual=pool(default),
+        largest=pool(largest),
+        leaving_room=pool_that_leaves_room(engine, taken, after, pool(default)),
+        below=engine.free_fraction * (taken.high - taken.expected),
+        above=engine.free_fraction * (taken.expected - taken.low),
+    )
 
 
 def gives_way(engine: EngineMemory) -> AnyArray:
@@ -339,21 +376,31 @@ def pool_that_leaves_room(engine: EngineMemory, taken: Band, after: Band, defaul
     return cast(Floats, np.where(gives_way(engine), found, np.inf)[()])
 
 
-def left_beside_bytes(engine: EngineMemory, taken: Band, after: Band, pool: Band) -> Band:
-    """What a stated memory fraction leaves of the card once the engine has taken what comes after the pool.
+def must_leave_room(engine: EngineMemory, after: Band) -> AnyArray:
+    """Whether what comes after has to find room beside the pool.
 
-    device - taken - pool - after   [bytes]; unlimited where the fraction gives way, was sized by card, or is a share of
-    what is free (TensorRT-LLM: runs went on with 0.5 GiB left), or where nothing comes after. The engine measures what
-    it takes before, so that only what comes after is uncertain.
+    Not where the memory fraction gives way, was sized by card, or is a share of what is free (TensorRT-LLM: runs went
+    on with 0.5 GiB left), or where nothing comes after.
     """
     is_chosen = gives_way(engine) | is_sized_by_card(engine)
     is_free = is_chosen | (np.asarray(engine.states_free_fraction) > 0) | (np.asarray(after.high) <= 0)
-    beside = engine.device_bytes - taken.expected - pool.expected
+    return np.asarray(~is_free)
+
+
+def left_beside_bytes(engine: EngineMemory, step: StepBytes, pool: Band) -> Band:
+    """What a stated memory fraction leaves of the card once the engine has taken what comes after the pool.
+
+    device - taken - pool - after   [bytes]; unlimited unless that has to find room there. The engine measures what it
+    takes before, so that only what comes after is uncertain.
+    """
+    if not step.limits_pool.any():
+        return Band.exact(np.inf)
+    beside = engine.device_bytes - step.taken.expected - pool.expected
 
     def left(taken_after: Floats) -> Floats:
-        return cast(Floats, np.where(is_free, np.inf, beside - taken_after)[()])
+        return cast(Floats, np.where(step.limits_pool, beside - taken_after, np.inf)[()])
 
-    return Band(left(after.high), left(after.expected), left(after.low))
+    return Band(left(step.after.high), left(step.after.expected), left(step.after.low))
 
 
 def memory_terms(

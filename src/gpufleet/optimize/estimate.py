@@ -22,22 +22,22 @@ from gpufleet.performance.serving import (
     HIGHEST_LOAD_RATIO,
     Client,
     Lengths,
-    Phases,
     Serving,
     admitted_context_tokens,
+    busy_loads,
     closed_loop,
     cycle_s,
     decode_load,
     full_queue,
     idle_ttft_s,
     lone_ttft_s,
-    mixed_load,
-    phases,
+    phases_of,
     prompt_service_s,
     prompts_load,
+    requests_in_slots_per_s,
     static_batch,
     tpot_s,
-    ttft_percentile_s,
+    ttft_of_arrivals_s,
 )
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
@@ -49,6 +49,8 @@ QUEUE_SHARES = np.geomspace(1 / 256, 1.0, 32)[:-1, None]  # of the largest, 20 %
 WORTH_A_SMALLER_BATCH_RATIO = 1.001
 QUANTILES = (0.5, 0.9, 0.95, 0.99)
 """Percentiles over requests that are told of arrivals."""
+QUANTILE_COLUMN = np.array(QUANTILES)[:, None]
+CLOSER_SHARES = np.linspace(0.0, 1.0, len(BATCH_SHARES))[:, None]  # of the way between two neighbours
 
 
 @dataclass(frozen=True)
@@ -155,13 +157,11 @@ def served(model: ForeseenSteps, question: EstimateQuestion, largest: FloatArray
     if np.isfinite(amount) and q.load.scenario == "full_queue":
         model.foresee([*busy_loads(np.minimum(largest, amount), q.lengths), prompts_load(np.ones(1), q.lengths)])
         return Settled(full_queue(model, largest, q.lengths, amount), 1.0)
-    grid = largest * BATCH_SHARES
-    more = [decode_load(largest, q.lengths)] if q.load.scenario == "full_queue" else busy_loads(grid, q.lengths)
-    model.foresee([*busy_loads(whole_batches(largest), q.lengths), prompts_load(np.ones(1), q.lengths), *more])
-    full = best_queue(model, largest, q.lengths)
-    if q.load.scenario == "full_queue":
-        return Settled(full, 1.0)
-    return open_loop(model, amount, q.lengths, full, grid)
+    if q.load.scenario == "open_loop":
+        return open_loop(model, amount, q.lengths, largest)
+    every = [*busy_loads(whole_batches(largest), q.lengths), decode_load(largest, q.lengths)]
+    model.foresee([*every, prompts_load(np.ones(1), q.lengths)])
+    return Settled(best_queue(model, largest, q.lengths), 1.0)
 
 
 def whole_batches(largest: FloatArray) -> FloatArray:
@@ -172,66 +172,100 @@ def whole_batches(largest: FloatArray) -> FloatArray:
 def best_queue(model: StepModel, largest: FloatArray, lengths: Lengths) -> Serving:
     """A queue that never empties, at the batch that serves most requests; a smaller one only where it serves more."""
     every = full_queue(model, whole_batches(largest), lengths)
-    rates = every.requests_per_s[:, 0]
-    best = int(np.argmax(rates[:-1]))
-    row = best if rates[best] > WORTH_A_SMALLER_BATCH_RATIO * rates[-1] else -1
+    row = best_row(every.requests_per_s[:, 0])
     return Serving(every.batch[row], every.tpot_s[row], every.ttft_s, every.requests_per_s[row])
 
 
-def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
-    """The loads that `phases` asks for at these batches; one that is missed here is computed when it is asked for."""
-    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
+def best_row(requests_per_s: FloatArray) -> int:
+    """Which of rising batches serves most: the largest, or a smaller one where that is worth it."""
+    best = int(np.argmax(requests_per_s[:-1]))
+    return best if requests_per_s[best] > WORTH_A_SMALLER_BATCH_RATIO * requests_per_s[-1] else -1
 
 
-def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, full: Serving, batches: FloatArray) -> Settled:
-    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), between two of `batches`."""
-    load_ratio = float(rate[0] / full.requests_per_s[0])
+@dataclass(frozen=True, eq=False)
+class Sustained:
+    """What one replica sustains of requests of some lengths, whatever their rate.
+
+    `best_batch` serves most, `most_per_s`; a request occupies a slot for `cycles_s` at each of the rising `batches`.
+    """
+
+    best_batch: FloatArray
+    most_per_s: FloatArray
+    batches: FloatArray
+    cycles_s: FloatArray
+    lone_ttft_s: FloatArray
+
+
+@lru_cache(maxsize=256)
+def sustained(model: StepModel, lengths: Lengths, largest_batch: float) -> Sustained:
+    """The best queue and a grid of batches up to the largest, kept for another rate."""
+    steps, largest = ForeseenSteps.of(model), np.array([largest_batch])
+    whole, grid = whole_batches(largest), largest * BATCH_SHARES
+    together = np.concatenate([whole, grid])
+    cycles_s = cycles_at(steps, together, lengths, prompts_load(np.ones(1), lengths))
+    carried = requests_in_slots_per_s(whole, cycles_s[: len(whole)])
+    best = best_row(carried[:, 0])
+    return Sustained(whole[best], carried[best], grid, cycles_s[len(whole) :], lone_ttft_s(steps, lengths))
+
+
+def open_loop(model: ForeseenSteps, rate: FloatArray, lengths: Lengths, largest: FloatArray) -> Settled:
+    """Poisson arrivals: the batch solves B = rate x (prompt + output_tokens TPOT(B)), sought on a grid, then closer."""
+    most = sustained(model.asked, lengths, float(largest[0]))
+    load_ratio = share_of_most(rate, most.most_per_s)
+    low, high, _ = bracket(rate, most.batches, most.cycles_s, most.best_batch)
+    closer = low + (high - low) * CLOSER_SHARES
+    low, high, share = bracket(rate, closer, cycles_at(model, closer, lengths), most.best_batch)
+    batch = low + share * (high - low)
+    return arrivals(model, batch, rate, lengths, most)._replace(load_ratio=load_ratio)
+
+
+def cycles_at(model: ForeseenSteps, batches: FloatArray, lengths: Lengths, *others: StepLoad) -> FloatArray:
+    """Seconds that a request occupies a slot at each batch; steps of `others` are found in the same evaluation."""
+    decode_s, mixed_s = model.foresee([*busy_loads(batches, lengths), *others])[:2]
+    return cycle_s(model, phases_of(model, decode_s, mixed_s, batches, lengths), batches, lengths)
+
+
+def share_of_most(rate: FloatArray, most_per_s: FloatArray) -> float:
+    """The load as a share of what a replica sustains, refused where waits would grow without end."""
+    load_ratio = float(rate[0] / most_per_s[0])
     if load_ratio > HIGHEST_LOAD_RATIO:
         raise Infeasible(
             f"the load is {load_ratio:.2f} of what one replica sustains",
             found=f"{rate[0]:,g} requests/s",
-            expected=f"at most {HIGHEST_LOAD_RATIO * full.requests_per_s[0]:.3g} requests/s per replica",
+            expected=f"at most {HIGHEST_LOAD_RATIO * most_per_s[0]:.3g} requests/s per replica",
         )
-    low, high = bracket(model, rate, lengths, batches, full.batch)[:2]
-    closer = low + (high - low) * np.linspace(0.0, 1.0, len(BATCH_SHARES))[:, None]
-    model.foresee(busy_loads(closer, lengths))
-    low, high, share = bracket(model, rate, lengths, closer, full.batch)
-    batch = low + share * (high - low)
-    crowded = np.array([np.minimum(crowded_batch(batch, quantile), batches[-1]) for quantile in QUANTILES])
-    model.foresee([*busy_loads(batch, lengths), *busy_loads(crowded, lengths)])
-    return arrivals(model, batch, crowded, rate, lengths)._replace(load_ratio=load_ratio)
+    return load_ratio
 
 
 def bracket(
-    model: StepModel, rate: FloatArray, lengths: Lengths, batches: FloatArray, best: FloatArray
+    rate: FloatArray, batches: FloatArray, cycles_s: FloatArray, best: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """The neighbours in a rising column of batches between which B = rate x cycle(B), and the root's share of the way.
 
     The last neighbours up to the `best` batch that stand on different sides; beyond it the rate falls again.
     """
-    at = phases(model, batches, lengths)
-    missing = rate * cycle_s(model, at, batches, lengths) - batches
-    is_short = (missing[:, 0] > 0) & (batches[:, 0] <= best)
+    missing = rate * cycles_s - batches
+    is_short = (missing > 0) & (batches <= best)
     above = min(max(int(np.count_nonzero(is_short)), 1), len(batches) - 1)
     (low,), (high,) = missing[above - 1], missing[above]
     share = min(max(low / (low - high), 0.0), 1.0) if low > high else 1.0
     return batches[above - 1], batches[above], np.array([share])
 
 
-def arrivals(model: StepModel, batch: FloatArray, crowded: FloatArray, rate: FloatArray, lengths: Lengths) -> Settled:
-    """Where `batch` sequences decode on average, and `crowded` at each of QUANTILES: means and percentiles.
+def arrivals(model: ForeseenSteps, batch: FloatArray, rate: FloatArray, lengths: Lengths, most: Sustained) -> Settled:
+    """Where `batch` sequences decode on average: means, and percentiles at the batch that arrivals find at each.
 
     As in a plan: TPOT at the percentile of the batch, TTFT at that of the wait for others' prompts.
     """
-    at: Phases = phases(model, batch, lengths)
+    largest = most.batches[-1]
+    batches = np.array([batch, *(np.minimum(crowded_batch(batch, quantile), largest) for quantile in QUANTILES)])
+    decode_s, mixed_s, _ = model.foresee([*busy_loads(batches, lengths), decode_load(batch, lengths)])
+    at = phases_of(model, decode_s, mixed_s, batches, lengths)
     groups = model.candidates.attention_dp.astype(np.float64)
-    idle_s = idle_ttft_s(model, at, lone_ttft_s(model, lengths), batch / groups)
-    service_s = prompt_service_s(model, at, batch, lengths)
+    idle_s = idle_ttft_s(model, at, most.lone_ttft_s, batches / groups)[0]
+    service_s = prompt_service_s(model, at, batches, lengths)[0]
     carried = np.minimum(rate, HIGHEST_LOAD_RATIO * groups / service_s)
-    mean_first_s = ttft_percentile_s(idle_s, service_s, carried, groups, None)
-    first_s = ttft_percentile_s(idle_s, service_s, carried, groups, np.array(QUANTILES)[:, None])
-    mean = Serving(batch, tpot_s(model, at, batch, lengths), mean_first_s, rate)
-    later_s = np.maximum(tpot_s(model, phases(model, crowded, lengths), crowded, lengths), mean.tpot_s)
-    rising = np.maximum.accumulate(later_s, axis=0)
-    of_quantile = {q: Serving(crowded[i], rising[i], first_s[i], rate) for i, q in enumerate(QUANTILES)}
-    return Settled(mean, percentiles=of_quantile)
+    mean_first_s, first_s = ttft_of_arrivals_s(idle_s, service_s, carried, groups, QUANTILE_COLUMN)
+    rising_s = np.maximum.accumulate(tpot_s(model, at, batches, lengths), axis=0)
+    of_quantile = {q: Serving(batches[i + 1], rising_s[i + 1], first_s[i], rate) for i, q in enumerate(QUANTILES)}
+    return Settled(Serving(batch, rising_s[0], mean_first_s, rate), percentiles=of_quantile)

@@ -9,7 +9,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import AttentionCurves, Curves
 from gpufleet.performance.interpolation import curve_s, interpolate, log2
-from gpufleet.performance.roofline import roofline_s
+from gpufleet.performance.roofline import PairRoofline, RowRoofline, roofline_s
 
 ACTIVATION_BYTES = 2.0
 FULL_PRICE_DOUBLINGS = 0.5
@@ -74,10 +74,17 @@ def causal_pairs(query_tokens: Floats, context_tokens: Floats, window_tokens: Fl
     """
     context = np.asarray(context_tokens, dtype=np.float64)
     prefix = np.maximum(context - query_tokens, 0.0)
-    return _pairs_up_to(context, window_tokens) - _pairs_up_to(prefix, window_tokens)
+    return prompt_pairs(context, window_tokens) - prompt_pairs(prefix, window_tokens)
 
 
-def _pairs_up_to(tokens: FloatArray, window_tokens: Floats) -> FloatArray:
+def prompt_pairs(tokens: FloatArray, window_tokens: Floats = np.inf) -> FloatArray:
+    """Query-key pairs of a sequence that nothing precedes: every token sees up to a window of those before it.
+
+    >>> float(prompt_pairs(np.array(4.0))), float(prompt_pairs(np.array(4.0), 2))
+    (10.0, 7.0)
+    """
+    if isinstance(window_tokens, float) and window_tokens == np.inf:
+        return np.asarray(tokens * (tokens + 1) / 2)
     seen: FloatArray = np.minimum(tokens, window_tokens)
     return seen * (seen + 1) / 2 + (tokens - seen) * seen
 
@@ -133,6 +140,16 @@ def decode_roofline_s(
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
 
 
+def decode_rows(curves: Curves, num_heads: Floats, num_kv_heads: Floats, head_dim: Floats) -> RowRoofline:
+    """The same roofline as what each cached token adds to the query and output of its sequence."""
+    stored, bandwidth_bytes_per_s = curves.bytes_per_element, curves.bandwidth_bytes_per_s
+    return RowRoofline(
+        compute_s=decode_flop(1.0, num_heads, head_dim, 1.0) / curves.peak_flop_per_s,
+        read_s=decode_bytes(1.0, num_heads, num_kv_heads, head_dim, 0.0, stored) / bandwidth_bytes_per_s,
+        moved_s=decode_bytes(1.0, 0.0, num_kv_heads, head_dim, 1.0, stored) / bandwidth_bytes_per_s,
+    )
+
+
 def prefill_roofline_s(
     curves: Curves,
     sequences: Floats,
@@ -149,6 +166,15 @@ def prefill_roofline_s(
         sequences, query_tokens, context_tokens, num_heads, num_kv_heads, head_dim, curves.bytes_per_element
     )
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def prompt_roofline(curves: Curves, num_heads: Floats, num_kv_heads: Floats, head_dim: Floats) -> PairRoofline:
+    """The same roofline of prompts that nothing precedes, by their pairs and tokens."""
+    moved_bytes = prefill_bytes(1.0, 1.0, 1.0, num_heads, num_kv_heads, head_dim, curves.bytes_per_element)
+    return PairRoofline(
+        compute_s=prefill_flop(1.0, 1.0, num_heads, head_dim) / curves.peak_flop_per_s,
+        moved_s=moved_bytes / curves.bandwidth_bytes_per_s,
+    )
 
 
 def attention_decode_s(

@@ -8,43 +8,45 @@ from math import inf
 
 import numpy as np
 
-from gpufleet.domain.arrays import BoolArray, FloatArray
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.calibration import (
     AttentionCurves,
     Curves,
     LatentAttentionCurves,
 )
 from gpufleet.performance.attention import (
-    attention_decode_s,
-    attention_prefill_s,
-    causal_pairs,
     decode_bytes,
     decode_coordinates,
     decode_flop,
     decode_roofline_s,
+    decode_rows,
     prefill_bytes,
     prefill_coordinates,
     prefill_flop,
     prefill_roofline_s,
+    prompt_pairs,
+    prompt_roofline,
     rising_window,
+    window_factor,
 )
-from gpufleet.performance.interpolation import Distinct, narrowed, rising
+from gpufleet.performance.interpolation import Distinct, curve_s, log2, narrowed, rising
 from gpufleet.performance.kernel_groups import KernelGroup, OfPrompts, StepTokens, Work
 from gpufleet.performance.latent_attention import (
     absorb_bytes,
     absorb_coordinates,
     absorb_flop,
     absorb_roofline_s,
-    absorb_s,
-    latent_core_s,
+    absorb_rows,
     latent_decode_bytes,
     latent_decode_coordinates,
     latent_decode_flop,
     latent_decode_roofline_s,
+    latent_decode_rows,
     latent_prefill_bytes,
     latent_prefill_flop,
-    latent_prefill_s,
+    latent_prompt_roofline,
 )
+from gpufleet.performance.roofline import PairRoofline, RowRoofline
 from gpufleet.records import dataclass
 
 HEAD_SHAPE = ("log2 heads / kv heads", "log2 head_dim")
@@ -59,6 +61,16 @@ class Heads:
     num_kv_heads: FloatArray
     head_dim: FloatArray
     window_tokens: FloatArray
+
+    @cached_property
+    def any_window_tokens(self) -> Floats:
+        """The windows; one number where all heads see everything."""
+        return self.window_tokens if np.any(np.isfinite(self.window_tokens)) else inf
+
+    @cached_property
+    def log_shape(self) -> tuple[FloatArray, ...]:
+        """Where the heads stand in the grid of decode attention."""
+        return decode_coordinates(1.0, self.num_heads, self.num_kv_heads, self.head_dim, 1.0)[2:]
 
 
 @dataclass(frozen=True)
@@ -83,21 +95,31 @@ class DecodeAttention(KernelGroup):
         raised = rising(curves, lambda at: decode_roofline_s(curves, at[0] / kv_heads, heads, kv_heads, size, at[1]))
         return replace(self.curves, decode=rows.spread(decode, raised), window=rising_window(self.curves.window))
 
-    def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 where nothing decodes."""
+    @cached_property
+    def roofline(self) -> RowRoofline:
+        """Least seconds of a layer's attention, by cached tokens and sequences."""
         h = self.heads
-        seconds = attention_decode_s(
-            self.at_heads,
-            at.decoding,
-            h.num_heads,
-            h.num_kv_heads,
-            h.head_dim,
-            at.decode_context_tokens,
-            h.window_tokens,
-        )
+        return decode_rows(self.curves.decode, h.num_heads, h.num_kv_heads, h.head_dim)
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of each layer's attention, see `attention_decode_s`; 0 where nothing decodes."""
+        seconds = self._over_cache_s(at) * self._window_factor(at)
         if self._reads_per_head:
             seconds = np.maximum(seconds, self.read_per_head_s(at))
         return np.where(self.is_executed(at), seconds, 0.0)
+
+    def _over_cache_s(self, at: StepTokens) -> FloatArray:
+        context = self._context(at)
+        coordinates = (log2(at.decoding * self.heads.num_kv_heads), log2(context), *self.heads.log_shape)
+        roofline_s = self.roofline.seconds_in(at.decoding, at.decoding * context)
+        return curve_s(self.at_heads.decode, roofline_s, coordinates)
+
+    def _window_factor(self, at: StepTokens) -> Floats:
+        h = self.heads
+        if isinstance(h.any_window_tokens, float):
+            return 1.0
+        context = at.decode_context_tokens
+        return window_factor(self.at_heads.window, at.decoding, h.num_kv_heads, h.head_dim, context, h.window_tokens)
 
     @cached_property
     def _reads_per_head(self) -> bool:
@@ -129,7 +151,8 @@ class DecodeAttention(KernelGroup):
         return self.curves.decode
 
     def _context(self, at: StepTokens) -> FloatArray:
-        return np.minimum(at.decode_context_tokens, self.heads.window_tokens)
+        tokens, window_tokens = at.decode_context_tokens, self.heads.any_window_tokens
+        return tokens if isinstance(window_tokens, float) else np.minimum(tokens, window_tokens)
 
 
 @dataclass(frozen=True)
@@ -146,21 +169,25 @@ class PromptAttention(OfPrompts):
         place = prefill_coordinates(1.0, 1.0, 1.0, h.num_heads, h.num_kv_heads, h.head_dim)
         return replace(self.curves, prefill=narrowed(self.curves.prefill, place, HEAD_SHAPE))
 
+    @cached_property
+    def roofline(self) -> PairRoofline:
+        """Least seconds of a layer's attention, by pairs and tokens."""
+        h = self.heads
+        return prompt_roofline(self.curves.prefill, h.num_heads, h.num_kv_heads, h.head_dim)
+
+    @cached_property
+    def log_shape(self) -> tuple[FloatArray, ...]:
+        """Where the heads stand in the grid."""
+        h = self.heads
+        return prefill_coordinates(1.0, 1.0, 1.0, h.num_heads, h.num_kv_heads, h.head_dim)[2:]
+
     def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 without prompts."""
-        h, prompt = self.heads, at.prompt_tokens
-        seconds = attention_prefill_s(
-            self.at_heads,
-            at.prefilling,
-            prompt,
-            prompt,
-            h.num_heads,
-            h.num_kv_heads,
-            h.head_dim,
-            h.window_tokens,
-            self._pairs(prompt),
-        )
-        return np.where(self.is_executed(at), seconds, 0.0)
+        """Seconds of each layer's attention, see `attention_prefill_s`; 0 without prompts."""
+        prompt, tokens = at.prompt_tokens, at.prefilling * at.prompt_tokens
+        pairs = self._pairs(prompt)
+        coordinates = (log2(tokens * self.heads.num_heads), log2(pairs / np.maximum(prompt, 1.0)), *self.log_shape)
+        roofline_s = self.roofline.seconds(at.prefilling * pairs, tokens)
+        return np.where(self.is_executed(at), curve_s(self.at_heads.prefill, roofline_s, coordinates), 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Every pair that may see each other; queries, keys, values and outputs once."""
@@ -178,7 +205,7 @@ class PromptAttention(OfPrompts):
         return self.curves.prefill
 
     def _pairs(self, tokens: FloatArray) -> FloatArray:
-        return causal_pairs(tokens, tokens, self.heads.window_tokens)
+        return prompt_pairs(tokens, self.heads.any_window_tokens)
 
 
 @dataclass(frozen=True)
@@ -217,11 +244,11 @@ class Choice:
 
     def pairs(self, tokens: FloatArray) -> FloatArray:
         """Pairs of query and cached vector over a prompt."""
-        pairs = causal_pairs(tokens, tokens, self.window_tokens)
+        pairs = prompt_pairs(tokens, self.window_tokens)
         if self.tokens_per_entry == inf:
             return pairs
         reach = self.tokens_per_entry * self.kept_entries
-        return pairs + causal_pairs(tokens, tokens, reach) / self.tokens_per_entry
+        return pairs + prompt_pairs(tokens, reach) / self.tokens_per_entry
 
 
 @dataclass(frozen=True)
@@ -231,6 +258,11 @@ class LatentGroup(KernelGroup):
     curves: LatentAttentionCurves
     num_heads: FloatArray
     choice: Choice | None = None
+
+    @cached_property
+    def log_heads(self) -> FloatArray:
+        """Where the heads stand in the grids."""
+        return log2(self.num_heads)
 
     def is_executed(self, at: StepTokens) -> BoolArray:
         """Where a sequence decodes."""
@@ -250,10 +282,17 @@ class LatentDecode(LatentGroup):
         raised = rising(curves, lambda at: latent_decode_roofline_s(curves, at[0], heads, at[1]))
         return replace(self.curves, decode=rows.spread(self.curves.decode, raised))
 
+    @cached_property
+    def roofline(self) -> RowRoofline:
+        """Least seconds of a layer's attention, by cached tokens and sequences."""
+        return latent_decode_rows(self.curves.decode, self.num_heads)
+
     def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 where nothing decodes."""
-        seconds = latent_core_s(self.at_heads, at.decoding, self.num_heads, self._context(at))
-        return np.where(self.is_executed(at), seconds, 0.0)
+        """Seconds of each layer's attention, see `latent_core_s`; 0 where nothing decodes."""
+        context = self._context(at)
+        roofline_s = self.roofline.seconds_in(at.decoding, at.decoding * context)
+        coordinates = (log2(at.decoding), self.log_heads, log2(context))
+        return np.where(self.is_executed(at), curve_s(self.at_heads.decode, roofline_s, coordinates), 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """The compressed cache read once."""
@@ -287,9 +326,16 @@ class LatentAbsorb(LatentGroup):
         raised = rising(curves, lambda at: absorb_roofline_s(curves, at[0], heads))
         return replace(self.curves, absorb=rows.spread(self.curves.absorb, raised))
 
+    @cached_property
+    def roofline(self) -> RowRoofline:
+        """Least seconds of both products, by tokens."""
+        return absorb_rows(self.curves.absorb, self.num_heads)
+
     def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of both products of each layer; 0 where nothing decodes."""
-        return np.where(self.is_executed(at), absorb_s(self.at_heads, at.decoding, self.num_heads), 0.0)
+        """Seconds of both products of each layer, see `absorb_s`; 0 where nothing decodes."""
+        roofline_s = self.roofline.seconds(at.decoding)
+        seconds = curve_s(self.at_heads.absorb, roofline_s, (log2(at.decoding), self.log_heads))
+        return np.where(self.is_executed(at), seconds, 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Both matrices of every head once."""
@@ -305,10 +351,17 @@ class LatentAbsorb(LatentGroup):
 class LatentPrompts(OfPrompts, LatentGroup):
     """Causal attention over whole prompts, with the latent expanded to full heads."""
 
+    @cached_property
+    def roofline(self) -> PairRoofline:
+        """Least seconds of a layer's attention, by pairs and tokens."""
+        return latent_prompt_roofline(self.curves.prefill, self.num_heads)
+
     def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's attention; 0 without prompts."""
-        seconds = latent_prefill_s(self.curves, at.prefilling, at.prompt_tokens, self.num_heads, self._pairs(at))
-        return np.where(self.is_executed(at), seconds, 0.0)
+        """Seconds of each layer's attention, see `latent_prefill_s`; 0 without prompts."""
+        prompt, tokens, pairs = at.prompt_tokens, at.prefilling * at.prompt_tokens, self._pairs(at)
+        roofline_s = self.roofline.seconds(at.prefilling * pairs, tokens)
+        coordinates = (log2(tokens * self.num_heads), log2(pairs / prompt))
+        return np.where(self.is_executed(at), curve_s(self.curves.prefill, roofline_s, coordinates), 0.0)
 
     def work(self, at: StepTokens) -> Work:
         """Every pair that may see each other; queries, keys, values and outputs once."""
@@ -326,4 +379,4 @@ class LatentPrompts(OfPrompts, LatentGroup):
 
     def _pairs(self, at: StepTokens) -> FloatArray:
         prompt = at.prompt_tokens
-        return self.choice.pairs(prompt) if self.choice else np.asarray(causal_pairs(prompt, prompt))
+        return self.choice.pairs(prompt) if self.choice else prompt_pairs(prompt)

@@ -77,7 +77,8 @@ def link_bytes(kind: Ints, size_bytes: Floats, num_ranks: Floats) -> Floats:
 
 def collective_s(curves: CollectiveCurves, kind: Ints, size_bytes: Floats, num_ranks: Floats) -> FloatArray:
     """Seconds of collectives of these kinds (positions in `COLLECTIVES`); see the function of each."""
-    return exchange_s(of_kind(curves, kind), size_bytes, num_ranks, seconds_per_byte(curves, kind, num_ranks))
+    of_link, s_per_byte = of_kind(curves, kind), seconds_per_byte(curves, kind, num_ranks)
+    return exchange_s(of_link, size_bytes, num_ranks, s_per_byte, log2(num_ranks))
 
 
 def of_kind(curves: CollectiveCurves, kind: Ints) -> CollectiveCurves:
@@ -97,9 +98,13 @@ def seconds_per_byte(curves: CollectiveCurves, kind: Ints, num_ranks: Floats) ->
 
 
 def exchange_s(
-    curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats, link_s_per_byte: FloatArray
+    curves: CollectiveCurves,
+    size_bytes: Floats,
+    num_ranks: Floats,
+    link_s_per_byte: FloatArray,
+    log_ranks: FloatArray,
 ) -> FloatArray:
-    """Seconds of collectives over the curves of their kind."""
-    log_ratio = interpolate(curves, collective_coordinates(size_bytes, num_ranks))
+    """Seconds of collectives over the curves of their kind; `log_ranks`: where so many ranks stand in the grid."""
+    log_ratio = interpolate(curves, (log2(size_bytes), log_ranks))
     seconds = np.exp(log_ratio) * (size_bytes * link_s_per_byte + curves.grids.fixed_s)
     return np.where(np.asarray(num_ranks) > 1, seconds, 0.0)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import field
+from itertools import accumulate
 from typing import TypeAlias
 
 import numpy as np
@@ -15,20 +16,26 @@ from gpufleet.performance.step import Found, StepLoad, StepModel, StepParts
 from gpufleet.records import dataclass
 
 Key: TypeAlias = tuple[bytes | float, ...]
+ONE_CANDIDATE = np.ones(1)
 
 
 @dataclass(frozen=True)
 class Foreseen:
-    """Seconds of one load: of all executions of each operator, [..., operator, candidate], and of the step."""
+    """Seconds of one load: of all executions of each operator, [operator, row], and of the step in its own shape."""
 
     parts: StepParts
     executed_s: FloatArray
     seconds: FloatArray
 
+    def terms(self, load: StepLoad) -> dict[str, FloatArray]:
+        """Seconds by operator."""
+        shape = self.seconds.shape
+        return self.parts.terms(self.executed_s.T.reshape(*shape[:-1], -1, shape[-1]), load)
+
 
 @dataclass(frozen=True)
 class ForeseenSteps(StepModel):
-    """A step model that remembers the loads it was told of; any other load is computed when it is asked for.
+    """A step model of one candidate that remembers the loads it was told of; others are computed when asked for.
 
     What depends on no load is that of `asked`, the model that it was made of.
     """
@@ -55,29 +62,28 @@ class ForeseenSteps(StepModel):
         """What a function of the model alone finds."""
         return self.asked.once(figure)
 
-    def foresee(self, loads: Sequence[StepLoad]) -> None:
-        """Compute these loads at once, as rows of one load."""
-        one = np.ones(len(self.candidates))
-        shapes = [np.broadcast(one, *_figures(load)).shape for load in loads]
-        ends = [0]
-        for shape in shapes:
-            ends.append(ends[-1] + math.prod(shape[:-1]))
-        rows = np.empty((4, ends[-1], len(one)))
+    def foresee(self, loads: Sequence[StepLoad]) -> list[FloatArray]:
+        """Seconds of these loads, computed at once: their rows side by side as if each were a candidate of its own."""
+        shapes = [np.broadcast(ONE_CANDIDATE, *_figures(load)).shape for load in loads]
+        ends = [0, *accumulate(map(math.prod, shapes))]
+        rows = np.empty((4, ends[-1]))
         for load, shape, start, end in zip(loads, shapes, ends, ends[1:], strict=False):
             own = rows[:, start:end].reshape(4, *shape)
             own[0], own[1], own[2], own[3] = _figures(load)
         together = StepLoad(*rows)
         parts = self.parts_run(together)
-        executed_s = parts.executed_s(super().evaluated(together), rows.shape[1:2])
-        seconds = np.add.reduce(executed_s, axis=-2)
+        executed_s = parts.executed_s(super().evaluated(together), ())
+        seconds = np.add.reduce(executed_s, axis=0)
+        each = []
         for load, shape, start, end in zip(loads, shapes, ends, ends[1:], strict=False):
-            each_s = executed_s[start:end].reshape(*shape[:-1], -1, shape[-1])
-            self.known[_key(load)] = Foreseen(parts, each_s, seconds[start:end].reshape(shape))
+            each.append(seconds[start:end].reshape(shape))
+            self.known[_key(load)] = Foreseen(parts, executed_s[:, start:end], each[-1])
+        return each
 
     def terms(self, load: StepLoad) -> dict[str, FloatArray]:
         """Seconds by operator, remembered."""
         found = self.known.get(_key(load))
-        return super().terms(load) if found is None else found.parts.terms(found.executed_s, load)
+        return super().terms(load) if found is None else found.terms(load)
 
     def seconds(self, load: StepLoad) -> FloatArray:
         """Seconds of the whole step, remembered."""

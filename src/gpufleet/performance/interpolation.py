@@ -173,8 +173,9 @@ def _corner(
 
 def _place(axis: Axis, coordinate: FloatArray) -> tuple[IntArray, FloatArray]:
     """The cell of a coordinate, and how far it lies towards the next knot (0..1)."""
-    position = np.asarray((coordinate - axis.low if axis.low else coordinate) * (1.0 / axis.step))
-    position = np.minimum(np.maximum(position, 0.0, out=position), axis.count - 1.0, out=position)
+    steps = coordinate - axis.low if axis.low else coordinate
+    position = np.asarray(np.maximum(steps if axis.step == 1.0 else steps * (1.0 / axis.step), 0.0))
+    np.minimum(position, axis.count - 1.0, out=position)
     cell = position.astype(np.int64)
     np.minimum(cell, axis.count - 2, out=cell)
     position -= cell
@@ -200,6 +201,8 @@ def _blend(
 
 def curve_s(curves: Curves, roofline_s: FloatArray, coordinates: Sequence[FloatArray]) -> FloatArray:
     """Seconds of a measured curve: exp(grid) (roofline + fixed), never faster than the roofline; inf if unsupported."""
-    log_ratio = interpolate(curves, coordinates) + curves.log_slowdown
+    log_ratio = interpolate(curves, coordinates)
+    if curves.is_slower_anywhere:
+        log_ratio = log_ratio + curves.log_slowdown
     seconds = np.maximum(np.exp(log_ratio) * (roofline_s + curves.grids.fixed_s), roofline_s)
     return seconds if curves.is_supported_everywhere else np.where(curves.is_supported, seconds, np.inf)

@@ -37,7 +37,7 @@ from gpufleet.performance.moe import (
     experts_coordinates,
     experts_flop,
     experts_roofline_s,
-    experts_s,
+    experts_rows,
 )
 from gpufleet.performance.operations import Operation
 from gpufleet.performance.roofline import RowRoofline
@@ -288,24 +288,26 @@ class RoutedExperts(KernelGroup):
 
         return rows.spread(self.curves, rising(curves, roofline_s))
 
+    @cached_property
+    def roofline(self) -> RowRoofline:
+        """Least seconds of a layer's routed experts, by rows and experts."""
+        return experts_rows(self.curves, self.hidden_size, self.moe.expert_width / self.moe_tp, self._num_products)
+
+    @cached_property
+    def log_sizes(self) -> tuple[FloatArray, ...]:
+        """Where hidden size, width and ranks stand in the grid."""
+        one = RankLoad(np.ones(1), np.ones(1))
+        return experts_coordinates(one, self.hidden_size, self.moe.expert_width / self.moe_tp, self.ep)[2:]
+
     @property
     def _num_products(self) -> int:
         return 3 if self.moe.gated else 2
 
     def seconds(self, at: StepTokens) -> FloatArray:
-        """Seconds of each layer's routed experts."""
-        moe, tokens = self.moe, self._tokens(at)
-        return experts_s(
-            self.at_widths,
-            tokens,
-            moe.num_experts,
-            moe.top_k,
-            self.hidden_size,
-            moe.expert_width,
-            self.ep,
-            self.moe_tp,
-            moe.gated,
-        )
+        """Seconds of each layer's routed experts; see `experts_s`."""
+        load = busiest_rank(self._tokens(at), self.moe.num_experts, self.moe.top_k, self.ep)
+        coordinates = (log2(load.rows / load.experts), log2(load.experts), *self.log_sizes)
+        return curve_s(self.at_widths, self.roofline.seconds_in(load.experts, load.rows), coordinates)
 
     def work(self, at: StepTokens) -> Work:
         """The weights of every active expert once, and the rows that they work on."""
@@ -343,6 +345,11 @@ class Exchanges(KernelGroup):
         return narrowed(of_kind(self.curves, self.kind), collective_coordinates(1.0, self.num_ranks), ("log2 ranks",))
 
     @cached_property
+    def log_ranks(self) -> FloatArray:
+        """Where the ranks stand in the grid."""
+        return log2(self.num_ranks)
+
+    @cached_property
     def link_s_per_byte(self) -> FloatArray:
         """Least seconds of each collective for each byte of its tensor."""
         return seconds_per_byte(self.curves, self.kind, self.num_ranks)
@@ -363,7 +370,7 @@ class Exchanges(KernelGroup):
         """Seconds of each collective."""
         if not self._is_needed:
             return np.zeros(self._shape(at))
-        return exchange_s(self.at_ranks, self._size_bytes(at), self.num_ranks, self.link_s_per_byte)
+        return exchange_s(self.at_ranks, self._size_bytes(at), self.num_ranks, self.link_s_per_byte, self.log_ranks)
 
     @cached_property
     def _is_needed(self) -> bool:

@@ -10,7 +10,7 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Curves, LatentAttentionCurves
 from gpufleet.performance.attention import causal_pairs
 from gpufleet.performance.interpolation import curve_s, log2
-from gpufleet.performance.roofline import roofline_s
+from gpufleet.performance.roofline import PairRoofline, RowRoofline, roofline_s
 
 ACTIVATION_BYTES = 2.0
 KV_LORA_RANK = 512
@@ -45,6 +45,17 @@ def latent_decode_roofline_s(curves: Curves, batch: Floats, num_heads: Floats, c
     flop = latent_decode_flop(batch, num_heads, context_tokens)
     size_bytes = latent_decode_bytes(batch, num_heads, context_tokens, curves.bytes_per_element)
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def latent_decode_rows(curves: Curves, num_heads: Floats) -> RowRoofline:
+    """The same roofline as what each cached token adds to the queries and outputs of its sequence."""
+    stored, bandwidth_bytes_per_s = curves.bytes_per_element, curves.bandwidth_bytes_per_s
+    both_bytes, own_bytes = (latent_decode_bytes(1.0, num_heads, tokens, stored) for tokens in (1.0, 0.0))
+    return RowRoofline(
+        compute_s=latent_decode_flop(1.0, num_heads, 1.0) / curves.peak_flop_per_s,
+        read_s=own_bytes / bandwidth_bytes_per_s,
+        moved_s=(both_bytes - own_bytes) / bandwidth_bytes_per_s,
+    )
 
 
 def latent_decode_coordinates(batch: Floats, num_heads: Floats, context_tokens: Floats) -> tuple[FloatArray, ...]:
@@ -82,6 +93,16 @@ def absorb_roofline_s(curves: Curves, tokens: Floats, num_heads: Floats) -> Floa
     return roofline_s(absorb_flop(tokens, num_heads), curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
 
 
+def absorb_rows(curves: Curves, num_heads: Floats) -> RowRoofline:
+    """The same roofline as what each token adds to reading the matrices."""
+    both_bytes, shared_bytes = (absorb_bytes(tokens, num_heads) for tokens in (1.0, 0.0))
+    return RowRoofline(
+        compute_s=absorb_flop(1.0, num_heads) / curves.peak_flop_per_s,
+        read_s=shared_bytes / curves.bandwidth_bytes_per_s,
+        moved_s=(both_bytes - shared_bytes) / curves.bandwidth_bytes_per_s,
+    )
+
+
 def absorb_coordinates(tokens: Floats, num_heads: Floats) -> tuple[FloatArray, ...]:
     """Where the batched products stand in the grid.
 
@@ -116,6 +137,14 @@ def latent_prefill_roofline_s(
     flop = latent_prefill_flop(sequences, pairs, num_heads)
     size_bytes = latent_prefill_bytes(sequences, query_tokens, num_heads)
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def latent_prompt_roofline(curves: Curves, num_heads: Floats) -> PairRoofline:
+    """The same roofline by pairs and tokens."""
+    return PairRoofline(
+        compute_s=latent_prefill_flop(1.0, 1.0, num_heads) / curves.peak_flop_per_s,
+        moved_s=latent_prefill_bytes(1.0, 1.0, num_heads) / curves.bandwidth_bytes_per_s,
+    )
 
 
 def latent_prefill_coordinates(

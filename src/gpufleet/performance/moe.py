@@ -7,7 +7,7 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Curves, ExpertCurves
 from gpufleet.performance.interpolation import curve_s, log2
-from gpufleet.performance.roofline import roofline_s
+from gpufleet.performance.roofline import RowRoofline, roofline_s
 from gpufleet.records import dataclass
 
 ACTIVATION_BYTES = 2.0
@@ -77,6 +77,17 @@ def experts_roofline_s(
     size_bytes = experts_bytes(load.experts, load.rows, hidden_size, width, num_products, curves.bytes_per_element)
     flop = experts_flop(load.rows, hidden_size, width, num_products)
     return roofline_s(flop, curves.peak_flop_per_s, size_bytes, curves.bandwidth_bytes_per_s)
+
+
+def experts_rows(curves: Curves, hidden_size: Floats, width: Floats, num_products: Floats) -> RowRoofline:
+    """The same roofline as what each row adds to reading the weights of its expert."""
+    read_bytes = experts_bytes(1.0, 0.0, hidden_size, width, num_products, curves.bytes_per_element)
+    moved_bytes = experts_bytes(0.0, 1.0, hidden_size, width, num_products, curves.bytes_per_element)
+    return RowRoofline(
+        compute_s=experts_flop(1.0, hidden_size, width, num_products) / curves.peak_flop_per_s,
+        read_s=read_bytes / curves.bandwidth_bytes_per_s,
+        moved_s=moved_bytes / curves.bandwidth_bytes_per_s,
+    )
 
 
 def experts_s(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
@@ -50,11 +52,16 @@ def wait_percentile_s(
     >>> round(float(wait_percentile_s(0.95, 0.5, 1.0, squared_variation=1.0)), 4)  # ln(0.5 / 0.05) / 0.5
     4.6052
     """
+    mean_s = mean_wait_s(load_ratio, mean_service_s, squared_variation)
+    return wait_percentile_around_s(quantile, load_ratio, mean_s)
+
+
+def wait_percentile_around_s(quantile: Floats, load_ratio: Floats, mean_s: Floats) -> FloatArray:
+    """The same where the mean waiting time is known."""
     load = np.asarray(load_ratio, dtype=np.float64)
     waits = load > 1 - quantile
     busy = np.where(waits, np.minimum(load, 1.0), 1.0)
-    mean_when_waiting = mean_wait_s(load, mean_service_s, squared_variation) / busy
-    return np.where(waits, mean_when_waiting * np.log(busy / (1 - quantile)), 0.0)
+    return np.where(waits, mean_s / busy * np.log(busy / (1 - quantile)), 0.0)
 
 
 def poisson_percentile(quantile: float, mean: Floats) -> FloatArray:
@@ -68,6 +75,7 @@ def poisson_percentile(quantile: float, mean: Floats) -> FloatArray:
     return np.asarray(mean + normal_quantile(quantile) * np.sqrt(mean), dtype=np.float64)
 
 
+@lru_cache(maxsize=64)
 def normal_quantile(quantile: float) -> float:
     """Standard normal quantile, by the standard library's exact inverse.
 

@@ -25,7 +25,7 @@ def roofline_s(flop: Floats, peak_flop_per_s: Floats, size_bytes: Floats, bandwi
 
 @dataclass(frozen=True)
 class RowRoofline:
-    """The roofline of a kernel over rows: `compute_s` and `moved_s` of each row, `read_s` of what all rows share."""
+    """The roofline of a kernel over rows: `compute_s` and `moved_s` of each row, `read_s` of what rows share."""
 
     compute_s: Floats
     read_s: Floats
@@ -40,3 +40,28 @@ class RowRoofline:
         array([3.05e-05, 1.00e-04])
         """
         return np.asarray(np.maximum(rows * self.compute_s, self.read_s + rows * self.moved_s))
+
+    def seconds_in(self, groups: Floats, rows: FloatArray) -> FloatArray:
+        """Least seconds on so many rows that lie in groups, each with something of its own that its rows share.
+
+        max(rows compute_s, groups read_s + rows moved_s)   [s]
+        """
+        return np.asarray(np.maximum(rows * self.compute_s, groups * self.read_s + rows * self.moved_s))
+
+
+@dataclass(frozen=True)
+class PairRoofline:
+    """The roofline of attention over prompts: `compute_s` of each pair of query and key, `moved_s` of each token."""
+
+    compute_s: Floats
+    moved_s: Floats
+
+    def seconds(self, pairs: FloatArray, tokens: FloatArray) -> FloatArray:
+        """Least seconds on so many pairs of so many tokens.
+
+        max(pairs compute_s, tokens moved_s)   [s]
+
+        >>> PairRoofline(compute_s=1e-9, moved_s=1e-7).seconds(np.array([55.0, 5050.0]), np.array([10.0, 100.0]))
+        array([1.00e-06, 1.00e-05])
+        """
+        return np.asarray(np.maximum(pairs * self.compute_s, tokens * self.moved_s))

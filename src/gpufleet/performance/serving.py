@@ -19,7 +19,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
-from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_s
+from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_around_s
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -109,6 +109,11 @@ def mixed_load(batch: FloatArray, lengths: Lengths) -> StepLoad:
     return StepLoad(others, lengths.mean_decode_context_tokens, prompts, lengths.input_tokens)
 
 
+def busy_loads(batch: FloatArray, lengths: Lengths) -> list[StepLoad]:
+    """The two kinds of steps at these batches."""
+    return [decode_load(batch, lengths), mixed_load(batch, lengths)]
+
+
 def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
     """A step of `prompts` prompts that find the engine idle."""
     return StepLoad(np.zeros(prompts.shape[-1]), 1.0, prompts, lengths.input_tokens)
@@ -122,16 +127,38 @@ def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager:
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
     o_sequence: sampling and bookkeeping of the host for each sequence.
     """
-    c = model.candidates
-    step_s = (
-        c.engine_constant("decode_scale_ratio") * kernels_s
-        + c.engine_constant("step_overhead_s")
-        + c.engine_constant("kernel_overhead_s") * model.num_kernels
-        + c.engine_constant("sequence_overhead_s") * batch / c.attention_dp
-    )
-    graphed_s = np.maximum(step_s, model.hardware.calibration.formulas.engine_steps.least_ratio.value * kernels_s)
-    late_s = np.maximum(c.engine_constant("eager_kernel_s") * model.num_kernels - graphed_s, 0.0)
+    host = model.once(host_times)
+    step_s = host.scale_ratio * kernels_s + host.step_s + host.sequence_s * batch
+    graphed_s = np.maximum(step_s, host.least_ratio * kernels_s)
+    late_s = np.maximum(host.eager_step_s - graphed_s, 0.0)
     return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class HostTimes:
+    """What an engine adds to the kernels of a decode step, per candidate, whatever the load.
+
+    `scale_ratio` of the kernels, `step_s` of every step, `sequence_s` of every sequence of the replica;
+    `eager_step_s`: the host launching all kernels one by one. No step takes less than `least_ratio` of its kernels.
+    """
+
+    scale_ratio: FloatArray
+    step_s: FloatArray
+    sequence_s: FloatArray
+    eager_step_s: FloatArray
+    least_ratio: float
+
+
+def host_times(model: StepModel) -> HostTimes:
+    """The fitted constants of each candidate's engine on the kernels of its step."""
+    known, groups = model.candidates.engine_constant, model.candidates.attention_dp
+    return HostTimes(
+        scale_ratio=known("decode_scale_ratio"),
+        step_s=known("step_overhead_s") + known("kernel_overhead_s") * model.num_kernels,
+        sequence_s=known("sequence_overhead_s") / groups,
+        eager_step_s=known("eager_kernel_s") * model.num_kernels,
+        least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
+    )
 
 
 def eager_share(model: StepModel, lengths: Lengths) -> FloatArray:
@@ -150,10 +177,16 @@ def phases(model: StepModel, batch: FloatArray, lengths: Lengths) -> Phases:
     Where more prompts arrive than steps are made (B > output_tokens), steps carry several and share the reading of
     the weights: t_prompt = (t_mixed(B, n prompts) - t_decode(B)) / n, n = max(B / output_tokens, 1) per group.
     """
-    decode = model.seconds(decode_load(batch, lengths))
-    mixed = model.seconds(mixed_load(batch, lengths))
-    extra = np.maximum(mixed - decode, 0.0) / prompts_per_group(model, batch, lengths)
-    return Phases(engine_step_s(model, decode, batch, eager_share(model, lengths)), extra)
+    decode_s, mixed_s = (model.seconds(load) for load in busy_loads(batch, lengths))
+    return phases_of(model, decode_s, mixed_s, batch, lengths)
+
+
+def phases_of(
+    model: StepModel, decode_s: FloatArray, mixed_s: FloatArray, batch: FloatArray, lengths: Lengths
+) -> Phases:
+    """The same where the kernels of `busy_loads` are known."""
+    extra_s = np.maximum(mixed_s - decode_s, 0.0) / prompts_per_group(model, batch, lengths)
+    return Phases(engine_step_s(model, decode_s, batch, eager_share(model, lengths)), extra_s)
 
 
 def longest_gap_s(at: Phases, input_tokens: Floats, step_tokens: Floats) -> FloatArray:
@@ -240,7 +273,12 @@ def cycle_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -
 
 def carried_requests_per_s(model: StepModel, at: Phases, batch: FloatArray, lengths: Lengths) -> FloatArray:
     """Requests that `batch` slots carry: B / cycle, never more prompts than the groups have time for   [1/s]."""
-    return np.asarray(batch / np.maximum(cycle_s(model, at, batch, lengths), SHORTEST_SERVICE_S))
+    return requests_in_slots_per_s(batch, cycle_s(model, at, batch, lengths))
+
+
+def requests_in_slots_per_s(batch: FloatArray, cycles_s: FloatArray) -> FloatArray:
+    """Requests that `batch` slots carry, each of which holds one for its cycle   [1/s]."""
+    return np.asarray(batch / np.maximum(cycles_s, SHORTEST_SERVICE_S))
 
 
 def closed_loop(
@@ -319,16 +357,16 @@ def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: L
     return np.asarray((alone + (among - alone) * mixed_steps) * at.prompt_extra_s)
 
 
-def ttft_percentile_s(
-    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantile: Floats | None
-) -> FloatArray:
-    """TTFT under Poisson arrivals that a share `quantile` of requests stays below; None means the mean.
+def ttft_of_arrivals_s(
+    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantiles: Floats
+) -> tuple[FloatArray, FloatArray]:
+    """TTFT under Poisson arrivals: its mean, and what shares `quantiles` of requests stay below.
 
     a request that meets no other prompt + M/D/1 wait for others' prompts   [s]
     """
     load = requests_per_s / groups * service_s
-    wait_s = mean_wait_s(load, service_s) if quantile is None else wait_percentile_s(quantile, load, service_s)
-    return np.asarray(idle_s + wait_s)
+    wait_s = mean_wait_s(load, service_s)
+    return idle_s + wait_s, idle_s + wait_percentile_around_s(quantiles, load, wait_s)
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:

@@ -8,7 +8,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Curves
-from gpufleet.performance.attention import causal_pairs, prefill_flop
+from gpufleet.performance.attention import prefill_flop, prompt_pairs
 from gpufleet.performance.interpolation import Distinct, narrowed, rising
 from gpufleet.performance.kernel_groups import OfPrompts, StepTokens, Work
 from gpufleet.performance.latent_attention import (
@@ -71,7 +71,7 @@ class OfPromptQueries(OfPrompts, IndexGroup):
     """Every token of a prompt meets the entries before it."""
 
     def _met(self, at: StepTokens) -> tuple[FloatArray, FloatArray]:
-        pairs = causal_pairs(at.prompt_tokens, at.prompt_tokens) / self.of.tokens_per_entry
+        pairs = prompt_pairs(at.prompt_tokens) / self.of.tokens_per_entry
         return at.prefilling * at.prompt_tokens, pairs / at.prompt_tokens
 
 
@@ -163,7 +163,7 @@ class SparseGroup(OfPrompts, MixerGroup):
 
     def _kept(self, at: StepTokens) -> FloatArray:
         """Tokens that a query reads, in the mean."""
-        return np.asarray(causal_pairs(at.prompt_tokens, at.prompt_tokens, self.kept_tokens) / at.prompt_tokens)
+        return np.asarray(prompt_pairs(at.prompt_tokens, self.kept_tokens) / at.prompt_tokens)
 
 
 @dataclass(frozen=True)
@@ -208,10 +208,10 @@ class BlockPrompts(SparseGroup):
         return Work.on_device(self.curves, shape, flop, 0.0)
 
     def _met(self, at: StepTokens) -> tuple[FloatArray, FloatArray, FloatArray]:
-        seen = causal_pairs(at.prompt_tokens, at.prompt_tokens) / at.prompt_tokens
+        seen = prompt_pairs(at.prompt_tokens) / at.prompt_tokens
         return at.prefilling * at.prompt_tokens, np.asarray(seen), self._kept(at)
 
     def _roofline_s(self, curves: Curves, queries: FloatArray, tokens: FloatArray, heads: FloatArray) -> FloatArray:
         prompt = 2 * tokens - 1
-        kept = causal_pairs(prompt, prompt, self.kept_tokens) / prompt
+        kept = prompt_pairs(prompt, self.kept_tokens) / prompt
         return block_prefill_roofline_s(curves, queries, tokens, kept, heads, self.flop_per_entry)

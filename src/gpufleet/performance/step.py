@@ -229,4 +229,4 @@ def _operator_axis(figure: Floats) -> FloatArray:
 def _per_group(count: Floats, groups: FloatArray) -> FloatArray:
     """Sequences of the busiest group: at least one while there are any."""
     count = np.asarray(count, dtype=np.float64)
-    return np.where(count > 0, np.maximum(count / groups, 1.0), 0.0)
+    return np.maximum(count / groups, np.sign(count))

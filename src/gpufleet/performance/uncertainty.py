@@ -34,10 +34,6 @@ class Bounds:
     low_ratio: FloatArray
     high_ratio: FloatArray
 
-    def around(self, expected: Floats) -> tuple[FloatArray, FloatArray]:
-        """The 10th and 90th percentile of a quantity of this kind."""
-        return np.asarray(expected * self.low_ratio), np.asarray(expected * self.high_ratio)
-
     def stopping_at(self, expected: Floats, least: float) -> Bounds:
         """The same bounds, the low end of `expected` no lower than what physics allows (or than expected itself)."""
         stop = np.minimum(least / np.asarray(expected, dtype=np.float64), 1.0)

@@ -46,6 +46,8 @@ class Figure(Result):
 
     @model_validator(mode="after")
     def _in_order(self) -> Figure:
+        if self.low is not None and self.high is not None and self.low <= self.value <= self.high:
+            return self
         bounds = [b for b in (self.low, self.value, self.high) if b is not None and not math.isnan(b)]
         if bounds != sorted(bounds):
             raise ValueError(f"low {self.low}, value {self.value} and high {self.high} are out of order")

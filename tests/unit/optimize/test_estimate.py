@@ -17,14 +17,14 @@ from gpufleet.optimize.estimate import (
     EstimateSolution,
     Load,
     best_queue,
-    busy_loads,
     solve_estimate,
+    sustained,
     whole_batches,
 )
 from gpufleet.optimize.explain import longest_step_tokens
 from gpufleet.optimize.replicas import MemoryModel, room
 from gpufleet.performance.foreseen import ForeseenSteps
-from gpufleet.performance.serving import Client, cycle_s, full_queue, phases, prompts_load
+from gpufleet.performance.serving import Client, busy_loads, cycle_s, full_queue, phases, prompts_load
 from gpufleet.performance.step import StepModel
 
 ARCH = shipped_architecture("llama-3.1-8b")
@@ -51,8 +51,23 @@ def test_kernels_are_evaluated_once_for_all_loads_of_an_answer(
     """What an estimate takes is mostly the evaluation of kernels: `busy_loads` names what the equations ask for."""
     loads, evaluate = [], StepModel.evaluated
     monkeypatch.setattr(StepModel, "evaluated", lambda model, load: loads.append(load) or evaluate(model, load))
+    sustained.cache_clear()
     solve(scenario, amount).decode_terms(LENGTHS)
     assert len(loads) == evaluations
+
+
+def test_another_rate_asks_anew_only_where_it_settles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a replica sustains of some lengths is known; what it finds is that of a replica that was never asked."""
+    solve("open_loop", 2.0)
+    loads, evaluate = [], StepModel.evaluated
+    monkeypatch.setattr(StepModel, "evaluated", lambda model, load: loads.append(load) or evaluate(model, load))
+    kept = solve("open_loop", 3.0).serving
+    assert len(loads) == 2
+    sustained.cache_clear()
+    anew = solve("open_loop", 3.0).serving
+    assert kept is not None
+    assert anew is not None
+    assert (kept.batch, kept.tpot_s, kept.ttft_s) == (anew.batch, anew.tpot_s, anew.ttft_s)
 
 
 def test_a_queue_that_serves_more_in_smaller_batches_is_told_without_asking_again(

@@ -17,7 +17,7 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision_labels import kv_precision, weight_format
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
-from gpufleet.performance.uncertainty import Bounds, crowding, grades, regime_ratio, time_bounds, weighty_curves
+from gpufleet.performance.uncertainty import crowding, grades, regime_ratio, time_bounds, weighty_curves
 from gpufleet.provenance import Grade
 
 FEW = np.array([16.0])
@@ -107,11 +107,6 @@ def test_a_lone_request_without_groups_has_the_narrowest_first_token() -> None:
     assert crowding(64.0) == pytest.approx(math.log2(3))
     assert regime_ratio(0.2, 0.5, 64.0, 1) == pytest.approx(math.exp(0.2 * math.log2(3)))
     assert regime_ratio(0.2, 0.5, 0.0, 1) == 1
-
-
-def test_bounds_surround_what_they_are_put_around() -> None:
-    low, high = Bounds(np.array([0.8]), np.array([1.5])).around(np.array([10.0]))
-    assert (low[0], high[0]) == (8.0, 15.0)
 
 
 @pytest.mark.parametrize(
