@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
+from inspect import Signature, signature
 from operator import attrgetter
 from reprlib import recursive_repr
 from typing import TYPE_CHECKING, Any, cast
@@ -21,7 +22,8 @@ else:
         """`dataclasses.dataclass`, for frozen classes."""
 
         def made(of: type) -> type:
-            shared = {**SHARED, **(COMPARED if eq else {}), "__init__": compiled_when_called(of)}
+            begun = {"__init__": compiled_when_called(of), "__signature__": Signed()} if options.get("init", True) else {}
+            shared = {**SHARED, **(COMPARED if eq else {}), **begun}
             for name in shared.keys() - vars(of).keys():
                 setattr(of, name, shared[name])
             plain = {**options, "frozen": False, "init": False}
@@ -54,6 +56,15 @@ def standard_init(record: Any) -> Callable[..., None]:
     like = type(record.__name__, (), {**names, **annotations, **{field.name: field for field in own}})
     made: Any = dataclasses.dataclass(repr=False, eq=False, frozen=True)(like)
     return cast("Callable[..., None]", made.__init__)
+
+
+class Signed:
+    """The signature of a class of records, as its first record will have it."""
+
+    def __get__(self, _: Any, record: Any) -> Signature:
+        """Parameters of the method that makes a record, but for the record."""
+        whole = signature(standard_init(record))
+        return whole.replace(parameters=list(whole.parameters.values())[1:], return_annotation=Signature.empty)
 
 
 def no_values(record: Any) -> tuple[()]:

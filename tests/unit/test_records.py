@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import inspect
 import pickle
 from dataclasses import FrozenInstanceError, field, replace
 
@@ -147,3 +148,19 @@ def test_a_record_that_holds_itself_can_be_printed() -> None:
     held = Holder([])
     held.items.append(held)
     assert repr(held) == "Holder(items=[...])"
+
+
+def test_the_signature_is_that_of_the_standard_class_before_any_record_is_made() -> None:
+    @dataclass(frozen=True)
+    class Place:
+        cloud: str
+        regions: tuple[str, ...] = ()
+
+    @dataclasses.dataclass(frozen=True)
+    class Standard:
+        cloud: str
+        regions: tuple[str, ...] = ()
+
+    assert inspect.signature(Place).parameters == inspect.signature(Standard).parameters
+    assert Place("aws").regions == ()
+    assert inspect.signature(Place).parameters == inspect.signature(Standard).parameters
