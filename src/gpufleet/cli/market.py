@@ -58,7 +58,7 @@ class MarketFlags:
         try:
             return date.fromisoformat(self.as_of)
         except ValueError:
-            raise UsageError("--as-of is no day", found=self.as_of, expected="a day such as 2026-11-21") from None
+            raise UsageError("--as-of is not a day", found=self.as_of, expected="a day such as 2026-11-21") from None
 
     @property
     def max_price_age_s(self) -> float | None:
