@@ -26,7 +26,7 @@ LONGEST_INTEGER_BITS = 64
 def named_path(name: str | os.PathLike[str]) -> Path:
     """The path that a user means; '~' stands for a home folder where there is one."""
     if "\0" in os.fspath(name):
-        raise UsageError("a NUL is in no path", found=os.fspath(name))
+        raise UsageError("a path cannot hold a NUL", found=os.fspath(name))
     return Path(os.path.expanduser(name))
 
 
@@ -51,7 +51,7 @@ def refused(problem: str, path: str | Path, hint: str | None = None) -> Iterator
         reason = REASONS.get(error.errno or 0, error.strerror or error)
         raise UsageError(f"{problem}: {reason}", found=str(path), hint=hint) from error
     except ValueError as error:
-        raise UsageError(f"{problem}: this is no file name", found=str(path), hint=hint) from error
+        raise UsageError(f"{problem}: this is not a file name", found=str(path), hint=hint) from error
 
 
 def decoded(content: bytes, path: str | Path, what: str) -> str:

@@ -208,7 +208,7 @@ def parse_change(text: object) -> float:
         value = math.nan
     bare = stripped.lstrip("+-").removesuffix("%")
     is_number = math.isfinite(value) and bool(bare)
-    like = f"'+{bare}%' is dearer, '-{bare}%' cheaper" if is_number else "'+20%' is dearer, '-10%' cheaper"
+    like = f"'+{bare}%' for dearer, '-{bare}%' for cheaper" if is_number else "'+20%' for dearer, '-10%' for cheaper"
     is_bare = abs(value) > 1 and not stripped.endswith("%")
     if stripped[:1] not in ("+", "-") or not math.isfinite(value) or is_bare:
         raise UsageError("cannot read a change", found=text, expected=f"a share with its sign: {like}")

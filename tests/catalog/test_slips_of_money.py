@@ -172,5 +172,5 @@ def test_a_machine_may_be_written_as_answers_write_it() -> None:
 
 @pytest.mark.parametrize("typed", ["15%", "+15", "15"])
 def test_a_change_without_its_sign_or_percent_shows_both_ways(typed: str) -> None:
-    with pytest.raises(UsageError, match=r"'\+15%' is dearer, '-15%' cheaper"):
+    with pytest.raises(UsageError, match=r"'\+15%' for dearer, '-15%' for cheaper"):
         parse_change(typed)

@@ -247,7 +247,7 @@ def test_answers_that_are_not_asked_again_are_named_with_what_reads_them(ask: As
     for words in (("explain", str(file)), ("compare", str(file), str(file))):
         code, out, err = ask(*words)
         assert (code, out) == (2, "")
-        assert "which is not asked again" in err
+        assert "which cannot be planned again" in err
         assert f"gpufleet.{name}." in err
         assert "Field required" not in err
 

@@ -52,10 +52,12 @@ def test_the_manual_lists_every_metric_and_statistic() -> None:
     assert [name for name in (*METRICS, *STATISTICS) if f"`{name}`" not in manual] == []
 
 
-def test_the_workload_shown_in_the_manual_can_be_read() -> None:
+def test_the_workloads_shown_in_the_manual_can_be_read() -> None:
     manual = (REPOSITORY / "docs" / "workloads.md").read_text(encoding="utf-8")
-    blocks = re.findall(r"```yaml\n(.*?)```", manual, re.DOTALL)
-    assert [parse_workload(block).model for block in blocks] == ["llama-3.3-70b"]
+    one, of_classes, of_models = map(parse_workload, re.findall(r"```yaml\n(.*?)```", manual, re.DOTALL))
+    assert one.model == "llama-3.3-70b"
+    assert [kind.name for kind in of_classes.classes or ()] == ["chat", "reports"]
+    assert [item.model for item in of_models.models or ()] == ["llama-3.1-8b", "qwen3-32b"]
 
 
 def test_decisions_are_numbered_without_gaps_and_say_what_they_cost() -> None:

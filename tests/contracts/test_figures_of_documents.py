@@ -58,14 +58,16 @@ def test_how_often_spot_machines_are_taken_away() -> None:
         "docs/batch.md", r"10-15 % a month is ([\d.]+) an hour where .*?, and ([\d.]+) where each ran"
     )
     assert (expected, high) == (pytest.approx(band.expected, rel=0.03), pytest.approx(band.high, rel=0.03))
-    prior, times = number("docs/batch.md", r"get a prior, ([\d.]+) an hour: .*? and (\d+) times AWS's band of 10-15 %")
+    prior, times = number(
+        "docs/batch.md", r"get a prior of ([\d.]+) an hour: .*? and (\d+) times AWS's band of 10-15 %"
+    )
     assert (prior, times) == (
         pytest.approx(unknown.expected, rel=0.03),
         pytest.approx(unknown.expected / band.expected, rel=0.06),
     )
     [most] = number("docs/batch.md", r"from AWS's lowest band to ([\d.]+) an hour")
     assert most == pytest.approx(unknown.high, rel=0.03)
-    wait = number("docs/batch.md", r"can be had, ([\d.]+) h \(([\d.]+)-([\d.]+)\)")
+    wait = number("docs/batch.md", r"is available, ([\d.]+) h \(([\d.]+)-([\d.]+)\)")
     assert wait == pytest.approx(
         [table.wait_s.expected / HOUR, table.wait_s.low / HOUR, table.wait_s.high / HOUR], rel=0.01
     )

@@ -29,7 +29,7 @@ def test_a_burst_of_a_class_is_planned_with_the_words_that_are_proposed(
     code, page = said(capsys, "plan", "serve", "--workload", str(file))
     assert code == 0
     assert "The rate of class 'chat' is the trace's mean" in page
-    typed = page.split("times that: '")[1].split("' in that class")[0]
+    typed = page.split("plan for it with '")[1].split("' in that class")[0]
     file.write_text(f"{text}    {typed}\n", encoding="utf-8")
     code, page = said(capsys, "plan", "serve", "--workload", str(file))
     assert code == 0
@@ -42,9 +42,9 @@ def test_no_spare_machine_on_the_command_line_replaces_one_in_the_file(
     file = tmp_path / "one.yaml"
     file.write_text("spare_machines: 1\n", encoding="utf-8")
     words = (*PLAN, "--rate", "5/s", "--clouds", "all", "--workload", str(file))
-    assert "The headroom holds also without 1" in said(capsys, *words)[1]
+    assert "The headroom holds even if 1" in said(capsys, *words)[1]
     code, page = said(capsys, *words, "--spare-machines", "0")
-    assert (code, "The headroom holds also" in page) == (0, False)
+    assert (code, "The headroom holds even if" in page) == (0, False)
 
 
 @pytest.mark.parametrize(

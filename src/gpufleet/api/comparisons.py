@@ -85,7 +85,9 @@ def compare_plans(
         return fleets_compared(one, other, names, catalog)
     if isinstance(one, FleetPlan) or isinstance(other, FleetPlan):
         raise UsageError(
-            "a plan of one model beside a plan of several", found=" and ".join(names), expected="a like pair"
+            "a plan of one model and a plan of several cannot be compared",
+            found=" and ".join(names),
+            expected="a like pair",
         )
     for plan in (one, other):
         refuse_mix(plan, "compared")

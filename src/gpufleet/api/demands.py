@@ -178,9 +178,9 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     varied = any(not (c.input_tokens.is_alike and c.output_tokens.is_alike) for c in classes) or len(classes) > 1
     latency = ", TTFT and latency on prompt and answer at each objective's own percentile (upper bounds from p90 on)"
     means = f"Lengths differ: throughput and KV rest on their means{latency if has_objectives else ''}"
-    notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit at all"] if varied else []
+    notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit"] if varied else []
     if any(c.cached_ratio for c in classes):
-        notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; nothing here checks the hit rate")
+        notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; the hit rate is not checked")
     return [*notes, *failure_notes(demand)]
 
 
@@ -188,7 +188,7 @@ def failure_notes(demand: Demand) -> list[str]:
     """What may fail."""
     notes = []
     if demand.spare_machines:
-        notes.append(f"The headroom holds also without {demand.spare_machines} of the machines")
+        notes.append(f"The headroom holds even if {demand.spare_machines} of the machines fail")
     if demand.zones > 1:
-        notes.append(f"The headroom holds also without one of {demand.zones} zones; prices are of one region")
+        notes.append(f"The headroom holds even if one of {demand.zones} zones fails; prices are those of one region")
     return notes

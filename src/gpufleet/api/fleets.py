@@ -64,7 +64,9 @@ def plan_fleet(
         raise UsageError("the budget is out of range", found=budget_usd_per_hour, expected="USD per hour above 0")
     writers = [request for request in requests if isinstance(request, ServeRequest)]
     if any(request.fleet_today is not None for request in writers):
-        raise UsageError("today's fleet beside several models", hint="Ask about one model and its machines at a time.")
+        raise UsageError(
+            "today's fleet together with several models", hint="Ask about one model and its machines at a time."
+        )
     tables = load_catalog() if catalog is None else catalog
     every = [solved_by_name(request, tables) for request in writers]
     pairs = [(prepared.question, prepared.solution) for prepared in every]

@@ -55,7 +55,7 @@ def checked_period(period_s: float | None, deadline_s: float) -> float | None:
     """A job is done before it comes again."""
     if period_s is not None and not deadline_s <= period_s <= LONGEST_S:
         expected = f"from its deadline ({deadline_s / HOUR:g} h) to a year"
-        raise UsageError("the job comes again too soon or too late", found=f"{period_s / HOUR:g} h", expected=expected)
+        raise UsageError("the period of the job is out of range", found=f"{period_s / HOUR:g} h", expected=expected)
     return period_s
 
 

@@ -45,9 +45,9 @@ def kind_notes(tables: Catalog, wanted: OfferFilter, kinds: Collection[PriceKind
     unheld = [kind for kind in kinds if kind not in held]
     rented = [kind for kind in unheld if kind is not PriceKind.OWNED]
     if rented:
-        yield f"No price is held of {named(rented)}: left out. {HOW_TO_ADD}"
+        yield f"No price of {named(rented)} is known: left out. {HOW_TO_ADD}"
     if PriceKind.OWNED in unheld:
-        yield f"No machine of your own is held: owned left out. {HOW_TO_OWN}"
+        yield f"You have entered no machine of your own: 'owned' is left out. {HOW_TO_OWN}"
     if held:
         places = [word for word, asked in narrowed_by(wanted) if asked]
         under = f" under these {', '.join(places)}" if places else " for these machines"
@@ -168,7 +168,7 @@ def no_price_of_kinds(tables: Catalog, wanted: OfferFilter, there: Iterable[Offe
     where = " under these clouds, regions and GPUs" if held_elsewhere else ""
     known = sorted({offer.price_kind.value for offer in there})
     how = f"{HOW_TO_OWN}." if kinds == [PriceKind.OWNED] else how_to_add(tables, kinds[0], list(there))
-    return DataMissing(f"no price is held of {named(kinds)}{where}", hint=f"Held there: {', '.join(known)}. {how}")
+    return DataMissing(f"no price of {named(kinds)} is known{where}", hint=f"Known there: {', '.join(known)}. {how}")
 
 
 def how_to_add(tables: Catalog, kind: PriceKind, there: Sequence[Offer]) -> str:
@@ -185,7 +185,7 @@ def quote_command(like: Offer | Availability, kind: PriceKind, day: date | None)
     cells = (like.cloud, like.region, like.instance, kind.value, "0", "PRICE", "observed", OWN_SOURCE, str(day), "")
     rows = f"{','.join(OFFER_COLUMNS)} {','.join(cells)}"
     return (
-        f"A quote of yours for a whole machine counts with '--catalog mine' after: "
+        f"To use your own quote for a whole machine, add '--catalog mine' after: "
         f"mkdir -p mine/offers; printf '%s\\n' {rows} > mine/offers/quotes.csv (docs/prices.md)."
     )
 
@@ -198,6 +198,6 @@ def thumb(tables: Catalog, kind: PriceKind) -> list[str]:
     low, high = min(r.saving_low_ratio for r in rules), max(r.saving_high_ratio for r in rules)
     less = f"{low * PERCENT:.0f}-{high:.0%} less, no price: 'gpufleet catalog discounts'"
     return [
-        f"Until then --pricing on_demand,{kind.value} --prices -{low:.0%} asks what a rule of thumb comes to: "
-        f"so much off on-demand, paid round the clock ({less})."
+        f"Until then --pricing on_demand,{kind.value} --prices -{low:.0%} tries a rule of thumb: "
+        f"that share off on-demand, paid round the clock ({less})."
     ]

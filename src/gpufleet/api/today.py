@@ -55,7 +55,9 @@ def refuse_unanswered(request: ServeRequest) -> None:
     said += ["changed prices"] if request.price_change else []
     if said:
         found = " and ".join(dict.fromkeys(said))
-        raise UsageError("today's fleet is not judged with these yet", found=found, expected="them or --today left out")
+        raise UsageError(
+            "today's fleet cannot be combined with these yet", found=found, expected="--today or these left out"
+        )
 
 
 def solved_machines(

@@ -64,6 +64,6 @@ def change_words(change: float, offers: Sequence[Offer]) -> str:
     stays = f"; {OWN_STAY}" if any(offer.is_own for offer in offers) else ""
     if not kinds:
         return f"{PERCENT * change:+g}% on all that is rented{stays}"
-    held = "" if all(offer.is_supposed for offer in offers) else "; prices that are held here stay"
+    held = "" if all(offer.is_supposed for offer in offers) else "; known prices stay"
     named = ", ".join(kinds)
-    return f"{named} at {PERCENT * change:+g}% on on-demand, nobody's price, paid round the clock{held}"
+    return f"{named} at {PERCENT * change:+g}% on on-demand, a price that nobody offers, paid round the clock{held}"

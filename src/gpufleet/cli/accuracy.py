@@ -17,7 +17,7 @@ FilesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE.csv",
-        help="param_counts, inference_memory, inference_throughput, serving_points, other_models: told by the header.",
+        help="param_counts, inference_memory, inference_throughput, serving_points or other_models, by the header.",
     ),
 ]
 ModelsOption = Annotated[

@@ -53,9 +53,7 @@ KindOption = Annotated[
 RestrictedOption = Annotated[
     bool, typer.Option("--restricted", help="Also regions that are not open to everybody, such as GovCloud.")
 ]
-UnpricedOption = Annotated[
-    bool, typer.Option("--unpriced", help="Also list what is sold at a price that is not known here.")
-]
+UnpricedOption = Annotated[bool, typer.Option("--unpriced", help="Also list what is sold at an unknown price.")]
 SearchOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--search", metavar="TEXT", help="Only models with TEXT in one of their names."),
@@ -74,16 +72,18 @@ LimitOption = Annotated[
 ]
 SortOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--sort", metavar="KEY", help="Order by a column; '-KEY' turns it round."),
+    typer.Option("--sort", metavar="KEY", help="Sort by a column; '-KEY' reverses the order."),
 ]
 
 
 AcceptOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--accept", metavar="NAMES", help="Take unusual prices of these types (aws:p5.48xlarge), or of all."),
+    typer.Option(
+        "--accept", metavar="NAMES", help="Accept unusual prices of these types (aws:p5.48xlarge), or of all."
+    ),
 ]
 AcceptLossesOption = Annotated[
-    bool, typer.Option("--accept-losses", help="Believe a feed in which most types vanished, or prices moved by 3x.")
+    bool, typer.Option("--accept-losses", help="Accept a feed in which most types vanished, or prices moved by 3x.")
 ]
 
 
@@ -227,7 +227,7 @@ def regions(
 
 @app.command("coverage")
 def coverage(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
-    """Which clouds and regions have prices here at all, by price kind, and of which day."""
+    """Which clouds and regions have prices here, by price kind, with their dates."""
     from gpufleet.cli.catalog_answers import coverage_answer
 
     emit(*coverage_answer(catalog_dir), output, out_file)
@@ -235,7 +235,7 @@ def coverage(output: OutputOption = None, out_file: OutFileOption = None, catalo
 
 @app.command("discounts")
 def discounts(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
-    """Typical discounts, rules of thumb of the seeds, beside what the prices held here come to."""
+    """Typical discounts, rules of thumb of the seeds, compared with the prices held here."""
     from gpufleet.cli.catalog_answers import discount_answer
 
     emit(*discount_answer(catalog_dir), output, out_file)
@@ -271,7 +271,7 @@ def update(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """Fetch today's prices from public feeds into a snapshot; exit code 5 when one that was asked brought none."""
+    """Fetch today's prices from public feeds into a snapshot; exit code 5 when one of them brought none."""
     from gpufleet.cli.catalog_refresh import update_answer
 
     result, page = update_answer(cloud, accept_losses, accept)

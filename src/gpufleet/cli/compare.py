@@ -46,7 +46,7 @@ def compare(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """Two setups for a model and load: cost, latency, throughput, memory slack, and who is cheaper at which rate."""
+    """Two setups for a model and load: cost, latency, throughput, memory slack, and which is cheaper at which rate."""
     from gpufleet.cli.plan_answers import compared
 
     if is_plan(first) and is_plan(second):

@@ -28,15 +28,19 @@ OutOption = Annotated[
 ]
 BatchOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--batch", metavar="N", help="Inputs together; by default as few as give 97 % of all throughput."),
+    typer.Option(
+        "--batch", metavar="N", help="Inputs in a batch; default: as few as reach 97 % of the best throughput."
+    ),
 ]
 BeamsOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--beams", metavar="N", help="Hypotheses that a decoder keeps; by default the engine's own, 1 or 5."),
+    typer.Option(
+        "--beams", metavar="N", help="Hypotheses that a decoder keeps; default: as many as the engine keeps, 1 or 5."
+    ),
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, int8; by default the checkpoint's own."),
+    typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, int8; default: the checkpoint's own."),
 ]
 EngineOption = Annotated[
     str, typer.Option("--engine", metavar="NAME", help="transformers, fastertransformer, faster-whisper, ...")
@@ -58,7 +62,7 @@ def encode(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """Sequences, images or seconds of audio per second of an encoder (BERT, T5, ViT, CLIP, Whisper), and latency."""
+    """Latency and throughput of an encoder (BERT, T5, ViT, CLIP, Whisper) of text, images or audio."""
     from gpufleet.api.encoders import estimate_encoder
     from gpufleet.cli.encoder_answers import audio_seconds
     from gpufleet.report.encoder import encoder_page, encoder_rows_page

@@ -32,7 +32,7 @@ def asks_encoder(model: str) -> bool:
 def refuse_encoder(model: str) -> None:
     """Refuse an encoder where only decoders are planned, and say what plans it."""
     if asks_encoder(model):
-        problem = f"{model} is not a decoder: it is neither compared nor planned beside other models"
+        problem = f"{model} is not a decoder: it is neither compared nor planned together with other models"
         by_itself = f"'gpufleet plan serve {model} --rate 100/s --gpus L4', or 'plan batch'"
         raise UsageError(problem, hint=f"Plan it by itself, once for each set of GPUs: {by_itself}.")
 

@@ -33,7 +33,7 @@ InOption = Annotated[str, typer.Option("--in", metavar="TOKENS", help="Tokens of
 OutOption = Annotated[str, typer.Option("--out", metavar="TOKENS", help="Tokens of an answer.")]
 ConcurrencyOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--concurrency", metavar="N", help="Load: N clients, each sends again when it is answered."),
+    typer.Option("--concurrency", metavar="N", help="Load: N clients, each of which sends again once it is answered."),
 ]
 RateOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -46,11 +46,13 @@ BatchOption = Annotated[
 FullQueueOption = Annotated[bool, typer.Option("--full-queue", help="Load: the queue never empties.")]
 RequestsOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--requests", metavar="N", help="With --full-queue: N wait at once; the last ones leave slots empty."),
+    typer.Option(
+        "--requests", metavar="N", help="With --full-queue: N requests wait at once; the last ones leave slots empty."
+    ),
 ]
 TpOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--tp", metavar="N", help="Tensor parallel; all GPUs unless another is said."),
+    typer.Option("--tp", metavar="N", help="Tensor-parallel size; default: all GPUs that the other options leave."),
 ]
 PpOption = Annotated[int, typer.Option("--pp", metavar="N", help="Pipeline stages.")]
 EpOption = Annotated[
@@ -58,11 +60,13 @@ EpOption = Annotated[
     typer.Option("--ep", metavar="N", help="GPUs over which whole experts are spread."),
 ]
 AttentionDpOption = Annotated[
-    int, typer.Option("--attention-dp", metavar="N", help="Groups that each attend to their own requests.")
+    int, typer.Option("--attention-dp", metavar="N", help="Groups of GPUs, each of which attends to its own requests.")
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--precision", metavar="NAME", help="Weights: bf16, fp8, int4; by default the checkpoint's own."),
+    typer.Option(
+        "--precision", metavar="NAME", help="Format of weights: bf16, fp8, int4; default: the checkpoint's own."
+    ),
 ]
 KvOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -72,9 +76,7 @@ InstanceOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--instance", metavar="NAME", help="Use the link of this machine, such as g6e.12xlarge."),
 ]
-RooflineOption = Annotated[
-    bool, typer.Option("--roofline", help="Draw both steps under the peaks of a GPU, in characters.")
-]
+RooflineOption = Annotated[bool, typer.Option("--roofline", help="Draw both steps under the peaks of a GPU, as text.")]
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw the roofline as a picture."),

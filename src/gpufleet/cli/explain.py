@@ -19,11 +19,13 @@ app = verb()
 
 WorkloadOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--workload", metavar="FILE.yaml", help="Also say what this file asks otherwise than the plan."),
+    typer.Option(
+        "--workload", metavar="FILE.yaml", help="Also list where this file differs from the question of the plan."
+    ),
 ]
 PlanArgument = Annotated[str, typer.Argument(metavar="PLAN.json", help="What 'gpufleet plan serve -o json' wrote.")]
 CheckOption = Annotated[
-    bool, typer.Option("--check", help="Exit code 3 where it does not hold today, 4 where it changed.")
+    bool, typer.Option("--check", help="End with exit code 3 if the plan does not hold today, 4 if the answer changed.")
 ]
 
 

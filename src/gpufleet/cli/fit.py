@@ -21,15 +21,19 @@ from gpufleet.errors import Infeasible
 app = verb()
 
 GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.")]
-ContextOption = Annotated[str, typer.Option("--context", metavar="TOKENS", help="Prompt and answer: 8k, 32768.")]
+ContextOption = Annotated[
+    str, typer.Option("--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.")
+]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--precision", metavar="NAME", help="Weights: bf16, fp8, int4, ...; by default the checkpoint's own."),
+    typer.Option(
+        "--precision", metavar="NAME", help="Format of weights: bf16, fp8, int4, ...; default: the checkpoint's own."
+    ),
 ]
 KvOption = Annotated[str, typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.")]
 BatchOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Users that must fit at once; else one."),
+    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Users that must fit at once; default: one."),
 ]
 
 

@@ -16,15 +16,17 @@ if TYPE_CHECKING:
 AGE = "'30d' for thirty days"
 CatalogOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--catalog", metavar="DIR", help="Your own tables over the shipped ones (or GPUFLEET_CATALOG)."),
+    typer.Option(
+        "--catalog", metavar="DIR", help="Folder of your own tables, on top of the shipped ones (or GPUFLEET_CATALOG)."
+    ),
 ]
 MaxAgeOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--max-age", metavar="TIME", help="Exit code 5 where a price in question is older: 30d."),
+    typer.Option("--max-age", metavar="TIME", help="End with exit code 5 if a price considered is older: 30d."),
 ]
 AsOfOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--as-of", metavar="DAY", help="Prices as they were known that day: 2026-08-31."),
+    typer.Option("--as-of", metavar="DAY", help="Use the prices known on that day: 2026-08-31."),
 ]
 PricesOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -56,7 +58,7 @@ class MarketFlags:
         try:
             return date.fromisoformat(self.as_of)
         except ValueError:
-            raise UsageError("--as-of is no day", found=self.as_of, expected="a day such as 2026-11-21") from None
+            raise UsageError("--as-of is not a day", found=self.as_of, expected="a day such as 2026-11-21") from None
 
     @property
     def max_price_age_s(self) -> float | None:

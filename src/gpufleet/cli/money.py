@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 CurrencyOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--currency", metavar="CODE@RATE", help="Money in another currency, at your rate: EUR@0.92."),
+    typer.Option("--currency", metavar="CODE@RATE", help="Show money in another currency, at your rate: EUR@0.92."),
 ]
 
 

@@ -30,11 +30,11 @@ ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a c
 EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
 VersionOption = Annotated[
     str | None,
-    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; the newest known unless said."),
+    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; default: the newest known."),
 ]
 OutputOption = Annotated[
     OutputFormat | None,
-    typer.Option("--output", "-o", help="How to write the answer; by default as the suffix of --out-file, else table."),
+    typer.Option("--output", "-o", help="Format of the answer; default: by the suffix of --out-file, else table."),
 ]
 OutFileOption = Annotated[
     str | None,

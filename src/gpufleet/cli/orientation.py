@@ -48,7 +48,7 @@ def purpose_of(command: typer.models.CommandInfo) -> str:
 def first_clause(text: str | None) -> str:
     """What a docstring says before its first full stop or semicolon.
 
-    >>> first_clause("Memory of a model by part; without options the seed's example of 7B.")
+    >>> first_clause("Memory of a model by part; by default the seed's example of 7B.")
     'Memory of a model by part'
     """
     line = (text or "").strip().partition("\n")[0]

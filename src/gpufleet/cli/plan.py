@@ -38,23 +38,36 @@ ModelArgument = Annotated[
 ]
 SeedConfigOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--seed-config", metavar="DIR", help="Machines and prices from configs of the migration analyzer."),
+    typer.Option(
+        "--seed-config", metavar="DIR", help="Take machines and prices from configs of the migration analyzer."
+    ),
 ]
 WhyNotOption = Annotated[
     Optional[list[str]],  # noqa: UP045
-    typer.Option("--why-not", metavar="GPU:N,...", help="Why these are not the answer: L40S:4, H100, aws:p5.48xlarge."),
+    typer.Option(
+        "--why-not", metavar="GPU:N,...", help="Explain why these are not the answer: L40S:4, H100, aws:p5.48xlarge."
+    ),
 ]
 FlipsOption = Annotated[
-    bool, typer.Option("--flips", help="The nearest price, rate, limit and length at which another row wins (seconds).")
+    bool,
+    typer.Option(
+        "--flips", help="Show the nearest price, rate, limit and length at which another row wins; takes seconds."
+    ),
 ]
-ParetoOption = Annotated[bool, typer.Option("--pareto", help="Rows that no other row beats in both cost and latency.")]
+ParetoOption = Annotated[
+    bool, typer.Option("--pareto", help="Show the rows that no other row beats in both cost and latency.")
+]
 PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw cost against latency as a picture."),
 ]
 TokenPriceOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--token-price", metavar="IN/OUT", help="Beside an API of this price, USD per 1M tokens: 0.6/1.2."),
+    typer.Option(
+        "--token-price",
+        metavar="IN/OUT",
+        help="Compare with an API at this price, USD per 1M tokens in and out: 0.6/1.2.",
+    ),
 ]
 GridOption = Annotated[
     Optional[float],  # noqa: UP045
@@ -62,7 +75,7 @@ GridOption = Annotated[
 ]
 ShowOption = Annotated[
     Optional[Show],  # noqa: UP045
-    typer.Option("--show", help="Show every reason for rejections."),
+    typer.Option("--show", help="Show every reason for a rejection."),
 ]
 
 

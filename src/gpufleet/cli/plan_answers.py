@@ -140,7 +140,7 @@ def fleet_requests(
 ) -> list[ServeRequest | EncoderServeRequest]:
     """The question of each model, without the budget that all share."""
     if typed.model is not None or written.model is not None:
-        raise UsageError("a model beside models", expected="'models' alone, or one MODEL")
+        raise UsageError("both a model and several models", expected="'models' alone, or one MODEL")
     if flags.seed_config is not None:
         raise UsageError("several models on a seed config", expected="one model with --seed-config")
     of_all, of_one = replace(written, models=None).without("budget"), typed.without("budget")
@@ -212,7 +212,7 @@ def refuse_beside_classes(asked: WorkloadFile) -> None:
     """Lengths, objectives and caches belong to the classes where there are any."""
     both = [name for name in CLASS_KEYS if name in asked.words and name != "rate"]
     if both:
-        raise UsageError(f"{', '.join(both)} beside classes", expected="them in each class, not beside the classes")
+        raise UsageError(f"{', '.join(both)} next to 'classes'", expected="them in each class, not next to 'classes'")
 
 
 def refuse_shares(asked: WorkloadFile) -> None:
@@ -266,13 +266,13 @@ def class_rate(entry: ClassEntry, total: float | None, seen: Trace | None, who: 
         if own is not None:
             raise UsageError(f"{who}both a rate and a share", expected="one of them")
         if total is None:
-            raise UsageError(f"{who}a share of an unknown rate", expected="'rate' beside 'classes', such as '50/s'")
+            raise UsageError(f"{who}a share of an unknown rate", expected="'rate' next to 'classes', such as '50/s'")
         share = parse_ratio(said)
         if not share:
             raise UsageError(f"{who}a share of nothing", expected="a share above 0%, or no such class")
         return total * share
     if entry.name and total is not None:
-        raise UsageError(f"{who}a rate beside 'classes' without a share", expected="'share: 80%' in each class")
+        raise UsageError(f"{who}a rate next to 'classes' without a share", expected="'share: 80%' in each class")
     shown = rate_shown(seen) if own is None else None
     if shown is not None:
         return shown

@@ -24,7 +24,7 @@ def plausible_price(usd_per_hour: float | None) -> float | None:
 
 ParametersOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--parameters", metavar="N", help="Parameters, such as 7B or 350M; else those of --model."),
+    typer.Option("--parameters", metavar="N", help="Parameters, such as 7B or 350M; default: those of --model."),
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -32,12 +32,12 @@ PrecisionOption = Annotated[
 ]
 ModelOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--model", metavar="MODEL", help="The model that answers for us; else the nearest in parameters."),
+    typer.Option("--model", metavar="MODEL", help="Model for our own answer; default: the nearest in parameters."),
 ]
 TrainingOption = Annotated[bool, typer.Option("--training", help="Training instead of inference.")]
 BatchOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Sequences at once."),
+    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Sequences in a batch."),
 ]
 SequenceOption = Annotated[str, typer.Option("--sequence", metavar="TOKENS", help="Tokens of a sequence: 2048, 8k.")]
 GpuOption = Annotated[str, typer.Option("--gpu", metavar="NAME", help="GPU whose engine memory is counted.")]
@@ -52,16 +52,16 @@ TokensOption = Annotated[
 EfficiencyOption = Annotated[str, typer.Option("--efficiency", metavar="SHARE", help="Share of the peak: 0.6, 60%.")]
 MovedOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--memory-moved", metavar="SIZE", help="Memory read and written, such as 14GB; else the weights."),
+    typer.Option("--memory-moved", metavar="SIZE", help="Memory read and written, such as 14GB; default: the weights."),
 ]
 PriceOption = Annotated[
     Optional[float],  # noqa: UP045
-    typer.Option("--price", metavar="USD", min=0, callback=plausible_price, help="Price by the hour."),
+    typer.Option("--price", metavar="USD", min=0, callback=plausible_price, help="Price per hour."),
 ]
 TrainOnOption = Annotated[str, typer.Option("--train-on", metavar="N", help="Tokens of the table of training times.")]
 TokensPerSecondOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--tokens-per-s", metavar="N", help="Your own rate of training, as one more row."),
+    typer.Option("--tokens-per-s", metavar="N", help="Your own training rate, as one more row."),
 ]
 NumGpusOption = Annotated[int, typer.Option("--gpus", metavar="N", min=1, max=4096, help="Number of GPUs.")]
 StrategyOption = Annotated[
@@ -70,15 +70,17 @@ StrategyOption = Annotated[
 ]
 ModelSizeOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--model-size", metavar="SIZE", help="Memory of the model, such as 14GB; else --model in FP16."),
+    typer.Option("--model-size", metavar="SIZE", help="Memory of the model, such as 14GB; default: --model in FP16."),
 ]
 OverheadOption = Annotated[str, typer.Option("--overhead", metavar="SHARE", help="Share lost to communication.")]
 GpuMemoryOption = Annotated[str, typer.Option("--gpu-memory", metavar="SIZE", help="Memory of one GPU: 24GB, 80GB.")]
 OneGpuOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--gpu", metavar="NAME", help="GPU that answers, instead of a memory."),
+    typer.Option("--gpu", metavar="NAME", help="GPU for our own answer, instead of a memory size."),
 ]
-ContextOption = Annotated[str, typer.Option("--context", metavar="TOKENS", help="Prompt and answer of a user.")]
+ContextOption = Annotated[
+    str, typer.Option("--context", metavar="TOKENS", help="Tokens of prompt and answer of a user.")
+]
 UsersOption = Annotated[int, typer.Option("--users", metavar="N", min=1, max=1_000_000, help="Users at once.")]
 RightSizeArgument = Annotated[
     Optional[str],  # noqa: UP045
@@ -93,7 +95,7 @@ HoursOption = Annotated[float, typer.Option("--hours", metavar="N", min=0, max=7
 SpotOption = Annotated[str, typer.Option("--spot", metavar="SHARE", help="What spot saves, by the rule: 70%, 0.7.")]
 OffOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--off", metavar="FROM-TO", help="Hours of a day that are switched off, such as 22-6."),
+    typer.Option("--off", metavar="FROM-TO", help="Hours of the day when machines are off, such as 22-6."),
 ]
 
 
@@ -109,7 +111,7 @@ def memory(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> None:
-    """Memory of a model by part; without options the seed's example of 7B."""
+    """Memory of a model by part; by default the seed's example of 7B."""
     from gpufleet.compat.rules_today.memory import TRAINING_EXAMPLE, MemoryQuestion, memory_answer
     from gpufleet.units import parse_tokens
 
@@ -245,7 +247,7 @@ def savings(
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> None:
-    """Costs by the month, and what spot, commitment and switching off save."""
+    """Monthly costs, and what spot, commitment and switching off save."""
     from gpufleet.compat.rules_today.savings import SavingsQuestion, parse_night, savings_answer
     from gpufleet.units import parse_ratio
 

@@ -35,7 +35,7 @@ def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
         return [mean]
     peak = f"{rate * busiest:.3g}/s"
     typed = f"'rate: {peak}' in that class" if request_class else f"--rate {peak}"
-    return [f"{mean}; its busiest minute has {busiest:.1f} times that: {typed} plans for it"]
+    return [f"{mean}; its busiest minute has {busiest:.1f} times that rate; plan for it with {typed}"]
 
 
 def unit_doubt(trace: Trace, rate: float) -> str:
@@ -43,7 +43,7 @@ def unit_doubt(trace: Trace, rate: float) -> str:
     from gpufleet.inputs.trace_rate import rate_in_other_unit
 
     other = rate_in_other_unit(trace, rate)
-    return "" if other is None else f"; were its times {other[0]}, it would be {other[1]:.3g}/s"
+    return "" if other is None else f"; if its times are {other[0]}, it is {other[1]:.3g}/s"
 
 
 def cache_notes(trace: Trace) -> list[str]:
@@ -52,6 +52,6 @@ def cache_notes(trace: Trace) -> list[str]:
         return []
     share = f"{trace.cached_ratio * PERCENT:.0f}%"
     return [
-        f"{share} of the trace's prompt tokens repeat a prefix: an endless cache would hit them; 'prefix_cache' states "
-        "what yours does"
+        f"{share} of the trace's prompt tokens repeat a prefix: an unlimited cache would hit them; "
+        "'prefix_cache' states what yours does"
     ]

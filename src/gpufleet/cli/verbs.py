@@ -17,14 +17,14 @@ VERBS: tuple[Verb, ...] = (
     Verb("demo", "gpufleet.cli.demo", "One real question answered step by step, with what to type next"),
     Verb("plan", "gpufleet.cli.plan", "Which machines serve a workload, where and for how much"),
     Verb("compare", "gpufleet.cli.compare", "Two sets of GPUs or two plans: cost, latency, who wins at which rate"),
-    Verb("explain", "gpufleet.cli.explain", "Makes a plan again from its file and says what changed since"),
+    Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
-    Verb("encode", "gpufleet.cli.encode", "The same of encoders: text, images, speech (BERT, T5, ViT, Whisper)"),
-    Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each beside our model's own answer"),
+    Verb("encode", "gpufleet.cli.encode", "The same for encoders: text, images, speech (BERT, T5, ViT, Whisper)"),
+    Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each compared with our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
     Verb("accuracy", "gpufleet.cli.accuracy", "How far predictions are from measurements, published or your own"),
-    Verb("config", "gpufleet.cli.config", "What you prefer when you do not say, and where that is set"),
+    Verb("config", "gpufleet.cli.config", "Your preferences, and where each of them is set"),
     Verb("doctor", "gpufleet.cli.doctor", "What this installation has, how old it is, and what is missing"),
 )
 

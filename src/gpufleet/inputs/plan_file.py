@@ -49,5 +49,5 @@ def refuse_other_answers(path: str | Path, content: dict[str, object]) -> None:
     found = next((answer for answer, names in OTHER_ANSWERS.items() if names <= set(content)), None)
     if found is not None:
         what, reader = found
-        hint = f"Ask its question again and lay both beside each other; Python reads it: gpufleet.{reader}."
-        raise UsageError(f"{str(path)!r} holds {what}, which is not asked again", expected=EXPECTED, hint=hint)
+        hint = f"Plan its question again and compare the two by hand; Python reads it: gpufleet.{reader}."
+        raise UsageError(f"{str(path)!r} holds {what}, which cannot be planned again", expected=EXPECTED, hint=hint)

@@ -53,7 +53,7 @@ def counts_of(given: Mapping[str, float]) -> TokenCounts:
     if mean is not None and not percentiles:
         return TokenCounts(mean)
     if mean is None and len(percentiles) == 1:
-        raise UsageError("one percentile does not say the mean", found=shown(given), expected=EXAMPLE)
+        raise UsageError("one percentile does not determine the mean", found=shown(given), expected=EXAMPLE)
     if mean is not None:
         refuse_impossible_mean(mean, percentiles, given)
         refuse_mean_of_outliers(mean, percentiles, given)
@@ -63,10 +63,10 @@ def counts_of(given: Mapping[str, float]) -> TokenCounts:
 def refuse_longest(longest: float, others: Sequence[float], given: Mapping[str, float]) -> None:
     """The longest alone says nothing of the others, and is no shorter than any of them."""
     if not others or (others == [given.get("mean")] and longest != others[0]):
-        raise UsageError("the longest does not say how lengths differ", found=shown(given),
-                         expected="a percentile beside it, such as 'mean=1200,p95=4000,max=32k'")  # fmt: skip
+        raise UsageError("a maximum does not determine how lengths differ", found=shown(given),
+                         expected="a percentile with it, such as 'mean=1200,p95=4000,max=32k'")  # fmt: skip
     if longest < max(others):
-        raise UsageError("no request is above the longest", found=shown(given),
+        raise UsageError("a percentile is above the maximum", found=shown(given),
                          expected=f"max of at least {in_full(max(others))}")  # fmt: skip
 
 

@@ -153,7 +153,7 @@ def json_rows(text: str) -> Iterator[tuple[int, Mapping[str, object]]]:
             continue
         row = parse_json(line, f"{WHAT}: line {number}")
         if not isinstance(row, dict):
-            raise UsageError(f"{WHAT}: line {number} is no JSON object", found=line[:LONGEST_CELL])
+            raise UsageError(f"{WHAT}: line {number} is not a JSON object", found=line[:LONGEST_CELL])
         yield number, row
 
 
@@ -163,7 +163,7 @@ def form_of(row: Mapping[str, object]) -> Form:
     found = next((form for form in fitting if form.time in row), fitting[0] if fitting else None)
     if found is None:
         known = "; ".join(dict.fromkeys(f"{form.prompt}, {form.answer} ({form.name})" for form in FORMS))
-        raise UsageError(f"{WHAT} has columns of no known form", found=", ".join(map(str, row)), expected=known)
+        raise UsageError(f"{WHAT} has columns of an unknown form", found=", ".join(map(str, row)), expected=known)
     return found
 
 

@@ -170,7 +170,7 @@ def said_of(key: str, value: Value, row: Word[Any] | None) -> Said:
 def class_entries(value: Value) -> tuple[ClassEntry, ...]:
     """The classes of a mapping from names to what is said of each."""
     if not isinstance(value, dict):
-        raise UsageError(f"{WHAT}: 'classes' is no mapping", expected="a name for each class, below it its keys")
+        raise UsageError(f"{WHAT}: 'classes' is not a mapping", expected="a name for each class, below it its keys")
     if len(some("classes", value)) > MOST_CLASSES:
         raise UsageError(f"{WHAT} has {len(value)} classes", expected=f"at most {MOST_CLASSES}")
     return tuple(class_entry(name, entry) for name, entry in value.items())
@@ -191,7 +191,7 @@ def class_entry(name: str, entry: Value) -> ClassEntry:
 def model_entries(value: Value) -> tuple[WorkloadFile, ...]:
     """The models of a list, each with keys of its own."""
     if not (isinstance(value, list) and value and all(isinstance(item, dict) for item in value)):
-        raise UsageError(f"{WHAT}: 'models' is no list of mappings", expected="'- model: NAME' with its keys below")
+        raise UsageError(f"{WHAT}: 'models' is not a list of mappings", expected="'- model: NAME' with its keys below")
     if len(value) > MOST_MODELS:
         raise UsageError(f"{WHAT} has {len(value)} models", expected=f"at most {MOST_MODELS}")
     mappings = [item for item in value if isinstance(item, dict)]

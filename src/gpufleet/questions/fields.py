@@ -47,7 +47,7 @@ MOST_ROWS = 1000
 DEFAULT_HEADROOM = 0.2
 
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
-RATE = Word(RATE_TEXT, "Requests: 50/s, 3000/min; Poisson arrivals.", LOAD)
+RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k.", LOAD, name="in", has_parts=True)
 OUT = Word(text("TOKENS"), "Tokens of an answer.", LOAD, name="out", has_parts=True)
 SLO = Word(
@@ -61,14 +61,14 @@ REQUESTS = Word(COUNT, "How many requests: 10M, 250k.", LOAD, what="the number o
 DEADLINE = Word(PERIOD, "Done within 90min, 24h, 3d, 1week of the start.", LOAD, name="deadline")
 PREFIX_CACHE = Word(
     SHARE,
-    "Prompt tokens that all requests share and a cache holds.",
+    "Share of prompt tokens that all requests have in common and a cache holds.",
     LOAD,
     label="prefix cache",
     shown=lambda share: f"{share:.0%} of prompt tokens" if share else "",
 )
 PREFIX_KV = Word(
     SHARE,
-    "Prompt tokens whose KV all requests hold together.",
+    "Share of prompt tokens whose KV is held once for all requests.",
     LOAD,
     label="KV held once",
     shown="{:.0%} of prompt tokens".format,
@@ -76,7 +76,7 @@ PREFIX_KV = Word(
 )
 FLEET = Word(
     text("FLEET"),
-    "What runs now, and what to do with it: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
+    "Say what to do with the machines that run now: '3 aws:p5.48xlarge', '2 H100:8@25/h'.",
     BESIDE,
     name="today",
     joined_by=", ",
@@ -86,15 +86,15 @@ ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_RO
 
 WORKLOAD = Word(
     text("FILE.yaml"),
-    "Read these words from a file; a flag replaces its value.",
+    "Read these options from a file; an option typed here replaces its value.",
     LOAD,
     name="workload",
     is_in_files=False,
 )
-TRACE = Word(text("FILE"), "Lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
+TRACE = Word(text("FILE"), "Take lengths and rate from a CSV or JSONL trace of requests.", LOAD, name="trace")
 CURRENCY = Word(
     text("CODE@RATE"),
-    "Money in another currency, at your rate: EUR@0.92.",
+    "Show money in another currency, at your rate: EUR@0.92.",
     WRITTEN,
     name="currency",
     preferred=Preferred("currency of an answer, and your rate", "USD", 7),
@@ -137,7 +137,7 @@ class PlanRequest:
     )
     pricing: Sequence[str] | None = optional(
         names("KIND,..."),
-        "on_demand (default), spot, ...",
+        "Price kinds: on_demand (default), spot, ...",
         RENTED,
         preferred=Preferred("price kinds that a plan may use", "on_demand", 3),
     )
@@ -145,18 +145,18 @@ class PlanRequest:
         names("NAME,..."), "Only these GPUs, without a count: H100,L40S.", RENTED, singular="--gpu"
     )
     precision: Sequence[str] | None = optional(
-        names("NAME,..."), "Weights: fp8,int4; by default the checkpoint's own.", ENGINE
+        names("NAME,..."), "Formats of weights: fp8,int4; default: the checkpoint's own.", ENGINE
     )
     engine: str | None = optional(
         text("NAME"),
-        "vllm (default), sglang, tensorrt-llm, or all of them; of encoders one: transformers, ...",
+        "vllm (default), sglang, tensorrt-llm, or all of them; for encoders one: transformers, ...",
         ENGINE,
         preferred=Preferred("serving engine", "vllm", 4),
         comes_last=True,
     )
     headroom: float | None = optional(
         SHARE,
-        f"Capacity beyond the rate; {DEFAULT_HEADROOM:.0%} unless said.",
+        f"Capacity beyond the rate; default {DEFAULT_HEADROOM:.0%}.",
         SLACK,
         what="the headroom",
         bounds=Bounds(0, 10, "(1 = 100 %)"),
@@ -164,7 +164,7 @@ class PlanRequest:
     )
     confidence: float | None = optional(
         SHARE,
-        "How surely limits hold: 0.5 as expected (default), 0.9.",
+        "How surely limits hold: 0.5 (default) as expected, 0.9 at the high end of ranges.",
         SLACK,
         label="confidence",
         shown="{:.3g}".format,
@@ -201,7 +201,7 @@ class ServiceRequest(PlanRequest):
     )
     spare_machines: int | None = optional(
         WHOLE,
-        "Keep rate and headroom while N machines fail.",
+        "Keep rate and headroom even if N machines fail.",
         SLACK,
         what="the number of spare machines",
         bounds=Bounds(0, 1_000, ""),
@@ -212,7 +212,7 @@ class ServiceRequest(PlanRequest):
     )
     zones: int | None = optional(
         WHOLE,
-        "Spread over N zones, of which any one may fail.",
+        "Spread machines over N zones, any one of which may fail.",
         SLACK,
         what="the number of zones",
         bounds=Bounds(1, 26, ""),
@@ -224,7 +224,7 @@ class ServiceRequest(PlanRequest):
     )
     off_peak_rate: float | None = optional(
         RATE_TEXT,
-        "The rate in quiet hours, beside --peak-hours.",
+        "Rate in quiet hours; needs --peak-hours.",
         SLACK,
         name="off_peak",
         label="rate off peak",
@@ -233,7 +233,7 @@ class ServiceRequest(PlanRequest):
     )
     peak_hours: float | None = optional(
         HOURS_OF_DAY,
-        "Hours of a day with the full --rate: 10h.",
+        "Hours a day at the full --rate: 10h.",
         SLACK,
         label="peak hours",
         shown="{:g} a day".format,
@@ -241,7 +241,7 @@ class ServiceRequest(PlanRequest):
     )
     budget_usd_per_hour: float | None = optional(
         USD_PER_TIME,
-        "Spend no more: 20/h, 15000/mo; '20 EUR/h' with --currency.",
+        "The most to spend: 20/h, 15000/mo; '20 EUR/h' with --currency.",
         RENTED,
         name="budget",
         what="the budget",
@@ -281,19 +281,19 @@ class JobRequest(PlanRequest):
 
     pricing: Sequence[str] | None = optional(
         names("KIND,..."),
-        "on_demand and spot unless said.",
+        "Price kinds; default: on_demand and spot.",
         RENTED,
         preferred=Preferred("price kinds that a plan may use", "on_demand", 3),
     )
     headroom: float | None = optional(
         SHARE,
-        f"Work planned longer than expected; {DEFAULT_HEADROOM:.0%} unless said.",
+        f"Plan the work this much longer than expected; default {DEFAULT_HEADROOM:.0%}.",
         SLACK,
         what="the headroom",
         bounds=Bounds(0, 10, "(1 = 100 %)"),
     )
     startup_s: float | None = optional(
-        time_like("'10min'"), "Until a machine works: image, weights; 10min unless said.", SLACK, name="startup"
+        time_like("'10min'"), "Time until a machine works (image, weights); default 10min.", SLACK, name="startup"
     )
     most_machines: int | None = optional(
         WHOLE,
@@ -306,7 +306,7 @@ class JobRequest(PlanRequest):
     )
     budget_usd: float | None = optional(
         USD_AT_ALL,
-        "Spend at most so much on the whole job; '500 EUR' with --currency.",
+        "The most to spend on the whole job; '500 EUR' with --currency.",
         RENTED,
         name="budget",
         label="budget",
@@ -314,11 +314,15 @@ class JobRequest(PlanRequest):
         is_of_each_model=False,
     )
     confidence: float | None = optional(
-        SHARE, "How surely in time: 0.5 as expected (default), 0.9.", SLACK, label="confidence", shown="{:.3g}".format
+        SHARE,
+        "How surely the job is in time: 0.5 (default) as expected, 0.9 at the high end of ranges.",
+        SLACK,
+        label="confidence",
+        shown="{:.3g}".format,
     )
     period_s: float | None = optional(
         PERIOD,
-        "The job comes again: day, week, 24h; then terms may be bought.",
+        "The job runs again after this time: day, week, 24h; then terms may be bought.",
         SLACK,
         name="every",
         label="comes again",
@@ -334,7 +338,7 @@ class WriterRequest(PlanRequest):
     """
 
     model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
-    allow_lower_precision: bool = flag("Also fp8, nvfp4 and int4 weights; says what they cost.", ENGINE)
+    allow_lower_precision: bool = flag("Also plan fp8, nvfp4 and int4 weights; says what they cost in quality.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
     prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
     fractions: bool = flag(
@@ -359,7 +363,7 @@ class EncoderRequest(PlanRequest):
     )
     beams: int | None = optional(
         WHOLE,
-        "Hypotheses that a decoder keeps (T5, Whisper); by default the engine's number.",
+        "Hypotheses that a decoder keeps (T5, Whisper); default: as many as the engine keeps.",
         LOAD,
         what="the number of beams",
     )

@@ -3,7 +3,7 @@
 A word is the field of a request that it fills, so that its name, its type and the questions that it belongs to are
 those of the field:
 
-    headroom: float | None = optional(SHARE, "Capacity beyond the rate; 20% unless said.", SLACK)
+    headroom: float | None = optional(SHARE, "Capacity beyond the rate; default 20%.", SLACK)
 """
 
 from __future__ import annotations

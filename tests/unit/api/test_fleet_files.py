@@ -82,7 +82,7 @@ def test_two_plans_of_several_models_lie_beside_each_other(fleet: FleetAnswer, t
 
 def test_one_model_is_not_compared_with_several(fleet: FleetAnswer, tmp_path: Path) -> None:
     single = written(tmp_path, "one", plan_serve(SMALL))
-    with pytest.raises(UsageError, match="a plan of one model beside a plan of several"):
+    with pytest.raises(UsageError, match="a plan of one model and a plan of several cannot be compared"):
         compare_plans(single, written(tmp_path, "many", fleet))
 
 

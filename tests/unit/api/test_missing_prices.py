@@ -29,12 +29,12 @@ def quoted(directory: Path) -> Catalog:
 
 def test_kinds_without_a_price_are_named_beside_an_answer_with_the_way_to_add_one() -> None:
     [note] = [n for n in plan_serve(replace(ASKED, pricing=FOUR)).notes if "No price" in n]
-    assert note.startswith("No price is held of savings_plan, commit_1y: left out. Add rows to offers/*.csv")
+    assert note.startswith("No price of savings_plan, commit_1y is known: left out. Add rows to offers/*.csv")
 
 
 def test_a_batch_says_so_too() -> None:
     job = BatchRequest("llama-3.1-8b", 1e5, 1000, 200, deadline_s=86_400, pricing=("spot", "flex_start"))
-    assert any(note.startswith("No price is held of flex_start") for note in plan_batch(job).notes)
+    assert any(note.startswith("No price of flex_start is known") for note in plan_batch(job).notes)
 
 
 def test_a_kind_that_is_held_for_other_places_only_is_not_called_unknown(tmp_path: Path) -> None:
@@ -54,9 +54,13 @@ def test_kinds_that_are_held_and_kinds_that_nobody_named_need_no_word(
 @pytest.mark.parametrize(
     ("changes", "said", "hint"),
     [
-        ({"pricing": ("commit_1y",)}, "no price is held of commit_1y", "on_demand, spot. A quote of yours for a whole"),
-        ({"pricing": ("owned",)}, "no price is held of owned", "Add your machines to owned.toml"),
-        ({"pricing": ("spot",), "clouds": ("nebius",)}, "no price is held of spot under these clouds", "on_demand."),
+        (
+            {"pricing": ("commit_1y",)},
+            "no price of commit_1y is known",
+            "on_demand, spot. To use your own quote for a whole",
+        ),
+        ({"pricing": ("owned",)}, "no price of owned is known", "Add your machines to owned.toml"),
+        ({"pricing": ("spot",), "clouds": ("nebius",)}, "no price of spot is known under these clouds", "on_demand."),
     ],
 )
 def test_alone_a_kind_without_a_price_is_an_error_that_names_it(

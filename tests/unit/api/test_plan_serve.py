@@ -142,7 +142,7 @@ def test_unknown_names_offer_the_nearest(wrong: dict, nearest: str) -> None:
 
 
 def test_no_known_price_is_missing_data() -> None:
-    with pytest.raises(DataMissing, match="no price is held of commit_3y") as found:
+    with pytest.raises(DataMissing, match="no price of commit_3y is known") as found:
         ask(pricing=["commit_3y"])
     assert found.value.exit_code == 5
 

@@ -123,7 +123,7 @@ def test_encoders_follow_the_same_rule(quoted: Catalog) -> None:
 
 
 def test_a_job_must_be_done_before_it_comes_again(quoted: Catalog) -> None:
-    with pytest.raises(UsageError, match="comes again too soon or too late"):
+    with pytest.raises(UsageError, match="the period of the job is out of range"):
         plan_batch(replace(JOB, period_s=HOUR), quoted)
 
 

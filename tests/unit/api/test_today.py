@@ -375,7 +375,7 @@ def test_more_load_never_needs_fewer_machines() -> None:
     ids=lambda words: next(iter(words)),
 )  # fmt: skip
 def test_what_a_verdict_does_not_know_yet_is_refused(words: dict[str, float]) -> None:
-    with pytest.raises(UsageError, match="not judged with these yet"):
+    with pytest.raises(UsageError, match="cannot be combined with these yet"):
         plan_serve(replace(CHAT, fleet_today="3 H100:8", **words))  # type: ignore[arg-type]
 
 

@@ -40,8 +40,8 @@ def test_equal_percentiles_are_requests_that_are_alike() -> None:
     [
         ("p50=700,p95=300", "must not fall"),
         ("p95=300", "one percentile"),
-        ("mean=1500,max=32k", "does not say how lengths differ"),
-        ("max=32k", "does not say how lengths differ"),
+        ("mean=1500,max=32k", "does not determine how lengths differ"),
+        ("max=32k", "does not determine how lengths differ"),
         ("mean=1500,p95=5000,max=4k", "max of at least 5000"),
         ("mean=10,p95=4000", "a mean of at least 200"),
         ("mean=4000,p95=1000", "the mean of tokens is above their p95"),

@@ -69,7 +69,7 @@ def test_a_slow_trace_is_planned_and_its_doubt_is_said(tmp_path: Path, capsys: p
     (tmp_path / "t.csv").write_text(trace_of(*every(200)), encoding="utf-8")
     assert main([*PLAN, "--trace", str(tmp_path / "t.csv")]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    assert "the trace's mean, 0.005/s; were its times milliseconds, it would be 5/s" in said
+    assert "the trace's mean, 0.005/s; if its times are milliseconds, it is 5/s" in said
 
 
 def test_a_stated_rate_needs_no_times(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
