@@ -22,7 +22,9 @@ else:
         """`dataclasses.dataclass`, for frozen classes."""
 
         def made(of: type) -> type:
-            begun = {"__init__": compiled_when_called(of), "__signature__": Signed()} if options.get("init", True) else {}
+            begun = (
+                {"__init__": compiled_when_called(of), "__signature__": Signed()} if options.get("init", True) else {}
+            )
             shared = {**SHARED, **(COMPARED if eq else {}), **begun}
             for name in shared.keys() - vars(of).keys():
                 setattr(of, name, shared[name])
