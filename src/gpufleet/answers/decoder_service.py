@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from gpufleet.answers.energy import Hours, energy_of_gpus, energy_of_own, working_ratio
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.service_plan import Context, ServiceKind
 from gpufleet.architecture.parameters import num_active_parameters
+from gpufleet.domain.workload import RequestClass
 from gpufleet.optimize.copies.decoder import Replicas
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.looser import LooserLimit as FoundLooserLimit
@@ -26,8 +28,16 @@ def of_plan(context: Context[Replicas]) -> dict[str, Any]:
         "num_active_parameters": num_active_parameters(solution.copies.model.arch),
         "input_tokens": question.demand.workload.input_tokens,
         "output_tokens": question.demand.workload.output_tokens,
+        "num_classes": sum(1 for c in question.demand.workload.classes if c.name),
+        "lengths_differ": lengths_that_differ(question.demand.workload.classes),
         "looser_limits": [looser_limit(x) for x in looser_limits(question, solution)] if solution.ranked else [],
     }
+
+
+def lengths_that_differ(classes: Sequence[RequestClass]) -> list[str]:
+    """Which tokens differ from request to request."""
+    counts = {"input": [c.input_tokens for c in classes], "output": [c.output_tokens for c in classes]}
+    return [name for name, of_classes in counts.items() if not all(tokens.is_alike for tokens in of_classes)]
 
 
 def of_row(context: Context[Replicas], priced: PricedPlacement, running: Operation) -> dict[str, Any]:

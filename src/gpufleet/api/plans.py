@@ -21,7 +21,7 @@ from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
-from gpufleet.api.serve_questions import choices_of, understood
+from gpufleet.api.serve_questions import choices_of, quality_costs, understood
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.precision import FP8
@@ -64,7 +64,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     said = [*prepared.notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
     asked = Asked(inputs, digest(inputs, question.offers), said, tables.sources, request.rows)
     context = Context.of(question, solution)
-    plan = service_plan(SERVICE, context, asked)
+    plan = service_plan(SERVICE, context, asked).model_copy(update={"quality_costs": quality_costs(question.model)})
     plan = with_mix(plan, prepared)
     plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
@@ -132,7 +132,7 @@ def lower_precision_alternative(prepared: Prepared, plan: ServePlan) -> Deployme
     request, arch = prepared.request, prepared.question.model.arch
     if request.precision or request.allow_lower_precision or arch.weights.name not in ("bf16", "fp16"):
         return None
-    choices, _ = choices_of(replace(request, precision=(FP8.name,)), arch, prepared.tables)
+    choices = choices_of(replace(request, precision=(FP8.name,)), arch, prepared.tables)
     question = replace(prepared.question, model=Decoder(arch, choices))
     solution = solve_serve(question, prepared.calibration)
     if not solution.ranked or solution.ranked[0].usd_per_hour >= plan.answer.usd_per_hour:

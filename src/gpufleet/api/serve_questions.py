@@ -77,33 +77,37 @@ def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) 
     """Formats, engines and machines that a request allows."""
     refuse_rows(request.rows)
     market = market_of(request, tables)
-    choices, quality = choices_of(request, arch, tables)
+    choices = choices_of(request, arch, tables)
+    quality = quality_costs(Decoder(arch, choices)).values()
     notes = [*market.notes, *quality, *engines_instead(arch, choices.palette.engines)]
     return WriterChoices(choices, market, notes)
 
 
-def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> tuple[Choices, list[str]]:
-    """Formats and engines that a request allows, and what lower formats cost in quality."""
-    formats, quality = formats_allowed(arch, request)
-    weights = with_fp16_twins(formats, FP16)
+def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> Choices:
+    """Formats and engines that a request allows."""
+    weights = with_fp16_twins(formats_allowed(arch, request), FP16)
     engines = engines_allowed(request.engine)
     kv = kv_formats(engines, weights, request.kv_precision)
     distinct = tuple(dict.fromkeys(precision for row in kv for precision in row))
     palette = Palette(tuple(tables.accelerators.values()), weights, distinct, engines)
-    return Choices(palette, tuple(tuple(map(distinct.index, row)) for row in kv)), quality
+    return Choices(palette, tuple(tuple(map(distinct.index, row)) for row in kv))
 
 
-def formats_allowed(arch: Architecture, request: WriterRequest) -> tuple[list[WeightFormat], list[str]]:
-    """The checkpoint's own format; lower ones only where the user allows them, with what they cost in quality."""
+def formats_allowed(arch: Architecture, request: WriterRequest) -> list[WeightFormat]:
+    """The checkpoint's own format; lower ones only where the user allows them."""
     if request.precision:
         formats = [weight_format(arch, label) for label in request.precision]
     elif request.allow_lower_precision:
         formats = [arch.weights, *(weight_format(arch, label) for label in LOWER_FORMATS)]
     else:
         formats = [arch.weights]
-    unique = list({w.name: w for w in formats}.values())
-    lower = [w.name for w in unique if w.name != arch.weights.name]
-    return unique, [QUALITY_COST[name] for name in lower if name in QUALITY_COST]
+    return list({w.name: w for w in formats}.values())
+
+
+def quality_costs(model: Decoder) -> dict[str, str]:
+    """What formats below the checkpoint's cost in quality, by their names."""
+    lower = [w.name for w in model.choices.palette.weight_formats if w.name != model.arch.weights.name]
+    return {name: QUALITY_COST[name] for name in lower if name in QUALITY_COST}
 
 
 def kv_formats(

@@ -12,7 +12,7 @@ from gpufleet.report.numbers import amount, several, usd
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan_explained import explained_tables
 from gpufleet.report.plan_further import further_tables
-from gpufleet.report.plan_reasons import own_reasons, quality_line
+from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import ServiceWords, answer_tables, notes, why_table
@@ -128,8 +128,8 @@ def columns_of(deployments: Sequence[Deployment], today: Today | None = None) ->
 
 def notes_said(plan: ServePlan, today: date | None) -> list[str]:
     """Notes, but for those that stand among the reasons."""
-    reasons = quality_line(plan) if plan.deployments else []
-    said = [note for note in plan.notes if f"Quality: {note}." not in reasons]
+    among_reasons = plan.quality_costs.get(plan.answer.weight_format) if plan.deployments else None
+    said = [note for note in plan.notes if note != among_reasons]
     return notes(plan, WORDS, said, today)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, significant, usd
 from gpufleet.report.page import Column, Table
@@ -45,24 +44,20 @@ def explained_tables(plan: ServePlan) -> list[Table]:
     return [
         inputs_table(plan.inputs),
         *figures,
-        formulas_table(DIFFERENT if has_spread(plan.inputs) else ALIKE),
+        formulas_table(DIFFERENT if has_spread(plan) else ALIKE),
         *alone,
     ]
 
 
-def has_spread(inputs: Sequence[Input]) -> bool:
+def has_spread(plan: ServePlan) -> bool:
     """Whether prompts differ from request to request."""
-    return any(
-        i.name.startswith("class ") or (i.name == "input tokens" and i.value.startswith("mean ")) for i in inputs
-    )
+    return plan.num_classes > 0 or "input" in plan.lengths_differ
 
 
 def alone_table(plan: ServePlan) -> Table:
     """The command that takes one replica's step apart: where the milliseconds of its mean request go."""
     words = estimate_words(plan)
-    notes = (
-        [] if not has_spread(plan.inputs) else ["Of the mean request: percentiles over lengths are not taken apart."]
-    )
+    notes = [] if not has_spread(plan) else ["Of the mean request: percentiles over lengths are not taken apart."]
     return Table([], [], "Where the milliseconds of one replica go", notes, empty="", listing=[words])
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.base import Input
 from gpufleet.results.flips import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
 from gpufleet.results.refused import Refused
@@ -49,15 +48,10 @@ def machines_of(winner: FlipWinner | Deployment) -> str:
 def moves_alike(plan: ServePlan) -> list[str]:
     """What stays as it is, or moves along, where a question has more than one rate or length."""
     names = {i.name for i in plan.inputs}
-    classes = ["Rates and lengths of all classes move alike."] if any(n.startswith("class ") for n in names) else []
+    classes = ["Rates and lengths of all classes move alike."] if plan.num_classes else []
     quiet = ["The rate off peak stays; no peak is below it."] if "rate off peak" in names else []
-    spread = any(is_spread(i) for i in plan.inputs)
-    return classes + (["Lengths that differ are stretched alike."] if spread and not classes else []) + quiet
-
-
-def is_spread(given: Input) -> bool:
-    """Whether tokens differ from request to request."""
-    return given.name in ("input tokens", "output tokens") and given.value.startswith("mean ")
+    spread = ["Lengths that differ are stretched alike."] if plan.lengths_differ and not classes else []
+    return classes + spread + quiet
 
 
 def flip_table(flips: list[Flip], notes: Sequence[str] = ()) -> Table:

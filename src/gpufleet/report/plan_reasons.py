@@ -69,7 +69,8 @@ def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
 
 def quality_line(plan: ServePlan) -> list[str]:
     """What the chosen weights cost in quality, where they are below the checkpoint's."""
-    return [f"Quality: {note}." for note in plan.notes if note.startswith(f"{plan.answer.weight_format} weights: ")]
+    cost = plan.quality_costs.get(plan.answer.weight_format)
+    return [] if cost is None else [f"Quality: {cost}."]
 
 
 def cache_line(plan: ServePlan) -> list[str]:

@@ -318,12 +318,17 @@ class ServePlan(ServicePlan):
     """The plan of a model that writes.
 
     `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
-    cheaper than every deployment where there are. `today`: what runs now, where it was said.
+    cheaper than every deployment where there are. `today`: what runs now, where it was said. `lengths_differ`: which of
+    input and output tokens differ from request to request; `num_classes` of requests are told apart.
+    `quality_costs`: what weight formats below the checkpoint's cost in quality.
     """
 
     num_active_parameters: int
     input_tokens: float
     output_tokens: float
+    num_classes: int = 0
+    lengths_differ: list[str] = []
+    quality_costs: dict[str, str] = {}
     deployments: list[Deployment]
     looser_limits: list[LooserLimit] = []
     mix: MixedDeployment | None = None
