@@ -188,7 +188,8 @@ def failure_notes(demand: Demand) -> list[str]:
     """What may fail."""
     notes = []
     if demand.spare_machines:
-        notes.append(f"The headroom holds even if {demand.spare_machines} of the machines fail")
+        fail = "fails" if demand.spare_machines == 1 else "fail"
+        notes.append(f"The headroom holds even if {demand.spare_machines} of the machines {fail}")
     if demand.zones > 1:
         notes.append(f"The headroom holds even if one of {demand.zones} zones fails; prices are those of one region")
     return notes

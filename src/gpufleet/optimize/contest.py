@@ -1,4 +1,4 @@
-"""Which machine type wins as rate, limits or prices move: the ranking of `size`, over arrays of machine types."""
+"""Which machine type wins as rate, limits or prices move: `market.rank` over arrays of machine types."""
 
 from __future__ import annotations
 
@@ -13,8 +13,15 @@ from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer, PriceKind
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.market import BY_THE_HOUR, ROUNDING, Purse, effective_price, on_demand_beside
-from gpufleet.optimize.placement import Hosted, machines_for, once_per_host
+from gpufleet.optimize.market import (
+    BY_THE_HOUR,
+    Purse,
+    effective_price,
+    machines_usd,
+    on_demand_beside,
+    steady_machines,
+)
+from gpufleet.optimize.placement import Hosted, machines_for, once_per_host, over_hours
 from gpufleet.optimize.service import AnyQuestion, AnySolution
 from gpufleet.records import dataclass
 
@@ -82,7 +89,7 @@ class Hosts:
 
     def chosen(self, busy: FloatArray, quiet: FloatArray, requests_per_s: FloatArray, demand: Demand) -> IntArray:
         """The pair of each type that pays for the fewest machines; among equals the one with most capacity."""
-        paid = demand.busy_ratio * busy + (1 - demand.busy_ratio) * quiet
+        paid = np.asarray(over_hours(demand.busy_ratio, busy, quiet))
         carried = np.where(np.isfinite(busy), busy, 0.0) * (self.per_machine * requests_per_s[self.row])[:, None]
         is_open = np.ones_like(busy, dtype=np.bool_)
         for key in (paid, -carried):
@@ -152,28 +159,26 @@ class Contest:
     def usd_of(self, entrant: IntArray, counts: Counts, demand: Demand) -> FloatArray:
         """USD per hour of so many machines of these entrants; infinite where they cannot be had or paid for.
 
-        cost = p (n - s) + p_steady s over the busy and the quiet hours, each with its own n
+        The cost of `machines_usd` over the busy and the quiet hours, each with its own number.
         """
         sold = counts.machines <= self.supply[entrant][:, None]
         had = np.where(np.isfinite(counts.machines), counts.machines, 0.0)
         usd = self.machines_usd(entrant, had)
         if demand.quiet is not None:
             kept = np.where(self.is_by_the_hour[entrant][:, None] & np.isfinite(counts.quiet), counts.quiet, had)
-            usd = demand.busy_ratio * usd + (1 - demand.busy_ratio) * self.machines_usd(entrant, kept)
+            usd = np.asarray(over_hours(demand.busy_ratio, usd, self.machines_usd(entrant, kept)))
         sold &= np.isfinite(counts.machines) & (self.num_steady(entrant, had) < had)
         return np.where(sold & (usd <= self.purse.most_usd_per_hour), usd, np.inf)
 
     def machines_usd(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
         """What so many machines cost, those that may not be spot on demand."""
-        steady = self.num_steady(entrant, machines)
-        beside = steady * self.steady_usd_per_hour[entrant][:, None]
-        return np.asarray((machines - steady) * self.usd_per_hour[entrant][:, None] + beside)
+        prices = self.usd_per_hour[entrant][:, None], self.steady_usd_per_hour[entrant][:, None]
+        return np.asarray(machines_usd(machines, self.num_steady(entrant, machines), *prices))
 
     def num_steady(self, entrant: IntArray, machines: FloatArray) -> FloatArray:
         """How many of so many machines may not be spot."""
-        return np.where(
-            self.is_mixed[entrant][:, None], machines - np.floor(machines * self.purse.most_spot_ratio + ROUNDING), 0.0
-        )
+        may_not = steady_machines(machines, self.purse.most_spot_ratio)
+        return np.where(self.is_mixed[entrant][:, None], may_not, 0.0)
 
     @cached_property
     def is_mixed(self) -> BoolArray:

@@ -6,9 +6,12 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
+from gpufleet.domain.arrays import Floats
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.placement import Placement, over_hours
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.pricing.commitment import offer_usd_per_hour
 from gpufleet.pricing.effective_price import usd_per_month
@@ -30,13 +33,12 @@ class PricedPlacement:
 
     def steady_count(self, machines: int) -> int:
         """How many of so many machines are bought from `steady`."""
-        return 0 if self.steady is None else machines - math.floor(machines * self.most_spot_ratio + ROUNDING)
+        return 0 if self.steady is None else int(steady_machines(machines, self.most_spot_ratio))
 
     def machines_usd_per_hour(self, machines: int) -> float:
         """What so many machines cost."""
-        steady = self.steady_count(machines)
-        beside = 0.0 if self.steady is None else steady * effective_price(self.steady)
-        return (machines - steady) * effective_price(self.offer) + beside
+        beside_usd = 0.0 if self.steady is None else effective_price(self.steady)
+        return float(machines_usd(machines, self.steady_count(machines), effective_price(self.offer), beside_usd))
 
     @property
     def quiet_instance_count(self) -> int:
@@ -57,10 +59,18 @@ class PricedPlacement:
     @property
     def usd_per_hour(self) -> float:
         """What the machines cost over all hours."""
-        busy = self.placement.busy_ratio
-        if busy == 1:
-            return self.busy_usd_per_hour
-        return busy * self.busy_usd_per_hour + (1 - busy) * self.machines_usd_per_hour(self.quiet_instance_count)
+        quiet_usd = self.machines_usd_per_hour(self.quiet_instance_count)
+        return float(over_hours(self.placement.busy_ratio, self.busy_usd_per_hour, quiet_usd))
+
+
+def steady_machines(machines: Floats, most_spot_ratio: float) -> Floats:
+    """How many of so many machines may not be spot: n - floor(n r)   [1]."""
+    return machines - np.floor(machines * most_spot_ratio + ROUNDING)
+
+
+def machines_usd(machines: Floats, steady: Floats, usd_each: Floats, steady_usd_each: Floats) -> Floats:
+    """What machines cost of which some are bought at another price: p (n - s) + p_steady s   [USD/h]."""
+    return (machines - steady) * usd_each + steady * steady_usd_each
 
 
 def effective_price(offer: Offer) -> float:

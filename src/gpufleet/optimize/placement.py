@@ -76,11 +76,16 @@ def place(instance: Instance, copies: Hosted, found: Capacity, demand: Demand) -
     if demand.quiet is not None:
         planned = demand.quiet.rate_requests_per_s * (1 + demand.headroom_ratio)
         quiet = machines_for(planned, per_instance, found.requests_per_s[rows], demand)
-    paid = demand.busy_ratio * machines + (1 - demand.busy_ratio) * quiet
+    paid = np.asarray(over_hours(demand.busy_ratio, machines, quiet))
     chosen = np.lexsort((rows, -machines * carried, paid))[0]
     row, count = int(rows[chosen]), int(machines[chosen])
     replicas = count * int(per_instance[chosen])
     return Placement(instance, row, replicas, count, int(num_devices[chosen]), int(quiet[chosen]), demand.busy_ratio)
+
+
+def over_hours(busy_ratio: float, busy: Floats, quiet: Floats) -> Floats:
+    """The mean over all hours of what there is in busy ones and in quiet ones."""
+    return busy if busy_ratio == 1 else busy_ratio * busy + (1 - busy_ratio) * quiet
 
 
 def machines_for(rate: Floats, replicas_each: FloatArray, replica_rate: FloatArray, demand: Demand) -> FloatArray:
