@@ -220,15 +220,19 @@ class MemoryModel:
         layouts = MemoryDemand(kv_bytes, 0.0, c.tp, c.pp, c.ep, c.attention_dp)
         return cls(arch, candidates, engine, held_bytes(arch, sizes, engine, layouts), kv_bytes)
 
-    def room(self, lengths: Lengths, context_tokens: Floats) -> Room:
-        """Sequences of `context_tokens` that the KV pool holds beside the weights, at most what the engine admits."""
+    def room(self, lengths: Lengths, context_tokens: Floats, taken_sequences: Floats = 0.0) -> Room:
+        """Sequences of `context_tokens` that the KV pool holds beside the weights, at most what the engine admits.
+
+        `taken_sequences` of that size are taken by what all sequences share.
+        """
         c, kv_bytes = self.candidates, self.kv_bytes_per_element
         demand = MemoryDemand(
             kv_bytes, context_tokens, c.tp, c.pp, c.ep, c.attention_dp, prompt_tokens=lengths.input_tokens
         )
         budget = budget_around(self.arch, self.held, self.engine, demand)
         admitted = np.asarray(self.engine.max_batch * c.attention_dp, dtype=np.float64)
-        held = np.where(budget.fits, budget.sequences_in(budget.kv_pool_bytes.expected), 0.0)
+        free = budget.sequences_in(budget.kv_pool_bytes.expected) - taken_sequences
+        held = np.where(budget.fits, np.maximum(free, 0.0), 0.0)
         return Room(budget, np.minimum(held, admitted), held > admitted)
 
 

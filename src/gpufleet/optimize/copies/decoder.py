@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -204,11 +203,8 @@ def keep_runnable(
 
 def mixed_room(memory: MemoryModel, mix: RequestMix) -> Room:
     """Room for sequences of the size that is held on average, less what a shared prefix takes once."""
-    space = memory.room(mix.lengths, mix.held_tokens)
-    if not mix.shared_tokens:
-        return space
-    once = memory.candidates.attention_dp * mix.shared_tokens / mix.held_tokens
-    return replace(space, largest_batch=np.maximum(space.largest_batch - once, 0.0))
+    taken = np.asarray(memory.candidates.attention_dp * (mix.shared_tokens / mix.held_tokens), dtype=np.float64)
+    return memory.room(mix.lengths, mix.held_tokens, taken)
 
 
 def holds_longest(memory: MemoryModel, mix: RequestMix) -> BoolArray:
