@@ -151,3 +151,22 @@ def test_what_cannot_be_read_is_told_with_its_option_or_its_key(
     written = run_gpufleet("plan", "serve", "--workload", str(file))
     assert written.returncode == 2
     assert written.stderr.startswith(f"gpufleet: error: '{key}': cannot read ")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("serve", "llama-3.1-8b", "--rate", "fast"), "--rate: cannot read "),
+        (("serve", "llama-3.1-8b", "--rate", "5/s", "--in", "many"), "--in: cannot read "),
+        (("serve", "llama-3.1-8b", "--rate", "5/s", "--in", "100", "--out", "few"), "--out: cannot read "),
+        (("serve", "bge-base-en-v1.5", "--rate", "5/s", "--in", "many"), "--in: cannot read "),
+        (("batch", "llama-3.1-8b", "--requests", "2x"), "--requests: cannot read "),
+        (("batch", "llama-3.1-8b", "--requests", "2", "--deadline", "15m"), "--deadline: cannot read "),
+    ],
+)
+def test_a_word_that_must_be_said_is_told_with_its_option(
+    run_gpufleet: RunGpufleet, words: tuple[str, ...], told: str
+) -> None:
+    done = run_gpufleet("plan", *words)
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"gpufleet: error: {told}")

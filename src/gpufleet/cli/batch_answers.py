@@ -15,7 +15,7 @@ from gpufleet.cli.encoder_answers import (
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import write_money_in
 from gpufleet.cli.plan_answers import request_tokens, seen_in
-from gpufleet.cli.plan_words import SaidWords, needed, with_words
+from gpufleet.cli.plan_words import SaidWords, needed, read_as, with_words
 from gpufleet.inputs.workload import WorkloadFile, read_workload, refuse_said
 from gpufleet.questions.fields import BATCH, DEADLINE, REQUESTS, words_of
 from gpufleet.results.batch import BatchPlan
@@ -38,12 +38,14 @@ def batch_answer(
 
 def requests_of(asked: WorkloadFile) -> float:
     """How many requests there are."""
-    return REQUESTS.value_of(needed(asked.text("requests"), "--requests", "how many, such as '10M'"))
+    return read_as(
+        "--requests", REQUESTS.value_of, needed(asked.text("requests"), "--requests", "how many, such as '10M'")
+    )
 
 
 def deadline_of(asked: WorkloadFile) -> float:
     """Seconds until all are done."""
-    return DEADLINE.value_of(needed(asked.text("deadline"), "--deadline", "a time, such as '24h'"))
+    return read_as("--deadline", DEADLINE.value_of, needed(asked.text("deadline"), "--deadline", "such as '24h'"))
 
 
 def encoder_job(asked: SaidWords, model: str, market: MarketFlags) -> EncoderBatchPlan:

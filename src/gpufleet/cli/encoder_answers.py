@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.cli.options import answer_tokens
-from gpufleet.errors import UsageError
+from gpufleet.errors import UsageError, named
 from gpufleet.inputs.model_config import is_encoder
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.inputs.token_counts import parse_token_counts
@@ -65,7 +65,8 @@ def one_length(text: str | None) -> float | None:
     """Tokens of every text; counts that differ are refused."""
     if text is None:
         return None
-    counts = parse_token_counts(text)
+    with named("--in"):
+        counts = parse_token_counts(text)
     if not counts.is_alike:
         expected = "one number: the mean where texts are sorted by length, the longest where batches are padded to it"
         raise UsageError("lengths of texts that differ are not planned for encoders", found=text, expected=expected)

@@ -10,7 +10,7 @@ from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
 from gpufleet.cli.options import answer_tokens
-from gpufleet.cli.plan_words import NOTHING_FURTHER, FurtherFlags, SaidWords, ServeFlags, needed, with_words
+from gpufleet.cli.plan_words import NOTHING_FURTHER, FurtherFlags, SaidWords, ServeFlags, needed, read_as, with_words
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
@@ -251,11 +251,13 @@ def request_tokens(
     if prompt is None and seen is not None:
         prompts: TokenCounts | float = plain(seen.input_counts)
     else:
-        prompts = plain(parse_token_counts(needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'")))
+        said = needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'")
+        prompts = plain(read_as(f"{who}--in", parse_token_counts, said))
     if answer is None and seen is not None:
         answers: TokenCounts | float = plain(seen.output_counts)
     else:
-        answers = answer_counts(needed(answer, f"{who}--out", "tokens of an answer, such as '300'"))
+        said = needed(answer, f"{who}--out", "tokens of an answer, such as '300'")
+        answers = read_as(f"{who}--out", answer_counts, said)
     return prompts, answers, [] if seen is None else length_notes(seen)
 
 
@@ -276,7 +278,8 @@ def class_rate(entry: ClassEntry, total: float | None, seen: Trace | None, who: 
     shown = rate_shown(seen) if own is None else None
     if shown is not None:
         return shown
-    return parse_rate(needed(own, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'"))
+    said = needed(own, f"{who}--rate", "requests per time, such as '50/s' or '3000/min'")
+    return read_as(f"{who}--rate", parse_rate, said)
 
 
 def rate_shown(seen: Trace | None) -> float | None:

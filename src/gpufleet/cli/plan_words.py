@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -14,6 +15,7 @@ from gpufleet.questions.words import Said, Word
 from gpufleet.records import dataclass
 
 R = TypeVar("R", bound=PlanRequest)
+T = TypeVar("T")
 HELD_BY = {"trace": ("rate", "in", "out"), "classes": ("rate", "in", "out", "slo")}
 HINT = "A workload file may give it too: --workload."
 
@@ -93,6 +95,12 @@ def value_of(row: Word[Any], said: Said, asked: SaidWords) -> Any:
         if not row.kind.is_money:
             return row.value_of(said)
         return usd_of(str(said), asked.words.text("currency"), lambda bare: row.kind.read(bare, row.what))
+
+
+def read_as(name: str, read: Callable[[str], T], text: str) -> T:
+    """A text, read; what cannot be read is told with the name of its option."""
+    with named(name):
+        return read(text)
 
 
 def needed(value: str | None, name: str, expected: str) -> str:

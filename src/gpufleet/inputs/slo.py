@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from gpufleet.domain.slo import METRICS, STATISTICS, Limit, Slo
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.units import parse_duration
 
 DEFAULT_STATISTIC = "p95"
@@ -42,7 +42,8 @@ def parse_limit(text: str) -> Limit:
         raise UnknownName("SLO metric", match["metric"], METRICS, hint=f"Metrics: {', '.join(METRICS)}.")
     if statistic not in STATISTICS:
         raise UnknownName("SLO statistic", statistic, STATISTICS, hint=f"Statistics: {', '.join(STATISTICS)}.")
-    return Limit(metric, statistic, parse_duration(match["limit"]))
+    with named(f"the SLO '{text.strip()}'"):
+        return Limit(metric, statistic, parse_duration(match["limit"]))
 
 
 def refuse_repeats(limits: tuple[Limit, ...]) -> None:
