@@ -1,7 +1,7 @@
 """Frozen dataclasses that load quickly: what is the same in all of them is written once, not compiled for each.
 
 The standard decorator compiles six methods for every frozen class, and this package has over three hundred. Text,
-equality, hash and refusal of changes come from here instead and do the same; a class that writes its own keeps it.
+equality and hash come from here instead and do the same; a class that writes its own keeps it.
 What makes a record of its values is compiled by the standard decorator when the first one is made.
 """
 
@@ -18,18 +18,14 @@ if TYPE_CHECKING:
     from dataclasses import dataclass as dataclass
 else:
 
-    def dataclass(cls: type | None = None, *, eq: bool = True, **options: Any) -> Any:
+    def dataclass(cls: type | None = None, *, eq: bool = True, init: bool = True, **options: Any) -> Any:
         """`dataclasses.dataclass`, for frozen classes."""
 
         def made(of: type) -> type:
-            begun = (
-                {"__init__": compiled_when_called(of), "__signature__": Signed()} if options.get("init", True) else {}
-            )
-            shared = {**SHARED, **(COMPARED if eq else {}), **begun}
+            shared = {**SHARED, **(COMPARED if eq else {}), **(begun(of) if init else {})}
             for name in shared.keys() - vars(of).keys():
                 setattr(of, name, shared[name])
-            plain = {**options, "frozen": False, "init": False}
-            record = dataclasses.dataclass(repr=False, eq=False, **plain)(of)
+            record = dataclasses.dataclass(repr=False, eq=False, init=False, **options)(of)
             names = [field.name for field in dataclasses.fields(record) if field.compare]
             record._compared = attrgetter(*names) if names else staticmethod(no_values)
             return record
@@ -37,15 +33,15 @@ else:
         return made if cls is None else made(cls)
 
 
-def compiled_when_called(record: type) -> Callable[..., None]:
-    """What makes the first record of a class, and leaves the rest to the standard method."""
+def begun(record: type) -> dict[str, object]:
+    """What makes the first record of a class, and leaves the rest to the standard method, with its signature."""
 
     def make_first(made: Any, *values: Any, **named: Any) -> None:
         init = standard_init(record)
         setattr(record, "__init__", init)  # noqa: B010
         init(made, *values, **named)
 
-    return make_first
+    return {"__init__": make_first, "__signature__": Signed()}
 
 
 def standard_init(record: Any) -> Callable[..., None]:
@@ -93,13 +89,5 @@ def hash_of(record: Any) -> int:
     return hash(record._compared(record))
 
 
-def refuse_change(record: Any, name: str, *value: Any) -> None:
-    """No field of a record is set or deleted, nor any other attribute where its class is one of records itself."""
-    if "__dataclass_fields__" in vars(type(record)) or name in record.__dataclass_fields__:
-        raise dataclasses.FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
-    change = object.__setattr__ if value else object.__delattr__
-    change(record, name, *value)
-
-
-SHARED = {"__repr__": text_of, "__setattr__": refuse_change, "__delattr__": refuse_change}
+SHARED = {"__repr__": text_of}
 COMPARED = {"__eq__": are_equal, "__hash__": hash_of}

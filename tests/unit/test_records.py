@@ -164,3 +164,14 @@ def test_the_signature_is_that_of_the_standard_class_before_any_record_is_made()
     assert inspect.signature(Place).parameters == inspect.signature(Standard).parameters
     assert Place("aws").regions == ()
     assert inspect.signature(Place).parameters == inspect.signature(Standard).parameters
+
+
+def test_a_standard_dataclass_extends_a_record() -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Placed(Point):
+        cloud: str = "aws"
+
+    assert Placed(1.0, "b", cloud="gcp") == Placed(1.0, "b", cloud="gcp")
+    assert Placed(1.0).cloud == "aws"
+    with pytest.raises(FrozenInstanceError):
+        Placed(1.0).x = 2.0  # type: ignore[misc]
