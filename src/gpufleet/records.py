@@ -1,14 +1,14 @@
 """Frozen dataclasses that load quickly: what is the same in all of them is written once, not compiled for each.
 
 The standard decorator compiles six methods for every frozen class, and this package has over three hundred. Text,
-equality and hash come from here instead and do the same; a class that writes its own keeps it.
+equality, hash and refusal of changes come from here instead and do the same; a class that writes its own keeps it.
 What makes a record of its values is compiled by the standard decorator when the first one is made.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from inspect import Signature, signature
 from operator import attrgetter
 from reprlib import recursive_repr
@@ -25,12 +25,25 @@ else:
             shared = {**SHARED, **(COMPARED if eq else {}), **(begun(of) if init else {})}
             for name in shared.keys() - vars(of).keys():
                 setattr(of, name, shared[name])
-            record = dataclasses.dataclass(repr=False, eq=False, init=False, **options)(of)
+            plain = {**options, "init": False, "frozen": False}
+            say_frozen(of.__mro__[1:], False)
+            record = dataclasses.dataclass(repr=False, eq=False, **plain)(of)
             names = [field.name for field in dataclasses.fields(record) if field.compare]
             record._compared = attrgetter(*names) if names else staticmethod(no_values)
+            say_frozen(of.__mro__, True)
             return record
 
         return made if cls is None else made(cls)
+
+
+def say_frozen(records: Iterable[type], is_frozen: bool) -> None:
+    """What records tell the standard decorator, which compiles nothing to freeze a class that it takes for open.
+
+    Whoever extends a record by the standard decorator finds it frozen.
+    """
+    for record in records:
+        if "_compared" in vars(record):
+            record.__dataclass_params__.frozen = is_frozen  # type: ignore[attr-defined]
 
 
 def begun(record: type) -> dict[str, object]:
@@ -89,5 +102,13 @@ def hash_of(record: Any) -> int:
     return hash(record._compared(record))
 
 
-SHARED = {"__repr__": text_of}
+def refuse_change(record: Any, name: str, *value: Any) -> None:
+    """No field of a record is set or deleted, nor any other attribute where its class is one of records itself."""
+    if "__dataclass_fields__" in vars(type(record)) or name in record.__dataclass_fields__:
+        raise dataclasses.FrozenInstanceError(f"cannot {'assign to' if value else 'delete'} field {name!r}")
+    change = object.__setattr__ if value else object.__delattr__
+    change(record, name, *value)
+
+
+SHARED = {"__repr__": text_of, "__setattr__": refuse_change, "__delattr__": refuse_change}
 COMPARED = {"__eq__": are_equal, "__hash__": hash_of}

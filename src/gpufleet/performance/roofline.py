@@ -61,7 +61,7 @@ class PairRoofline:
 
         max(pairs compute_s, tokens moved_s)   [s]
 
-        >>> PairRoofline(compute_s=1e-9, moved_s=1e-7).seconds(np.array([55.0, 5050.0]), np.array([10.0, 100.0]))
-        array([1.00e-06, 1.00e-05])
+        >>> PairRoofline(compute_s=1e-9, moved_s=1e-7).seconds(np.array([55.0, 5050.0]), np.array([20.0, 15.0]))
+        array([2.00e-06, 5.05e-06])
         """
         return np.asarray(np.maximum(pairs * self.compute_s, tokens * self.moved_s))
