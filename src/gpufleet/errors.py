@@ -107,10 +107,10 @@ def nearest_names(name: str, known: Iterable[str], count: int = 3) -> list[str]:
     return [by_folded[c] for c in close]
 
 
-def abridged(text: str) -> str:
+def abridged(text: str, limit: int = LONGEST_PROBLEM) -> str:
     """A sentence with a name of thousands of characters in it, without its middle."""
-    half = LONGEST_PROBLEM // 2
-    return text if len(text) <= LONGEST_PROBLEM else f"{text[:half]}…{text[-half:]}"
+    half = limit // 2
+    return text if len(text) <= limit else f"{text[:half]}…{text[-half:]}"
 
 
 def shorten(value: object, limit: int = 80) -> str:

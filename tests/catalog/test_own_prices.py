@@ -172,3 +172,9 @@ def test_terms_hold_from_the_day_on_which_they_begin(
     later = write(tmp_path / "later", name, columns, text.format(day="2027-01-01"))
     with pytest.raises(UsageError, match=rf"{name} line 2: .*begins in the future; found '2027-01-01'"):
         load_catalog(later, TODAY)
+
+
+def test_a_region_of_thousands_of_characters_is_not_repeated_whole(tmp_path: Path) -> None:
+    with pytest.raises(UsageError) as refusal:
+        own_offers(tmp_path, row(f"aws,{'x' * 5000},p5.48xlarge", "on_demand", 40))
+    assert len(str(refusal.value)) < 2000

@@ -200,10 +200,16 @@ def test_explain_lists_every_input_with_its_origin_and_the_formulas(ask: Ask) ->
 
 
 def test_requests_beyond_the_models_context_are_warned_of(ask: Ask) -> None:
-    shared = ("llama-3.1-8b", "--in", "150k", "--out", "100")
     warning = "above the 131,072 that llama-3.1-8b was made for"
-    assert warning in " ".join(ask("plan", "serve", *shared, "--rate", "1/s")[1].split())
-    assert warning in " ".join(ask("estimate", *shared, "--gpus", "H100:1", "--batch", "1")[1].split())
+    tail = ("plan", "serve", "llama-3.1-8b", "--in", "mean=20k,p95=150k", "--out", "100", "--rate", "1/s")
+    assert warning in " ".join(ask(*tail)[1].split())
+    lone = ("estimate", "llama-3.1-8b", "--in", "150k", "--out", "100", "--gpus", "H100:1", "--batch", "1")
+    assert warning in " ".join(ask(*lone)[1].split())
+
+
+def test_a_plan_for_requests_that_the_model_does_not_take_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(("plan", "serve", "llama-3.1-8b", "--in", "150k", "--out", "100", "--rate", "1/s")) == 2
+    assert "expected at most 131,072, which it was made for" in " ".join(capsys.readouterr().err.split())
 
 
 def test_lower_precision_says_what_it_costs_in_quality(ask: Ask) -> None:

@@ -19,6 +19,7 @@ from gpufleet.api.serve_questions import (
     format_rows,
     length_rows,
     model_row,
+    refuse_beyond_context,
     sold_tables,
     writer_choices,
 )
@@ -64,6 +65,7 @@ def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestio
     found = writer_choices(request, arch, sold)
     kind = RequestKind("", 1.0, request.input_tokens, request.output_tokens, prefix_cache=request.prefix_cache)
     demand = Demand(workload_of([kind]), checked_headroom(request))
+    refuse_beyond_context(arch, demand.workload)
     refuse_too_old(request, found.market.offers)
     model, market = Decoder(arch, found.choices), found.market
     question = WriterQuestion(model, market.instances, market.offers, demand)

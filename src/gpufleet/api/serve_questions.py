@@ -26,6 +26,7 @@ from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
 from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
@@ -70,7 +71,21 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     found = writer_choices(request, arch, tables)
     model, market = Decoder(arch, found.choices), found.market
     question = WriterQuestion(model, market.instances, market.offers, demand_of(request), purse_of(request))
+    refuse_beyond_context(arch, question.demand.workload)
     return question, found.notes
+
+
+def refuse_beyond_context(arch: Architecture, workload: Workload) -> None:
+    """Refuse requests whose mean prompt and answer are longer than the model was made for: no engine serves them."""
+    of_classes = [c.input_tokens.mean + c.output_tokens.mean for c in workload.classes]
+    longest = max([*of_classes, workload.input_tokens + workload.output_tokens])
+    if longest > arch.max_context_tokens:
+        raise UsageError(
+            f"{arch.name} does not take contexts that long",
+            found=f"{longest:,.0f} tokens of prompt and answer",
+            expected=f"at most {arch.max_context_tokens:,}, which it was made for",
+            hint="Rope scaling in its config.json extends them: name that file instead of the model.",
+        )
 
 
 def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) -> WriterChoices:

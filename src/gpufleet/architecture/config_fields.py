@@ -78,6 +78,11 @@ class ConfigFields:
             raise UsageError(f"{self.name}: {keys[0]} is not a switch", found=value, expected="true or false")
         return value
 
+    def mapping(self, *keys: str) -> Mapping[str, object]:
+        """An object field; empty where it is absent or no object."""
+        value = self._first(keys)
+        return value if isinstance(value, Mapping) else {}
+
     def items(self, key: str, length: int | None = None) -> Sequence[object] | None:
         """A list field; None where absent or empty."""
         value = self.values.get(key)

@@ -19,6 +19,8 @@ from gpufleet.domain.architecture import (
 from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
 
+STRETCHED, MOST_STRETCHED = ("yarn", "linear", "dynamic"), 1000
+
 
 @dataclass(frozen=True)
 class Layer:
@@ -119,9 +121,24 @@ def decoder(
         vocab_size=vocab_size,
         blocks=blocks_of(layers),
         tied_embeddings=fields.flag("tie_word_embeddings", default=tied),
-        max_context_tokens=fields.count("max_position_embeddings", "seq_length", default=default_context),
+        max_context_tokens=context_limit(fields, default_context),
         vector_params=hidden_size + head_bias * vocab_size,
     )
+
+
+def context_limit(fields: ConfigFields, default: int) -> int:
+    """Tokens of the longest context that engines serve: the positions of a config, stretched by its rope scaling.
+
+    YaRN: original positions x factor; linear and dynamic: positions x factor. Long-rope and Llama 3 say theirs whole.
+    Source: vLLM, `_get_and_verify_max_len`, from which `--max-model-len` is bounded.
+    """
+    positions = fields.count("max_position_embeddings", "seq_length", default=default)
+    scaling = fields.mapping("rope_scaling", "rope_parameters")
+    kind, factor = scaling.get("rope_type", scaling.get("type")), scaling.get("factor")
+    if kind not in STRETCHED or not isinstance(factor, (int, float)) or not 1 <= factor <= MOST_STRETCHED:
+        return positions
+    original = fields.part(scaling).optional_count("original_max_position_embeddings") if kind == "yarn" else None
+    return round((original or positions) * factor)
 
 
 def two_norms(fields: ConfigFields) -> int:

@@ -15,7 +15,7 @@ from gpufleet.catalog.references import Finding, label
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.usual_prices import OUTLIER_FACTOR
 from gpufleet.domain.offer import Offer, PriceKind
-from gpufleet.errors import nearest_names
+from gpufleet.errors import abridged, nearest_names, shorten
 from gpufleet.pricing.commitment import TERM_KINDS, offer_usd_per_hour
 
 MOST_SAVING_RATIO = 0.9
@@ -128,8 +128,10 @@ def unknown_regions(listed: Catalog, declared: Catalog, rows: Sequence[tuple[str
         if known and region not in allowed_of[cloud]:
             nearest = nearest_names(region, known)
             meant = f"{' or '.join(nearest)}?" if nearest else ", ".join(sorted(known)[:MOST_NAMED])
-            expected = f"{meant} A new one is declared by a row of regions.csv: {cloud},{region},COUNTRY,,"
-            yield Finding("region exists", row, f"{cloud} has no region {region!r} that is known here", expected)
+            expected = (
+                f"{meant} A new one is declared by a row of regions.csv: {cloud},{abridged(region, 80)},COUNTRY,,"
+            )
+            yield Finding("region exists", row, f"{cloud} has no region {shorten(region)} that is known here", expected)
 
 
 def declared_regions(declared: Catalog, cloud: str) -> set[str]:

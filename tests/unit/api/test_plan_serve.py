@@ -6,11 +6,12 @@ import json
 import math
 from dataclasses import replace
 from functools import lru_cache
+from pathlib import Path
 
 import pytest
 
-from gpufleet.api import ServeRequest, plan_serve
-from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.api import BatchRequest, ServeRequest, plan_batch, plan_serve
+from gpufleet.catalog.load import SHIPPED, Catalog, load_catalog
 from gpufleet.cli import main
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
@@ -236,3 +237,20 @@ def test_candidates_of_an_engine_without_the_architecture_are_rejected_with_that
     assert among.is_feasible
     assert reason in [r.reason for r in among.rejections]
     assert among.answer.engine != "sglang"
+
+
+@pytest.mark.parametrize(("prompt", "answer"), [(131_072, 1), (100_000, 40_000)])
+def test_requests_longer_than_the_model_was_made_for_are_refused_and_never_priced(prompt: int, answer: int) -> None:
+    with pytest.raises(UsageError, match=r"at most 131,072, which it was made for. Rope scaling"):
+        plan_serve(ServeRequest("llama-3.1-8b", 1.0, prompt, answer))
+    with pytest.raises(UsageError, match="at most 131,072"):
+        plan_batch(BatchRequest("llama-3.1-8b", 1e4, prompt, answer, deadline_s=86_400.0))
+
+
+def test_rope_scaling_in_a_users_config_lets_longer_requests_be_planned(tmp_path: Path) -> None:
+    shipped = json.loads((SHIPPED / "architectures" / "qwen2.5-7b.json").read_text(encoding="utf-8"))
+    scaling = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32_768}
+    config = tmp_path / "config.json"
+    config.write_text(json.dumps({**shipped, "rope_scaling": scaling}), encoding="utf-8")
+    asked = ServeRequest(str(config), 0.1, 100_000, 500, gpus=["H100"], clouds=["aws"])
+    assert plan_serve(asked).is_feasible
