@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from typing import Any
+
 from gpufleet.answers.asked import Asked
 from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
@@ -23,10 +26,12 @@ from gpufleet.api.serve_questions import (
     sold_tables,
     writer_choices,
 )
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
+from gpufleet.domain.architecture import Architecture
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.job import BatchQuestion, Job, solve_batch
@@ -35,13 +40,18 @@ from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
 
 
-def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPlan:
+def plan_batch(
+    request: BatchRequest | str | PathLike[str] | Architecture, catalog: Catalog | None = None, **said: Any
+) -> BatchPlan:
     """The cheapest machines that are done by the deadline, ranked, with what was rejected and why.
 
-    >>> plan = plan_batch(BatchRequest("llama-3.1-8b", 1e6, 1000, 200, deadline_s=24 * 3600))
+    `request` is a request, or a model whose question the words `said` ask as the command line does.
+
+    >>> plan = plan_batch("llama-3.1-8b", requests="1M", input_tokens=1000, output_tokens=200, deadline="24h")
     >>> plan.answer.finish_s.value < plan.deadline_s
     True
     """
+    request = spoken(BatchRequest, request, said)
     asked, tables, read = batch_question(request, load_catalog() if catalog is None else catalog)
     question = asked.service
     arch, demand = question.model.arch, question.demand
@@ -50,8 +60,8 @@ def plan_batch(request: BatchRequest, catalog: Catalog | None = None) -> BatchPl
     sliced = [SLICE_NOTE] if request.fractions else []
     of_model = [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     notes = [*read, *sliced, *request.notes, *demand_notes(demand, has_objectives=False), *of_model]
-    said = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
-    plan = answered_job(JOB, JobContext.of(asked, solution), said, tables)
+    shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
+    plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))
     return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
 

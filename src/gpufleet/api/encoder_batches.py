@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from typing import Any
+
 from gpufleet.answers.asked import Asked
 from gpufleet.answers.encoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
@@ -12,9 +15,11 @@ from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.job import BatchQuestion, Job, solve_batch
@@ -24,14 +29,19 @@ from gpufleet.results.base import Input
 from gpufleet.results.encoder_batch import EncoderBatchPlan
 
 
-def plan_encoder_batch(request: EncoderBatchRequest, catalog: Catalog | None = None) -> EncoderBatchPlan:
+def plan_encoder_batch(
+    request: EncoderBatchRequest | str | PathLike[str] | EncoderModel, catalog: Catalog | None = None, **said: Any
+) -> EncoderBatchPlan:
     """The cheapest machines that are done by the deadline, ranked, with what was rejected and why.
+
+    `request` is a request, or a model whose question the words `said` ask as the command line does.
 
     >>> day = 24 * 3600
     >>> plan = plan_encoder_batch(EncoderBatchRequest("bge-base-en-v1.5", 1e7, day, input_tokens=200))
     >>> plan.answer.finish_s.value < plan.deadline_s
     True
     """
+    request = spoken(EncoderBatchRequest, request, said)
     tables = load_catalog() if catalog is None else catalog
     choices = encoder_choices(request, tables)
     refuse_too_old(request, choices.market.offers)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from os import PathLike
+from typing import Any
+
 from gpufleet.answers.asked import Asked
 from gpufleet.answers.encoder_service import SERVICE
 from gpufleet.answers.service_plan import Context
@@ -11,8 +14,10 @@ from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encode
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
@@ -24,16 +29,20 @@ from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan
 
 
-def plan_encoder_serve(request: EncoderServeRequest, catalog: Catalog | None = None) -> EncoderServePlan:
+def plan_encoder_serve(
+    request: EncoderServeRequest | str | PathLike[str] | EncoderModel, catalog: Catalog | None = None, **said: Any
+) -> EncoderServePlan:
     """The cheapest machines that keep every latency, ranked, with what was rejected and why.
 
-    >>> asked = EncoderServeRequest("bge-base-en-v1.5", 300.0, input_tokens=128, slo="latency.p95<50ms")
-    >>> plan = plan_encoder_serve(asked)
+    `request` is a request, or a model whose question the words `said` ask as the command line does.
+
+    >>> plan = plan_encoder_serve("bge-base-en-v1.5", rate="300/s", input_tokens=128, slo="latency.p95<50ms")
     >>> plan.answer.latency["latency.p95"].value < 0.05
     True
     """
     tables = load_catalog() if catalog is None else catalog
-    return encoder_answered(request, *solved_encoder(request, tables), tables)
+    asked = spoken(EncoderServeRequest, request, said)
+    return encoder_answered(asked, *solved_encoder(asked, tables), tables)
 
 
 def solved_encoder(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from os import PathLike
+from typing import Any
 
 from gpufleet.answers.asked import Asked
 from gpufleet.answers.decoder_service import SERVICE
@@ -22,8 +24,10 @@ from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import choices_of, quality_costs, understood
+from gpufleet.api.spoken import spoken
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
+from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.precision import FP8
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion, WriterSolution
 from gpufleet.optimize.flips import Standing, price_flips
@@ -36,18 +40,22 @@ NO_MIX = "Two offers together are not looked for with quiet hours or a spot shar
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
 
 
-def plan_serve(request: ServeRequest, catalog: Catalog | None = None) -> ServeAnswer:
+def plan_serve(
+    request: ServeRequest | str | PathLike[str] | Architecture, catalog: Catalog | None = None, **said: Any
+) -> ServeAnswer:
     """The cheapest machines, layout and engine that keep every objective, ranked, with what was rejected and why.
 
+    `request` is a request, or a model whose question the words `said` ask as the command line does.
     The answer can be asked further: `.why()`, `.why_not("L40S:4")`, `.what_flips()`, `.pareto()`, `.against_tokens()`.
 
-    >>> plan = plan_serve(ServeRequest("llama-3.1-8b", 5.0, 1000, 200, "tpot.p95<50ms"))
+    >>> plan = plan_serve("llama-3.1-8b", rate="5/s", input_tokens=1000, output_tokens=200, slo="tpot.p95<50ms")
     >>> plan.answer.usd_per_hour > 0
     True
     """
-    prepared = prepare(request, load_catalog() if catalog is None else catalog)
+    asked = spoken(ServeRequest, request, said)
+    prepared = prepare(asked, load_catalog() if catalog is None else catalog)
     plan = answered(prepared)
-    if request.fleet_today is None:
+    if asked.fleet_today is None:
         return plan
     from gpufleet.api.today import with_today
 

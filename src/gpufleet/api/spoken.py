@@ -1,0 +1,79 @@
+"""From words, said in Python as they are typed, to the request that they ask."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import MISSING, fields, replace
+from typing import Any, TypeVar
+
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.errors import UnknownName, UsageError, named
+from gpufleet.inputs.token_counts import parse_token_counts
+from gpufleet.questions.fields import EncoderRequest, PlanRequest, words_of
+from gpufleet.questions.words import Word
+
+R = TypeVar("R", bound=PlanRequest)
+MODEL, LENGTHS = "model", ("input_tokens", "output_tokens")
+
+
+def spoken(kind: type[R], subject: object, said: Mapping[str, Any]) -> R:
+    """The request of a model and words, or a request with further words.
+
+    A word is called as its field or as its option is (`budget_usd_per_hour`, `budget`); text is read as the option
+    reads it ('10/s', '8k', '20%', 'aws,gcp'), anything else is taken as it is.
+    """
+    rows = {row.field: row for row in words_of(kind).values() if row.field and row.field != MODEL}
+    called = {name: name for name in field_names(kind)} | {row.name: row.field for row in rows.values()}
+    values: dict[str, Any] = {}
+    for name, value in said.items():
+        if name not in called:
+            raise UnknownName("word of a question", name, called)
+        with named(name):
+            values[called[name]] = read(kind, called[name], rows.get(called[name]), value)
+    if isinstance(subject, kind):
+        return replace(subject, **values)
+    refuse_unsaid(kind, values)
+    return kind(subject, **values)  # type: ignore[call-arg]
+
+
+def read(kind: type[PlanRequest], field: str, row: Word[Any] | None, value: object) -> object:
+    """A value of a field: text as it would be typed, anything else as it is."""
+    if not isinstance(value, str) or row is None:
+        return value
+    if field in LENGTHS:
+        return lengths(kind, value)
+    if row.kind.takes is list:
+        return [name.strip() for name in value.split(",")]
+    return row.value_of(value)
+
+
+def lengths(kind: type[PlanRequest], text: str) -> float | TokenCounts:
+    """Tokens of requests: one number where all are alike, as those of encoders have to be."""
+    counts = parse_token_counts(text)
+    if counts.is_alike:
+        return counts.mean
+    if issubclass(kind, EncoderRequest):
+        raise UsageError("lengths that differ are not planned for encoders", found=text, expected="one number")
+    return counts
+
+
+def field_names(kind: type[PlanRequest]) -> list[str]:
+    """Fields of a request that somebody may say, but for the model."""
+    return [f.name for f in fields(kind) if f.name not in (MODEL, "notes", "from_file", "from_config")]
+
+
+def refuse_unsaid(kind: type[PlanRequest], values: Mapping[str, object]) -> None:
+    """Refuse a question without a word that it cannot do without."""
+    for f in fields(kind):
+        has_default = f.default is not MISSING or f.default_factory is not MISSING
+        if f.name != MODEL and not has_default and f.name not in values:
+            raise UsageError(f"{f.name} is missing", expected=f"it beside the model, such as {EXAMPLES[f.name]}")
+
+
+EXAMPLES = {
+    "rate": "rate='10/s'",
+    "input_tokens": "input_tokens=1000",
+    "output_tokens": "output_tokens=200",
+    "requests": "requests='10M'",
+    "deadline_s": "deadline='24h'",
+}
