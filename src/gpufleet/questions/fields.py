@@ -293,7 +293,7 @@ class JobRequest(PlanRequest):
         bounds=Bounds(0, 10, "(1 = 100 %)"),
     )
     startup_s: float | None = optional(
-        time_like("'10min'"), "Time until a machine works (image, weights); default 10min.", SLACK, name="startup"
+        time_like("'10min'"), "Time until a machine is ready (image, weights); default 10min.", SLACK, name="startup"
     )
     most_machines: int | None = optional(
         WHOLE,
