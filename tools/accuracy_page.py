@@ -374,8 +374,8 @@ def memory_verdicts(report: AccuracyReport) -> str:
     wrong_ran = sum(file.verdicts.num_false_does_not_fit for file in report.files)
     wrong_failed = sum(file.verdicts.num_false_fits for file in report.files)
     return (
-        f"Memory: of {count(ran)} runs that ran, {count(wrong_ran)} were said not to fit; of {count(failed)} that ran "
-        f"out of memory, {count(wrong_failed)} were said to fit.\n"
+        f"Memory: of {count(ran)} runs that ran, {count(wrong_ran)} were predicted not to fit; of {count(failed)} that "
+        f"ran out of memory, {count(wrong_failed)} were predicted to fit.\n"
     )
 
 

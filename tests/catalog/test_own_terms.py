@@ -114,10 +114,10 @@ def test_an_own_price_is_not_discounted_again(tmp_path: Path) -> None:
         ),
         (
             (CONTRACT.replace("on_demand", "commit_1y"),),
-            "line 2: no such price is held here; found 'aws all all commit_1y'",
+            "line 2: no such price is known here; found 'aws all all commit_1y'",
         ),
         ((P5_CONTRACT.replace("us-east-1", "us-west-99"),), "expected a known region. Did you mean us-west-"),
-        ((P5_CONTRACT.replace("us-east-1", "us-west-2"),), "no such price is held here"),
+        ((P5_CONTRACT.replace("us-east-1", "us-west-2"),), "no such price is known here"),
         ((CONTRACT, CONTRACT.replace("0.1", "0.2")), "line 3: two discounts"),
         ((CONTRACT.replace("0.1", "10"),), "a share between 0 and 1"),
         ((CONTRACT.replace("0.1", "1"),), "a share between 0 and 1"),
@@ -207,7 +207,7 @@ def test_of_three_machines_four_cannot_be_planned(tmp_path: Path) -> None:
     assert plan.deployments
     assert all(d.cloud != "own" for d in plan.deployments)
     [rack_full] = [r for r in plan.rejections if "rack" in r.reason]
-    assert rack_full.best.startswith("4x own workstation: 3 to be had; 4 would be $")
+    assert rack_full.best.startswith("4x own workstation: 3 available; 4 would cost $")
 
 
 @pytest.mark.parametrize(

@@ -48,7 +48,7 @@ def test_all_clouds_are_refreshed_and_the_next_listing_shows_prices_of_today(
     assert main(["catalog", "update"]) == 0
     page = capsys.readouterr().out
     assert page.startswith("7 of 7 feeds brought new prices")
-    assert max(map(len, page.splitlines())) <= 80 or "Snapshots lie in" in page
+    assert max(map(len, page.splitlines())) <= 80 or "Snapshots are in" in page
     assert main(["catalog", "prices", "--instance", "p5.48xlarge", "--kind", "on_demand", "-o", "json"]) == 0
     rows = json.loads(capsys.readouterr().out)["rows"]
     assert {row["source"] for row in rows} == {"aws-ec2-price-list"}
@@ -62,7 +62,7 @@ def test_a_failed_feed_is_exit_code_5_and_the_page_says_why_and_that_nothing_is_
     page = " ".join(capsys.readouterr().out.split())
     assert page.startswith("1 of 2 feeds brought new prices")
     assert "/azure answers 404" in page
-    assert "What failed left them as they were" in page
+    assert "Failed feeds changed nothing" in page
 
 
 def test_the_result_is_json_too(server: PriceServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -87,9 +87,9 @@ def test_a_price_that_waits_is_named_and_does_not_win(server: PriceServer, capsy
     wrong_p5(server, 1 / 1000)
     assert main(["catalog", "update", "--cloud", "aws"]) == 0
     page = " ".join(capsys.readouterr().out.split())
-    assert "Not taken until it is accepted aws p5.48xlarge on demand, us-east-1: $0.05504 is" in page
-    assert "Until then the price of before stays in force, with its day" in page
-    assert "Where it is right: gpufleet catalog update --accept aws:p5.48xlarge" in page
+    assert "Not used until accepted aws p5.48xlarge on demand, us-east-1: $0.05504 is" in page
+    assert "Until then the previous price stays in force, with its date" in page
+    assert "If the price is right: gpufleet catalog update --accept aws:p5.48xlarge" in page
     assert main(PLAN) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["deployments"][0]["price_per_instance_usd_per_hour"] > 4
@@ -102,7 +102,7 @@ def test_an_accepted_price_wins_and_the_plan_says_what_it_rests_on(
 ) -> None:
     wrong_p5(server, 1 / 8)
     assert main(["catalog", "update", "--cloud", "aws", "--accept", name]) == 0
-    assert "Accepted; every plan that rests on it says so" in capsys.readouterr().out
+    assert "Accepted; every plan that uses it says so" in capsys.readouterr().out
     assert main(PLAN) == 0
     plan = json.loads(capsys.readouterr().out)
     assert plan["deployments"][0]["price_doubt"].endswith("; accepted on " + plan["deployments"][0]["price_as_of"])

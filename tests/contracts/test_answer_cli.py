@@ -151,7 +151,7 @@ def test_assumed_inputs_have_a_star_and_given_ones_none(ask: Ask) -> None:
     starred = [line.split("*")[0] for line in inputs.splitlines() if "*" in line.split("  ")[0]]
     assert "engine" in starred
     assert "rate" not in starred
-    assert "* assumed: nobody gave it." in inputs
+    assert "* assumed: not given." in inputs
 
 
 def test_explain_puts_the_numbers_into_the_formulas(ask: Ask) -> None:

@@ -47,8 +47,8 @@ def test_the_share_reclaimed_within_a_month_is_not_called_a_share_of_the_time(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     page = serve(capsys, "--clouds", "aws")
-    assert "machines can be taken away, " in page
-    assert "of them were within a month" in page
+    assert "machines can be reclaimed; " in page
+    assert "of them are reclaimed within a month" in page
     assert "of the time" not in page
 
 

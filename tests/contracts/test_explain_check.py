@@ -78,7 +78,7 @@ def test_one_model_over_its_budget_does_not_pass(ask: Ask, tmp_path: Path) -> No
     assert (code, json.loads(Path(file).read_text())["is_feasible"]) == (3, False)
     code, text, _ = ask("explain", file, "--check")
     assert code == 3
-    assert "does not hold today: all that serves it is over the budget of $1.00/h" in text
+    assert "does not hold today: everything that can serve it is over the budget of $1.00/h" in text
 
 
 @pytest.mark.parametrize("words", [(*ONE, "--budget", "{most}/h"), ("plan", "serve", "--workload", "{file}")])
@@ -125,7 +125,7 @@ def test_a_trace_that_was_cut_is_another_question(ask: Ask, tmp_path: Path) -> N
     trace_file(tmp_path, 200)
     code, text, _ = ask("explain", plan, "--workload", str(file), "--check")
     assert code == 4
-    assert text.startswith("The workload file asks something else than the plan: input tokens mean 499.5, ")
+    assert text.startswith("The workload file differs from the plan: input tokens mean 499.5, ")
     assert "in the plan, mean 399.5, " in text
     assert ask("explain", plan, "--check")[0] == 0
 
@@ -134,8 +134,8 @@ def test_a_trace_that_was_cut_is_another_question(ask: Ask, tmp_path: Path) -> N
     ("line", "told"),
     [
         ("slo: tpot.p95<70ms", "objectives none in the plan, tpot.p95 < 0.07 s in the file"),
-        ("zones: 2", "zones not said in the plan, 2, one may be lost in the file"),
-        ("budget: 900/h", "budget not said in the plan, $900.00/h in the file"),
+        ("zones: 2", "zones not given in the plan, 2, one may be lost in the file"),
+        ("budget: 900/h", "budget not given in the plan, $900.00/h in the file"),
     ],
 )
 def test_a_line_that_was_added_is_named_and_a_typed_rate_stays(ask: Ask, tmp_path: Path, line: str, told: str) -> None:
@@ -157,7 +157,9 @@ def test_a_model_of_several_that_is_asked_otherwise_is_named(ask: Ask, tmp_path:
     Path(file).write_text(text, encoding="utf-8")
     code, said, _ = ask("explain", plan, "--workload", file, "--check")
     assert code == 4
-    assert "budget not said in the plan, $700.00/h in the file; qwen3-8b: rate 5/s in the plan, 6/s in the file" in said
+    assert (
+        "budget not given in the plan, $700.00/h in the file; qwen3-8b: rate 5/s in the plan, 6/s in the file" in said
+    )
 
 
 def test_a_file_of_more_models_is_another_question_altogether(ask: Ask, tmp_path: Path) -> None:
@@ -172,7 +174,7 @@ def test_a_quota_that_shrank_is_named_and_prices_are_not_blamed(ask: Ask, tmp_pa
     _, file = planned(ask, tmp_path, *ONE, "--catalog", then)
     code, text, _ = ask("explain", file, "--check", "--catalog", now)
     assert code == 4
-    assert "How many can be had decides: quota of aws g6e.xlarge 16 -> 4. Prices make no difference." in text
+    assert "Availability decides: quota of aws g6e.xlarge 16 -> 4. Prices make no difference." in text
     assert "within today's quotas" in text
 
 
@@ -197,4 +199,4 @@ def test_a_quota_that_binds_nobody_makes_no_difference(ask: Ask, tmp_path: Path)
     then, now = prices(tmp_path / "then"), prices(tmp_path / "now", quota=5_000)
     _, file = planned(ask, tmp_path, *ONE, "--catalog", then)
     code, text, _ = ask("explain", file, "--check", "--catalog", now)
-    assert (code, "What changed (quotas) makes no difference." in text) == (0, True)
+    assert (code, "The changes (quotas) make no difference." in text) == (0, True)

@@ -170,7 +170,7 @@ def test_a_flag_goes_before_a_workload_file_and_that_before_preferences(run_gpuf
 
 def test_a_plan_says_what_the_configuration_gave(run_gpufleet: Run) -> None:
     page = " ".join(run_gpufleet(*PLAN, GPUFLEET_CLOUDS="gcp", GPUFLEET_ENGINE="sglang").stdout.split())
-    assert "By your configuration: engine sglang" in page
+    assert "From your configuration: engine sglang" in page
     assert "clouds gcp." in page
     assert "Assumed: on demand prices; 20% headroom; all regions, GPUs." in page
 

@@ -35,7 +35,7 @@ def test_a_cheaper_mix_of_one_model_is_named_where_no_table_of_it_follows(
     _, text = told(
         tmp_path, {"g6e.xlarge": 9, "g6e.2xlarge": 5, "g6e.4xlarge": 2, "g6e.8xlarge": 2, "g6e.16xlarge": 2}, capsys
     )
-    assert "Were it alone, two offers together would cost $" in text
+    assert "Planned alone, two offers together would cost $" in text
     assert "see below" not in text
 
 
@@ -44,4 +44,4 @@ def test_quotas_too_small_for_all_do_not_read_as_if_nothing_could_fit(
 ) -> None:
     code, text = told(tmp_path, {"all": 2}, capsys)
     assert code == 3
-    assert "Two machine types for one model were not looked at and may fit: plan a model alone" in text
+    assert "Two machine types for one model were not tried and may fit: plan a model alone" in text

@@ -104,7 +104,7 @@ def test_replicas_that_only_the_user_wanted_are_not_blamed_on_a_limit(ask: Ask) 
     words = ("plan", "serve", "llama-3.1-8b", "--rate", "1/min", "--in", "1000", "--out", "100", "--gpus", "L4")
     assert as_json(ask, *words)["deployments"][0]["binding_limit"] == "one replica is enough"
     several = as_json(ask, *words, "--min-replicas", "3", "--clouds", "gcp")["deployments"]
-    assert several[0]["binding_limit"] in ("the least number of replicas", "one machine is enough")
+    assert several[0]["binding_limit"] in ("the minimum number of replicas", "one machine is enough")
     assert "no limit is near" in " ".join(ask(*words, "--min-replicas", "3", "--clouds", "gcp")[1].split())
 
 
@@ -156,7 +156,7 @@ def test_a_proposed_relaxation_is_enough_when_it_is_asked_for(ask: Ask) -> None:
     code, text = ask(*QUESTION, *IMPOSSIBLE)
     needed = as_json(ask, *QUESTION, *IMPOSSIBLE)["relaxations"]
     assert code == 3
-    assert text.startswith("llama-3.3-70b at 50 requests/s: nothing on offer keeps every objective.")
+    assert text.startswith("llama-3.3-70b at 50 requests/s: no machine on offer meets every objective.")
     limits = {"ttft.p95": "50ms", "tpot.p95": "4ms"} | {r["limit"]: r["needed"].replace(" ", "") for r in needed}
     assert ask(*QUESTION, "--slo", ",".join(f"{name}<{limit}" for name, limit in limits.items()))[0] == 0
 
@@ -262,5 +262,5 @@ def test_a_spare_machine_decides_and_nobody_is_sent_to_looser_limits(capsys: pyt
     words = ("plan", "serve", "bge-base-en-v1.5", "--rate", "200/s", "--in", "200", "--slo", "latency.p95<200ms")
     assert main((*words, "--gpus", "L40S", "--clouds", "aws", "--spare-machines", "1")) == 0
     text = " ".join(capsys.readouterr().out.split())
-    assert "Machines that may fail decide (--spare-machines, --zones): one alone would carry it." in text
+    assert "Redundancy (--spare-machines, --zones) sets the number: one machine would carry the load." in text
     assert "Latency decides" not in text

@@ -86,16 +86,16 @@ def hazard_notes(known: Interruptions, deployments: Sequence[RentedJob], sources
         )
     if unpublished:
         notes.append(
-            f"Spot of {', '.join(unpublished)}: no rate is published, so a prior is taken, "
-            f"{prior.expected:.2g} ({prior.low:.6f}-{prior.high:.2g}) an hour; between "
-            f"{'; '.join(dated(sources[id_]) for id_ in known.sources)}. Do not choose between clouds by it"
+            f"Spot of {', '.join(unpublished)}: no rate is published, so a prior is used: "
+            f"{prior.expected:.2g} ({prior.low:.6f}-{prior.high:.2g}) an hour, from "
+            f"{'; '.join(dated(sources[id_]) for id_ in known.sources)}. Do not compare clouds by it"
         )
     return notes
 
 
 def dated(source: Source) -> str:
     """A source with its day."""
-    return f"{source.id} {source.as_of or 'without a day'}"
+    return f"{source.id} {source.as_of or 'undated'}"
 
 
 def usd_per_month_of(usd: float, job: Job) -> float | None:

@@ -79,7 +79,7 @@ def latency_slo(request: EncoderServeRequest) -> Slo:
     others = [limit.label for limit in slo.limits if limit.metric != LATENCY]
     if others:
         hint = "Its answer comes whole, after a pass: --slo 'latency.p95<50ms'."
-        raise UsageError(f"{request.model} is not a decoder: {', '.join(others)} cannot be asked of it", hint=hint)
+        raise UsageError(f"{request.model} is not a decoder: {', '.join(others)} do not apply to it", hint=hint)
     return slo
 
 

@@ -120,7 +120,7 @@ def fit_notes(question: FitQuestion) -> list[str]:
     """What a reader should know about how the question was taken."""
     q, notes = question, beyond_context(question.arch, question.context_tokens)
     if q.weights.name == "bf16" and not q.accelerator.computes("bf16"):
-        notes.append(f"{q.accelerator.name} has no bf16 arithmetic: run as fp16, which takes the same bytes.")
+        notes.append(f"{q.accelerator.name} has no bf16 arithmetic: run as fp16, which takes the same memory.")
     if q.engine.constant("whole_prompt"):
         return notes
     if q.batch is None:
@@ -128,8 +128,8 @@ def fit_notes(question: FitQuestion) -> list[str]:
     else:
         default = batch_limits(q.engine, q.accelerator)[0]
         notes.append(
-            f"Activations and room are of an engine started for {q.batch:,.0f} sequences at a time (--batch); started "
-            f"for its default of {default:,} it keeps more for a step, and has less room"
+            f"Activations and room are those of an engine started for {q.batch:,.0f} sequences at a time (--batch); "
+            f"with its default of {default:,} it reserves more for each step and has less room"
         )
     return notes
 
@@ -165,7 +165,7 @@ def older_version_notes(report: FitReport) -> list[str]:
     if report.refusal or report.chosen is None or not report.chosen.fits:
         return []
     short = [era for era in eras if not _holds(replace(q, engine=with_memory_era(q.engine, era)))]
-    return [f"{q.engine.title} before {short[-1].until} does not hold it: it kept more for itself."] if short else []
+    return [f"It does not fit {q.engine.title} before {short[-1].until}, which reserved more memory."] if short else []
 
 
 def _holds(question: FitQuestion) -> bool:

@@ -173,7 +173,7 @@ def unusual_bill(usd_per_hour: float, machines: Sequence[HadMachines], tables: C
     asked = " + ".join(m.asked for m in machines)
     if times < 1 - MOST_SAVING_RATIO:
         month = f"${usd_per_month(usd_per_hour):,.2f}/mo, and {asked} usually cost ${usd_per_month(sum(known)):,.0f}/mo"
-        hint = "A price is taken as it is where it says of what: '@0.10/machine/h'."
+        hint = "A price that states its unit is taken as it is: '@0.10/machine/h'."
         raise UsageError("today's bill is too low for these machines", found=month, hint=hint)
     return [f"Warning: the bill is {times_in_words([times])} the usual price of {asked}; it is taken as that of all"]
 

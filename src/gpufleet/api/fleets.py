@@ -29,7 +29,10 @@ from gpufleet.results.fleet import FleetPlan, SharedDeployment
 from gpufleet.results.plan import RentedService, ServicePlan
 
 MOST_MODELS = 20
-SHARING = "Models share machines only where all of their replicas fit the same offer; latency is that of own GPUs"
+SHARING = (
+    "Models share machines only where all of their replicas fit the same offer; latency is computed with "
+    "each replica on GPUs of its own"
+)
 
 
 class FleetAnswer(FleetPlan):
@@ -126,7 +129,7 @@ def gives_way(plan: ServicePlan) -> str:
     """Why a model does not get its cheapest machines."""
     first = plan.deployments[0]
     machines = f"{first.instance_count}x {first.cloud} {first.instance}"
-    why = "other models need them more, under the quota, the reservation or the rack that all share"
+    why = "other models need them more under the shared quota, reservation or rack"
     return f"{plan.model}: {machines} would cost less, and {why}"
 
 

@@ -128,7 +128,7 @@ def snapshot_check() -> Check:
     unfinished = sorted(feed.name for feed in entries_of(root) if os.path.isdir(feed / DOWNLOAD_FOLDER))
     if not unfinished:
         return Check(name="snapshots", status=FINE, found=found)
-    hint = f"Not finished: {', '.join(unfinished)}. 'gpufleet catalog update' goes on where it ended."
+    hint = f"Not finished: {', '.join(unfinished)}. 'gpufleet catalog update' continues where it stopped."
     return Check(name="snapshots", status=REMARK, found=found, hint=hint)
 
 

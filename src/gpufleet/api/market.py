@@ -51,7 +51,7 @@ def market_of(request: PlanRequest, tables: Catalog) -> Market:
 
 
 def offers_of(request: PlanRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:
-    """Offers that match, at the prices that are asked about: those held here, or rented machines dearer or cheaper."""
+    """Offers that match, at the prices that are asked about: those known here, or rented machines dearer or cheaper."""
     return asked_prices(tables, wanted, request.price_change)
 
 
@@ -124,7 +124,7 @@ def market_rows(request: PlanRequest, offers: Sequence[Offer]) -> list[InputRow]
 
 
 def changed_prices(request: PlanRequest, offers: Sequence[Offer]) -> list[InputRow]:
-    """How the prices differ from those held here, where somebody asked what if."""
+    """How the prices differ from those known here, where somebody asked what if."""
     if not request.price_change:
         return []
     return [("prices", "price_change", change_words(request.price_change, offers), True)]

@@ -50,7 +50,7 @@ def kind_notes(tables: Catalog, wanted: OfferFilter, kinds: Collection[PriceKind
         yield f"You have entered no machine of your own: 'owned' is left out. {HOW_TO_OWN}"
     if held:
         places = [word for word, asked in narrowed_by(wanted) if asked]
-        under = f" under these {', '.join(places)}" if places else " for these machines"
+        under = f" for these {', '.join(places)}" if places else " for these machines"
         yield f"No price of {named(kind for kind in kinds if kind in held)}{under}: left out"
 
 
@@ -102,7 +102,7 @@ def no_price(tables: Catalog, wanted: OfferFilter) -> DataMissing:
     shown = ", ".join(regions[:MOST_NAMED]) + (", ..." if len(regions) > MOST_NAMED else "")
     sold = "".join(f" {line}" for line in sold_there(tables, wanted))
     return DataMissing(
-        "no offer has a known price under these clouds, regions, GPUs and price kinds",
+        "no offer has a known price for these clouds, regions, GPUs and price kinds",
         hint=f"Regions with prices there: {shown or 'none'}.{left_out}{sold} 'gpufleet catalog prices' lists all.",
     )
 
@@ -116,7 +116,7 @@ def sold_there(tables: Catalog, wanted: OfferFilter) -> Iterator[str]:
     here = [row for row in asked if row.region in wanted.regions]
     if here:
         day = max(row.as_of for row in here)
-        yield f"Sold there by the tables of {day}, at no known price: {gpus_by_region(tables, here)}."
+        yield f"Sold there according to the tables of {day}, at an unknown price: {gpus_by_region(tables, here)}."
     absent = set(wanted.accelerators or ()) - {gpu_sold(tables, row) for row in here}
     elsewhere = [row for row in tables.availability if gpu_sold(tables, row) in absent]
     if elsewhere := [row for row in elsewhere if allows(wanted.clouds, row.cloud)]:
@@ -165,7 +165,7 @@ def no_price_of_kinds(tables: Catalog, wanted: OfferFilter, there: Iterable[Offe
     asked = list(wanted.price_kinds or ())
     kinds = [kind for kind in asked if kind is not PriceKind.OWNED] or asked
     held_elsewhere = matching_offers(tables, OfferFilter(price_kinds=kinds, include_restricted=True))
-    where = " under these clouds, regions and GPUs" if held_elsewhere else ""
+    where = " for these clouds, regions and GPUs" if held_elsewhere else ""
     known = sorted({offer.price_kind.value for offer in there})
     how = f"{HOW_TO_OWN}." if kinds == [PriceKind.OWNED] else how_to_add(tables, kinds[0], list(there))
     return DataMissing(f"no price of {named(kinds)} is known{where}", hint=f"Known there: {', '.join(known)}. {how}")

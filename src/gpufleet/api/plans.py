@@ -36,7 +36,7 @@ from gpufleet.optimize.mix import Mix, cheapest_mix, may_mix
 from gpufleet.optimize.service import solve_serve
 from gpufleet.results.plan import Deployment, ServePlan
 
-NO_MIX = "Two offers together are not looked for with quiet hours or a spot share"
+NO_MIX = "Two offers together are not tried with quiet hours or a spot share"
 NO_BILL = "Lines of bill_lines.csv are not added to two offers together"
 
 

@@ -33,7 +33,7 @@ class Prepared:
     def served(self) -> WriterSolution:
         """The solution; an error where no offer alone serves."""
         if not self.solution.ranked:
-            raise Infeasible(f"no offer alone serves {self.question.model.name} as asked", hint="The plan says why.")
+            raise Infeasible(f"no single offer serves {self.question.model.name} as asked", hint="The plan says why.")
         return self.solution
 
 

@@ -60,7 +60,7 @@ def unlisted_notes(rented: Iterable[RentedMachines], tables: Catalog) -> Iterato
     for d in rented:
         day = tables.unlisted.get((d.cloud, d.region, d.instance))
         if day is not None:
-            yield f"{d.cloud} does not list {d.instance} in {d.region} in the table of {day}; your own price says so"
+            yield f"{d.cloud} does not list {d.instance} in {d.region} in the table of {day}; only your own price does"
 
 
 def ending_soon(rented: Iterable[RentedMachines], day: date | None) -> Iterator[str]:
@@ -71,5 +71,5 @@ def ending_soon(rented: Iterable[RentedMachines], day: date | None) -> Iterator[
             days = "today is its last day" if left == 0 else f"{left} day{'s' * (left != 1)} from {day}"
             yield (
                 f"Warning: the price of {d.instance_count}x {d.cloud} {d.instance} ends on {d.price_until} ({days}): "
-                "what follows it is not in this answer"
+                "this answer does not include what comes after it"
             )

@@ -65,9 +65,9 @@ def beyond_one_machine(layout: Layout, gpus_per_machine: int) -> str | None:
     """What a figure leaves out where a replica spans machines."""
     spans = stage_beyond_one_machine(layout, gpus_per_machine)
     if spans:
-        return f"{sentence(spans)}: no network is modelled, the exchange in every layer is taken over PCIe."
+        return f"{sentence(spans)}: no network is modelled, the exchange in every layer is computed over PCIe."
     if layout.num_devices > gpus_per_machine:
-        return "Stages on several machines: what they hand to each other is not counted; nothing so large was measured."
+        return "Stages on several machines: transfers between them are not counted; nothing this large was measured."
     return None
 
 
@@ -87,12 +87,12 @@ def widened_formats(engine: EngineProfile, gpu: Accelerator, weights: WeightForm
         if likened and arithmetic_of(engine, gpu, precision) != precision.arithmetic:
             yield (
                 f"{gpu.name} has no {precision.arithmetic} arithmetic: {engine.title} widens {precision.name} weights "
-                f"to 16 bits in each product; taken from kernels of {likened} weights."
+                f"to 16 bits in each product; timed like kernels of {likened} weights."
             )
     if cache.arithmetic == FP8.arithmetic and not gpu.computes(FP8.arithmetic):
         yield (
             f"{gpu.name} has no fp8 arithmetic: {engine.title} widens the {cache.name} KV cache to 16 bits as it is "
-            "read, which saves memory; no kernel of that was measured."
+            "read, which saves memory; no such kernel was measured."
         )
 
 
@@ -103,8 +103,8 @@ def unmeasured_kernels(arch: Architecture) -> list[str]:
         notes.append("State-space layers are timed by formula: no measured curve describes their kernels here.")
     if borrows_full_attention(arch):
         notes.append(
-            "Attention of new tokens over compressed or chosen ones takes the curves of full attention over as many: "
-            "no curve of its own is kept."
+            "Attention over compressed or selected tokens uses the curves of full attention over as many tokens: "
+            "it has no curve of its own."
         )
     return notes
 
@@ -123,7 +123,7 @@ def read_for_each_query_head(arch: Architecture, candidates: Candidates) -> list
     rate = candidates.engine_figure("cache_bytes_per_s_per_core", np.inf)[0] / GB
     return [
         f"This version reads keys and values anew for each query head, at {rate:g} GB/s for each multiprocessor: a "
-        "judgement fitted to published runs of TensorRT-LLM 0.5 to 0.9, no measured kernel."
+        "judgement fitted to published runs of TensorRT-LLM 0.5 to 0.9, not a measured kernel."
     ]
 
 
@@ -136,8 +136,8 @@ def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
     tokens, formula = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS), load_formulas().vision
     seconds = float(vision_s(formula, arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
     return [
-        f"The figures are of text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens to "
-        f"the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token (a "
+        f"The figures are for text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens "
+        f"to the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token (a "
         f"judgement: {formula.flop_ratio.value:.0%} of the peak; no tower was measured)."
     ]
 

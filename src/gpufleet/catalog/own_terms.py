@@ -360,7 +360,7 @@ def refuse_idle(
         strange = strange_name(match, names)
         if strange is None:
             raise UsageError(
-                f"{place}: no such price is held here",
+                f"{place}: no such price is known here",
                 found=" ".join(match),
                 expected="a price that it can speak of; 'gpufleet catalog update' fetches listed ones, your own stand "
                 "in offers/, your discount in them",

@@ -146,7 +146,7 @@ def coverage_row(catalog: Catalog, cloud: str, price_kind: str, offers: list[Off
 
 
 def list_discounts(catalog: Catalog) -> DiscountListing:
-    """Rules of thumb, each beside what the prices held here come to."""
+    """Rules of thumb, each beside what the prices known here come to."""
     rows = [discount_row(catalog, rule) for rule in catalog.typical_discounts]
     return DiscountListing(rows=rows, notes=[], sources=source_notes(catalog, {row.source for row in rows}))
 

@@ -101,7 +101,7 @@ def gpus(
     catalog_dir: CatalogOption = None,
     currency: CurrencyOption = None,
 ) -> None:
-    """Accelerators: memory, dense rates, links, and the cheapest on-demand price held here."""
+    """Accelerators: memory, dense rates, links, and the cheapest on-demand price known here."""
     from gpufleet.cli.catalog_answers import gpu_answer
 
     write_money_in(currency)
@@ -134,7 +134,7 @@ def instances(
     catalog_dir: CatalogOption = None,
     currency: CurrencyOption = None,
 ) -> None:
-    """Instance types: GPUs, links, host, and the cheapest on-demand price held here."""
+    """Instance types: GPUs, links, host, and the cheapest on-demand price known here."""
     from gpufleet.cli.catalog_answers import instance_answer
 
     write_money_in(currency)
@@ -235,7 +235,7 @@ def coverage(output: OutputOption = None, out_file: OutFileOption = None, catalo
 
 @app.command("discounts")
 def discounts(output: OutputOption = None, out_file: OutFileOption = None, catalog_dir: CatalogOption = None) -> None:
-    """Typical discounts, rules of thumb of the seeds, compared with the prices held here."""
+    """Typical discounts, rules of thumb of the seeds, compared with the prices known here."""
     from gpufleet.cli.catalog_answers import discount_answer
 
     emit(*discount_answer(catalog_dir), output, out_file)

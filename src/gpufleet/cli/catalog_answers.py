@@ -98,7 +98,7 @@ def gpu_answer(
     limit: int | None,
     catalog_dir: str | None,
 ) -> tuple[GpuListing, Page]:
-    """Accelerators: memory, dense rates, links, and the cheapest on-demand price held here."""
+    """Accelerators: memory, dense rates, links, and the cheapest on-demand price known here."""
     catalog = load_catalog(catalog_dir)
     names, notes = resolve_gpus(catalog, gpu)
     keep = all_of(
@@ -123,7 +123,7 @@ def instance_answer(
     limit: int | None,
     catalog_dir: str | None,
 ) -> tuple[InstanceListing, Page]:
-    """Instance types: GPUs, links, host, and the cheapest on-demand price held here."""
+    """Instance types: GPUs, links, host, and the cheapest on-demand price known here."""
     catalog = load_catalog(catalog_dir)
     names, notes = resolve_gpus(catalog, gpu)
     clouds = clouds_of(catalog, cloud)
@@ -189,7 +189,7 @@ def region_answer(
 
 
 def coverage_answer(catalog_dir: str | None) -> tuple[CoverageListing, Page]:
-    """Where prices are held."""
+    """Where prices are known."""
     listing = list_coverage(load_catalog(catalog_dir))
     return listing, coverage_page(listing)
 

@@ -41,7 +41,7 @@ def refuse_of_encoders(asked: WorkloadFile) -> None:
     """Refuse what only encoders have, where the model is a decoder."""
     said = [row.as_asked for row in OF_ENCODERS if row.name in asked.words]
     if said:
-        raise UsageError(f"{asked.model} is a decoder: {', '.join(said)} cannot be asked of it", hint=OF_AUDIO)
+        raise UsageError(f"{asked.model} is a decoder: {', '.join(said)} do not apply to it", hint=OF_AUDIO)
 
 
 def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool] = NO_FLAGS) -> None:
@@ -50,7 +50,7 @@ def refuse_of_decoders(asked: WorkloadFile, flags: Mapping[str, bool] = NO_FLAGS
     said += ["classes"] if asked.classes is not None else []
     said += [flag for flag, stands in flags.items() if stands]
     if said:
-        problem = f"{asked.model} is not a decoder: {', '.join(said)} cannot be asked of it"
+        problem = f"{asked.model} is not a decoder: {', '.join(said)} do not apply to it"
         raise UsageError(problem, hint="It reads each input in one pass, with no KV cache; leave them out.")
 
 

@@ -45,7 +45,7 @@ class MarketFlags:
 
     @property
     def price_change(self) -> float | None:
-        """How much more or less rented machines cost than held here, where somebody asks what if."""
+        """How much more or less rented machines cost than known here, where somebody asks what if."""
         from gpufleet.units import parse_change
 
         return None if self.prices is None else parse_change(self.prices)

@@ -115,7 +115,7 @@ class PlanRequest:
     """What every question of a plan may say; None takes the default. Lists name what is allowed.
 
     Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
-    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than held here.
+    `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than known here.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change nothing
     but the origin that the answer states.
@@ -293,7 +293,7 @@ class JobRequest(PlanRequest):
         bounds=Bounds(0, 10, "(1 = 100 %)"),
     )
     startup_s: float | None = optional(
-        time_like("'10min'"), "Time until a machine works (image, weights); default 10min.", SLACK, name="startup"
+        time_like("'10min'"), "Time until a machine is ready (image, weights); default 10min.", SLACK, name="startup"
     )
     most_machines: int | None = optional(
         WHOLE,

@@ -129,9 +129,13 @@ def verdicts(counts: VerdictCounts) -> str:
     """Memory verdicts that were wrong, in a sentence."""
     said = []
     if counts.num_ran:
-        said.append(f"{counts.num_false_does_not_fit} of {count(counts.num_ran)} runs that ran were said not to fit")
+        said.append(
+            f"{counts.num_false_does_not_fit} of {count(counts.num_ran)} runs that ran were predicted not to fit"
+        )
     if counts.num_failed:
-        said.append(f"{counts.num_false_fits} of {count(counts.num_failed)} that ran out of memory were said to fit")
+        said.append(
+            f"{counts.num_false_fits} of {count(counts.num_failed)} that ran out of memory were predicted to fit"
+        )
     return f" Memory: {'; '.join(said)}." if said else ""
 
 

@@ -72,8 +72,8 @@ def gpu_page(listing: GpuListing) -> Page:
         Column("evidence", "evidence", where="data"),
     ]
     legend = (
-        "Memory is what the driver reports; rates are dense; a link is one direction per GPU, '-' no such arithmetic. "
-        "$/GPU/h is the lowest on-demand list price held here, of a whole GPU."
+        "Memory is what the driver reports. Rates are dense; '-': no such arithmetic. A link is one direction per GPU. "
+        "$/GPU/h is the lowest on-demand list price known here for a whole GPU."
     )
     rows = [gpu_cells(row) for row in listing.rows]
     return Page(several(len(rows), "accelerator"), [Table(columns, rows)], [legend, *closing(listing)])
@@ -124,7 +124,10 @@ def instance_page(listing: InstanceListing) -> Page:
         Column("evidence", "evidence", where="data"),
     ]
     rows = [instance_cells(row) for row in listing.rows]
-    legend = "$/h is the whole instance, $/GPU/h one of its GPUs (a slice scaled up): lowest on-demand price held here."
+    legend = (
+        "$/h is the whole instance, $/GPU/h one of its GPUs (a slice scaled up), both at the lowest on-demand price "
+        "known here."
+    )
     return Page(several(len(rows), "instance type"), [Table(columns, rows)], [legend, *closing(listing)])
 
 
@@ -155,7 +158,7 @@ def price_page(listing: PriceListing, limit: int | None, show_unpriced: bool) ->
         shown = unknown if limit is None else unknown[:limit]
         tables.append(Table(unpriced_columns(), shown, "Sold here, price unknown", cut_note(len(unknown), len(shown))))
     elif listing.unpriced:
-        notes.append(f"Also sold in {len(listing.unpriced)} places at a price unknown here: --unpriced lists them.")
+        notes.append(f"Also sold in {len(listing.unpriced)} places at an unknown price: --unpriced lists them.")
     return Page(f"{several(len(rows), 'price')}, cheapest per GPU first", tables, [*notes, *closing(listing)])
 
 
@@ -186,7 +189,7 @@ def estimate_words(row: Row) -> str:
         return "what you stated of your own machines, by the hour"
     if row["currency"] != "USD":
         return f"a price in {row['currency']} at your exchange rate"
-    return "on-demand less the average spot saving" if row["price_kind"] == "spot" else "so its source calls it"
+    return "on-demand less the average spot saving" if row["price_kind"] == "spot" else "called so by its source"
 
 
 def any_cell(rows: Sequence[Row], key: str, value: str) -> bool:
@@ -247,14 +250,14 @@ def model_page(listing: ModelListing) -> Page:
         Column("alias", "also known as", priority=5),
     ]
     rows = [{**row.model_dump(), "alias": ", ".join(row.aliases) or "-"} for row in listing.rows]
-    notes = ["A config.json of your own needs no entry here.", *not_planned_note(listing)]
+    notes = ["A config.json of your own does not have to be listed here.", *not_planned_note(listing)]
     return Page(several(len(rows), "model"), [Table(columns, rows)], [*notes, *closing(listing)])
 
 
 def not_planned_note(listing: ModelListing) -> list[str]:
     """Which shipped configs are not read yet."""
     names = ", ".join(listing.not_planned)
-    return [f"Shipped but not planned yet, being of other kinds: {names}."] if names else []
+    return [f"Shipped, but not planned yet because of their kind: {names}."] if names else []
 
 
 def billions(value: float) -> str:

@@ -18,7 +18,7 @@ def update_page(update: CatalogUpdate) -> Page:
     tables = [Table(feed_columns(), rows), *doubted_tables([f for f in update.feeds if f.status == "updated"])]
     changes = [row for feed in update.feeds for row in change_rows(feed)]
     if changes:
-        tables.append(Table(change_columns(), changes, title="What moved most"))
+        tables.append(Table(change_columns(), changes, title="Largest changes"))
     notes = [note for feed in update.feeds for note in feed_notes(feed)]
     return Page(f"{brought} of {len(update.feeds)} feeds brought new prices", tables, [*notes, closing(update)])
 
@@ -40,8 +40,8 @@ def doubted_tables(feeds: Sequence[FeedUpdate]) -> list[Table]:
     """Prices that wait to be accepted, and those that were: a line for each type, as one name accepts it."""
     waiting = by_type((feed.cloud, price) for feed in feeds for price in feed.waiting)
     accepted = by_type((feed.cloud, price) for feed in feeds for price in feed.accepted)
-    tables = [lines_table("Not taken until it is accepted", [*doubted_lines(waiting), *accept_lines(waiting)])]
-    told = lines_table("Accepted; every plan that rests on it says so", doubted_lines(accepted))
+    tables = [lines_table("Not used until accepted", [*doubted_lines(waiting), *accept_lines(waiting)])]
+    told = lines_table("Accepted; every plan that uses it says so", doubted_lines(accepted))
     return [*(tables if waiting else []), *([told] if accepted else [])]
 
 
@@ -67,8 +67,8 @@ def accept_lines(groups: Sequence[tuple[str, list[DoubtedPrice]]]) -> list[str]:
     """What is in force meanwhile, and how to accept."""
     names = dict.fromkeys(first.name for _, (first, *_) in groups[:SHOWN_DOUBTED])
     return [
-        "Until then the price of before stays in force, with its day; where there was none, there is none.",
-        f"Where it is right: gpufleet catalog update --accept {','.join(names)}",
+        "Until then the previous price stays in force, with its date; without one, the price stays unknown.",
+        f"If the price is right: gpufleet catalog update --accept {','.join(names)}",
     ]
 
 
@@ -109,9 +109,9 @@ def feed_notes(feed: FeedUpdate) -> Iterator[str]:
     if feed.reason:
         yield f"{feed.feed} {feed.status}: {feed.reason}"
     for row in feed.refused_rows[:SHOWN_ROWS]:
-        yield f"Not believed: {row}."
+        yield f"Refused: {row}."
     if len(feed.refused_rows) > SHOWN_ROWS:
-        yield f"Not believed: {len(feed.refused_rows) - SHOWN_ROWS} more of {feed.feed}."
+        yield f"Refused: {len(feed.refused_rows) - SHOWN_ROWS} more of {feed.feed}."
     if feed.num_without_price:
         yield f"{feed.feed}: {feed.num_without_price} entries without a price (zero or 'N/A') were left out."
     if feed.undescribed_types:
@@ -124,4 +124,4 @@ def closing(update: CatalogUpdate) -> str:
     """Where snapshots lie, or that none was written."""
     if not any(feed.status == "updated" for feed in update.feeds):
         return f"Nothing was written to {update.root}: prices stay as they were."
-    return f"Snapshots lie in {update.root}; older ones stay there. What failed left them as they were."
+    return f"Snapshots are in {update.root}; older ones are kept. Failed feeds changed nothing."

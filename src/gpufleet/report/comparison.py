@@ -31,12 +31,12 @@ def fleet_comparison_page(result: FleetComparison) -> Page:
     first, second = (usd_per_hour(usd) for usd in (result.first_usd_per_hour, result.second_usd_per_hour))
     tables = [fleet_costs_table(result)]
     for pair in result.models:
-        tables.append(replace(figures_table(pair), title=f"{pair.model} beside each other"))
+        tables.append(replace(figures_table(pair), title=f"{pair.model} compared"))
         tables += (
             [replace(changed_table(pair), title=f"{pair.model}: inputs that differ")] if pair.changed_inputs else []
         )
-    notes = [f"{name} is in {result.first} alone." for name in result.only_first]
-    notes += [f"{name} is in {result.second} alone." for name in result.only_second]
+    notes = [f"{name} is only in {result.first}." for name in result.only_first]
+    notes += [f"{name} is only in {result.second}." for name in result.only_second]
     return Page(f"All models together: {result.first} {first}, {result.second} {second}.", tables, notes)
 
 
@@ -82,7 +82,7 @@ def speed_words(result: Comparison, cheap: Side, dear: Side) -> str:
     shared = [name for name in both[0] if name in both[1]]
     name = next((n for n in shared if n.startswith("latency")), shared[-1] if shared else None)
     if name is None:
-        return "no latency figure of both"
+        return "they have no latency figure in common"
     own, other = (latency[name].value for latency in both)
     faster, slower = (cheap, dear) if own <= other else (dear, cheap)
     times = significant(max(own, other) / min(own, other), 2)
@@ -101,7 +101,7 @@ def figures_table(result: Comparison) -> Table:
     rows = [figure_row(result, name, show) for name, show in FIGURES.items()]
     labels = [name for side in (result.first, result.second) if side.deployment for name in side.deployment.latency]
     rows += [figure_row(result, label, latency_of(label)) for label in dict.fromkeys(labels)]
-    return Table(columns, rows, "Beside each other")
+    return Table(columns, rows, "Compared")
 
 
 def figure_row(result: Comparison, name: str, show: Callable[[Deployment], str]) -> Row:
@@ -160,7 +160,7 @@ def ranges_table(result: Comparison) -> Table:
     rows: list[Row] = []
     before = -1
     for at in shown_ranges(result):
-        rows += [{"rates": "...", "cheaper": f"in turn, {at - before - 1} more times"}] if at - before > 1 else []
+        rows += [{"rates": "...", "cheaper": f"alternating {at - before - 1} more times"}] if at - before > 1 else []
         rows.append(range_row(ranges[at]))
         before = at
     last = ranges[-1]
@@ -189,7 +189,7 @@ def changed_table(result: Comparison) -> Table:
         Column("first", result.first.asked, wraps=True),
         Column("second", result.second.asked, wraps=True),
     ]
-    return Table(columns, [c.model_dump() for c in result.changed_inputs], "Asked differently")
+    return Table(columns, [c.model_dump() for c in result.changed_inputs], "Differences in the question")
 
 
 def refused_table(side: Side) -> Table:

@@ -11,10 +11,10 @@ from gpufleet.results.batch import BatchPlan
 
 FORMULAS = (
     ("work", "floor(n / B) full waves of B requests, then the rest: n requests per replica, a wave takes B / rate(B)"),
-    ("batch", "the B that memory holds at which most requests are done per second; n where there are fewer"),
+    ("batch", "the batch size that fits in memory and has the highest throughput; n where there are fewer"),
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a wave)): lost work is done again"),
     ("finish", "machine time + work x interruptions per hour x wait for another machine"),
-    ("machines", "what costs least of all numbers that are done in time, with the headroom on the work"),
+    ("machines", "the cheapest number of machines that meets the deadline with headroom"),
     ("cost", COST_FORMULA),
     ("$/1M tokens", "cost over prompts and answers together; $/1M out over the answers alone"),
     ("range", "speed from its 10th to its 90th percentile; on spot with the least and the most interruptions"),

@@ -11,10 +11,10 @@ from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeploymen
 FORMULAS = (
     ("work", "floor(n / B) full passes of B inputs, then the rest: n inputs per replica, a pass takes t(B)"),
     ("t(B)", "max(sum of kernels, kernels x host time per kernel); 'gpufleet encode --explain' shows them"),
-    ("batch", "the smallest power of two that gives 97 % of the best throughput of all that have room"),
+    ("batch", "the smallest power of two that fits in memory and reaches 97 % of the best throughput"),
     ("machine time", "start + work x (1 + interruptions per hour x (start + half a pass)): lost work is done again"),
     ("finish", "machine time + work x interruptions per hour x wait for another machine"),
-    ("machines", "what costs least of all numbers that are done in time, with the headroom on the work"),
+    ("machines", "the cheapest number of machines that meets the deadline with headroom"),
     ("cost", COST_FORMULA),
     ("range", "speed from its 10th to its 90th percentile; on spot with the least and the most interruptions"),
 )

@@ -25,9 +25,9 @@ MEANING = {
     "closed_loop": "Clients send again as soon as they are answered; latencies are means.",
     "open_loop": "Poisson arrivals; latencies are means, with percentiles over requests below.",
     "static_batch": "All sequences are prefilled together and decoded to the end.",
-    "full_queue": "TTFT is of a lone prompt: how long requests wait in the queue is not known.",
+    "full_queue": "TTFT is that of a lone prompt: how long requests wait in the queue is not known.",
 }
-PERCENTILES = "p95: 95% of the requests stay below. Latency adds both at the same percentile: an upper bound."
+PERCENTILES = "p95: 95% of the requests stay below it. Latency adds both parts at the same percentile: an upper bound."
 LONE_TTFT = "TTFT of a lone prompt"
 WAITING = ("KV room", "engine_batch")
 
@@ -127,7 +127,7 @@ def sequences(batch: float) -> str:
 def binding_line(result: ServingEstimate) -> str:
     """What keeps clients waiting, or the operator that takes most of a decode step."""
     if result.binding in WAITING:
-        return f"Binding limit: {result.binding_limit}: further clients wait for a place."
+        return f"Binding limit: {result.binding_limit}: further clients wait for a slot."
     total_s = sum(term.value for term in result.terms)
     share = next((t.value / total_s for t in result.terms if t.name == result.binding_limit), None)
     taken = "most" if share is None else percent(share)

@@ -16,10 +16,10 @@ BOUNDS = (
 )
 GOALS = {
     "TPOT": "TPOT",
-    "latency": "latency to the last token, as clients wait for a place",
+    "latency": "latency to the last token, as clients wait for a slot",
     "throughput per GPU": "tokens/s per GPU, as the queue never empties",
 }
-ALONE = "Each change alone, under the same load, by the same equations; percentages against what is asked about."
+ALONE = "Each change is applied alone, under the same load; percentages are relative to the setup asked about."
 CURVE_NOTE = "curve: the GPU and format whose kernels were measured; 'from': lent by another GPU or format."
 
 
@@ -219,7 +219,7 @@ def changes_table(explanation: Explanation) -> Table:
     ]
     rows = [change_row(change, explanation.goal) for change in explanation.changes]
     notes = [*tried_line(explanation), ALONE]
-    return Table(columns, rows, f"To be faster, by {GOALS[explanation.goal]}", notes, empty="Nothing gains 2%.")
+    return Table(columns, rows, f"To be faster, by {GOALS[explanation.goal]}", notes, empty="No change gains 2%.")
 
 
 def tried_line(explanation: Explanation) -> list[str]:

@@ -66,7 +66,7 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bo
     alone = launch_tables(plan.answer.launch, plan.answer.replicas)
     started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
     reasons = [why_table(plan, own_reasons(plan, is_alone=False)), objective_table(plan, lengths_text(plan))]
-    apart = [titled(table, f"{table.title}, were it alone") for table in reasons] if tenants else reasons
+    apart = [titled(table, f"{table.title}, if planned alone") for table in reasons] if tenants else reasons
     return [*apart, *started, rejected]
 
 
@@ -96,7 +96,7 @@ def headline(fleet: FleetPlan) -> str:
         return f"{models}: {'; '.join(map(missing_words, fleet.missing))}. {NO_MIXES}"
     if fleet.usd_per_hour is None:
         mixed = [plan for plan in fleet.plans if not plan.deployments and plan.mix is not None]
-        alone = "".join(f" {plan.model} alone is served by two types." for plan in mixed)
+        alone = "".join(f" Planned alone, {plan.model} is served by two machine types." for plan in mixed)
         hindered = f"{models}: {'no one machine type' if mixed else 'nothing on offer'} serves"
         return f"{hindered} {', '.join(fleet.unserved)}.{f'{alone} {NO_MIXES}' if mixed else ''}"
     total = f"{usd_per_hour(fleet.usd_per_hour)}, {usd_per_month(fleet.usd_per_month)}"
@@ -122,7 +122,7 @@ def budget_words(usd_hourly: float | None) -> str:
 
 
 NO_MIXES = (
-    "Two machine types for one model were not looked at and may fit: plan a model alone (it may get two), and the "
+    "Two machine types for one model were not tried and may fit: plan a model alone (it may get two), and the "
     "others within what is left in quotas.csv."
 )
 
@@ -130,10 +130,11 @@ NO_MIXES = (
 def missing_words(m: MissingMachines) -> str:
     """By how many machines an offer falls short."""
     if m.gpu_quota is not None:
-        return f"together they take {m.needed} GPUs of the quota of {m.can_be_had}: {m.gpu_quota}"
+        return f"together they need {m.needed} GPUs, the quota is {m.can_be_had}: {m.gpu_quota}"
     name = f"{m.cloud} {m.instance.removeprefix('Standard_')}, {m.region}, {m.price_kind.replace('_', ' ')}"
-    bound = "that can be had" if m.price_kind == OWNED else "that the quota or reservation allows"
-    return f"together they take {m.needed} of the {m.can_be_had} {bound}: {name}"
+    is_own = m.price_kind == OWNED
+    bound = f"{m.can_be_had} available" if is_own else f"the quota or reservation allows {m.can_be_had}"
+    return f"together they need {plural(m.needed, 'machine')}, {bound}: {name}"
 
 
 def models_table(fleet: FleetPlan) -> Table:
@@ -154,7 +155,7 @@ def models_table(fleet: FleetPlan) -> Table:
     ]
     rows = [model_row(fleet, i, plan) for i, plan in enumerate(fleet.every_plan)]
     shown = any(row["shares"] for row in rows)
-    legend = ["*: shares machines, see below; the row shows what it would take apart."] if shown else []
+    legend = ["*: shares machines, see below; the row shows its machines if planned alone."] if shown else []
     return Table(columns, rows, "Each model on the cheapest machines of its own", legend)
 
 

@@ -51,7 +51,10 @@ def front_table(front: Front, rows: Sequence[Deployment], width: int) -> Table:
         Column("shape", "replicas", priority=1),
         Column("grade", "grade", priority=2),
     ]
-    note = f"Nothing looked at is both cheaper and faster. Other rows: '{OTHER}' (open dots). No machines beyond need."
+    note = (
+        f"No other candidate is both cheaper and faster. Other rows: '{OTHER}' (open dots). Each row has only as many "
+        "machines as it needs."
+    )
     return Table(
         columns,
         [front_row(mark, d, front.figure) for mark, d in zip(MARKS, front.points, strict=False)],

@@ -38,20 +38,23 @@ from gpufleet.results.job import JobPlan, RentedJob
 
 BINDING = {
     "deadline": "The deadline binds: fewer machines would be late.",
-    "one_machine": "One machine is enough: it is done in time.",
-    "starting": "Not the deadline decides: with fewer machines the last wave is fuller of waiting.",
+    "one_machine": "One machine is enough: it finishes in time.",
+    "starting": (
+        "The deadline does not set the number: with fewer machines more time is lost waiting for the last wave."
+    ),
 }
 SEED_RULE = "seed rule"
 ASSUMED_WORDS = {
     "engine": "engine {}",
-    "beams": "beams {}, the engine's own",
-    "time to start": "{} until a machine works",
+    "beams": "beams {}, the engine's default",
+    "time to start": "{} until a machine is ready",
     "headroom": "{} headroom",
 }
-ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes say what is taken instead, and its range."
-TELLING = ("over_job_budget", "binds_longer")
+ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
+TELLING, LATE = ("over_job_budget", "binds_longer"), ("late", "late_with_cap")
 COST_FORMULA = (
-    "machines x $/h x machine time by the second; capacity blocks by days begun; terms and own machines always"
+    "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
+    "machines round the clock"
 )
 FIGURES = ("usd", "finish_s", "used_s", "paid_s", "usd_per_thousand_requests", "requests_per_s")
 FILE_COLUMNS = (
@@ -146,10 +149,11 @@ def headline(plan: P, words: JobWords[P]) -> str:
 def why_nothing(plan: JobPlan) -> str:
     """Why there is no answer."""
     if not plan.rejections:
-        return "nothing on offer runs it."
+        return "no machine on offer can run it."
     telling = (r for r in plan.rejections if r.code in TELLING)
     first = next(telling, plan.rejections[0])
-    return f"nothing on offer does it. {first.reason.capitalize()} (nearest: {first.best})."
+    missed = "meets the deadline" if first.code in LATE else "can do this job as asked"
+    return f"no machine on offer {missed}. {first.reason.capitalize()} (nearest: {first.best})."
 
 
 def kind(d: RentedJob) -> str:
@@ -162,7 +166,7 @@ def spot_lines(plan: JobPlan, d: RentedJob) -> list[str]:
     if d.price_kind != "spot":
         return []
     expected = f"{significant(d.interruptions, 2)} interruptions expected{how_often(d)}"
-    lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats what they lose."]
+    lines = [f"{expected}; {percent(d.repeated_ratio)} of the machine time repeats lost work."]
     steady = next((x for x in plan.deployments if x.price_kind == "on_demand"), None)
     if steady is None:
         return lines
@@ -175,7 +179,7 @@ def how_often(d: RentedJob) -> str:
     if rate is None:
         return ""
     hourly = ranged(rate.value, rate.low, rate.high, "an hour", digits=2)
-    said = f"{d.interruption} of such machines reclaimed within a month" if is_band(d) else "no rate is published"
+    said = f"{d.interruption} of such machines are reclaimed within a month" if is_band(d) else "no rate is published"
     return f", {hourly} ({said})"
 
 
@@ -198,16 +202,16 @@ def paid_lines(plan: JobPlan, d: RentedJob) -> list[str]:
         return []
     used, paid = duration(d.used_s.value), duration(d.paid_s.value)
     if d.running_usd is None:
-        return [f"Paid for {paid} a machine, used or not; this job runs {used} of them."]
+        return [f"Each machine is paid for {paid}; this job uses {used} of that."]
     running = f"{usd(d.running_usd)} of the {about(d)}{usd(d.usd.value)} is electricity while they work ({used})"
-    return [f"Your own machines: {running}; the rest is paid for {paid}, used or not."]
+    return [f"Your own machines: {running}; the rest is a fixed cost over {paid}."]
 
 
 def month_rows(plan: JobPlan, d: RentedJob) -> list[Row]:
     """What a month of jobs costs, where the job comes again."""
     if d.usd_per_month is None or plan.period_s is None:
         return []
-    return [{"name": f"a month, one job every {duration(plan.period_s)}", "value": usd(d.usd_per_month)}]
+    return [{"name": f"per month, one job every {duration(plan.period_s)}", "value": usd(d.usd_per_month)}]
 
 
 def tight_line(plan: JobPlan) -> list[str]:
@@ -221,7 +225,8 @@ def confidence_line(plan: JobPlan) -> list[str]:
     if plan.confidence <= EXPECTED_CONFIDENCE:
         return []
     sure = f"Planned at {percent(plan.confidence)} confidence"
-    return [f"{sure}: in time with the headroom that far up the range of speed, and of interruptions on spot."]
+    what = "the job meets the deadline, headroom included"
+    return [f"{sure}: {what}, at that percentile of speed and of spot interruptions."]
 
 
 def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
@@ -262,7 +267,7 @@ def ranking_table(plan: JobPlan, own: OwnColumns, width: int = NARROW_PAGE) -> T
         ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
     marks = [ASSUMED] if any(evidence(d) == "assumed" for d in plan.deployments) else []
-    return ranking(plan.deployments, ranking_columns(plan, own), rows, "done in time as expected, late", marks)
+    return ranking(plan.deployments, ranking_columns(plan, own), rows, "expected in time, late", marks)
 
 
 def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
@@ -330,7 +335,7 @@ def why_table(plan: JobPlan, own: OwnReasons) -> Table:
         own.layout,
         own.batches,
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
-        f"All together {own.throughput}.",
+        f"Total throughput: {own.throughput}.",
         grade_line(d.grade),
         *spot_lines(plan, d),
         *until_line(d),

@@ -24,7 +24,7 @@ from gpufleet.report.rented import in_doubt
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
-NOT_TOLD = "Flips, cost against latency and token prices are told of one offer alone, not of two together."
+NOT_TOLD = "Flips, cost against latency and token prices are computed for a single offer only."
 
 
 def mixed_headline(mix: MixedDeployment) -> str:
@@ -98,8 +98,8 @@ def names(mix: MixedDeployment) -> list[str]:
 def scarce_lines(mix: MixedDeployment) -> list[str]:
     """What runs out."""
     return [
-        f"{part.deployment.cloud} {part.deployment.instance}: {count(part.can_be_had)} can be had, "
-        f"alone it would take {count(part.needed_alone)}."
+        f"{part.deployment.cloud} {part.deployment.instance}: {count(part.can_be_had)} available; "
+        f"alone it would need {count(part.needed_alone)}."
         for part in mix.parts
         if part.can_be_had is not None and part.can_be_had < part.needed_alone
     ]
@@ -108,7 +108,7 @@ def scarce_lines(mix: MixedDeployment) -> list[str]:
 def saving_line(plan: ServePlan, mix: MixedDeployment) -> str:
     """What two cost beside one."""
     if not plan.deployments:
-        return "No offer alone has enough machines; of all pairs that serve this costs least."
+        return "No single offer has enough machines; this is the cheapest pair that serves."
     d = plan.answer
     saved = percent(1 - mix.usd_per_hour / d.usd_per_hour)
     return f"{mixed_headline(mix)}; {saved} less than the cheapest alone ({usd_per_hour(d.usd_per_hour)})."
@@ -127,8 +127,11 @@ def place_lines(mix: MixedDeployment) -> list[str]:
     """Where the parts stand."""
     places = [f"{part.deployment.cloud} {part.deployment.region}" for part in mix.parts]
     if places[0] == places[1]:
-        return [f"Both stand in {places[0]}."]
-    return [f"They stand apart ({' and '.join(places)}): what routes between them is not in the price."]
+        return [f"Both are in {places[0]}."]
+    apart = "regions" if mix.parts[0].deployment.cloud == mix.parts[1].deployment.cloud else "clouds"
+    return [
+        f"They are in different {apart} ({' and '.join(places)}); routing between them is not included in the price."
+    ]
 
 
 def layout(d: Deployment) -> str:
@@ -146,14 +149,14 @@ def parts_table(mix: MixedDeployment) -> Table:
         Column("machines", "machines", wraps=True),
         Column("share", "share", align="right"),
         Column("rate", "requests/s", align="right", priority=2),
-        Column("had", "to be had", align="right", priority=1),
+        Column("had", "available", align="right", priority=1),
         Column("spare", "spare", align="right"),
         Column("bought", "price", priority=3),
         Column("place", "region", priority=4),
         Column("verdict", "range"),
     ]
     tight = any(part.deployment.is_tight for part in mix.parts)
-    notes = ["tight: holds as expected, breaks an objective at the high end of its range."] if tight else []
+    notes = ["tight: expected to hold, breaks an objective at the high end of its range."] if tight else []
     return Table(columns, [part_row(part) for part in mix.parts], "The two parts", notes)
 
 

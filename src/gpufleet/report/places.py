@@ -24,11 +24,11 @@ def place_page(listing: PlaceListing, limit: int | None) -> Page:
     """Types by region: zones, on-demand and spot price, other ways of buying."""
     rows = [place_cells(row) for row in listing.rows]
     kept = rows if limit is None else rows[:limit]
-    note = "$/h is the whole instance. 'unknown': sold so there, at a price that no table here holds; never ranked."
+    note = "$/h is the whole instance. 'unknown': sold there at a price that is not known here; not ranked."
     places = several(listing.num_places, "place")
     headline = f"Sold in {places}, with a known price in {listing.num_priced}"
     notes = [*cut_note(listing.num_places, len(kept)), note, *closing(listing)]
-    return Page(headline, [Table(place_columns(), kept, empty="Nowhere that is known here.")], notes)
+    return Page(headline, [Table(place_columns(), kept, empty="Not known to be sold anywhere.")], notes)
 
 
 def region_page(listing: RegionListing, limit: int | None) -> Page:
@@ -106,11 +106,11 @@ def coverage_page(listing: CoverageListing) -> Page:
         Column("all_regions", "regions", where="data"),
     ]
     note = (
-        "regions: with a price, of those that are known to sell machines with GPUs. Everything else is sold at a price "
-        "unknown here and is never planned: 'gpufleet catalog update' and your own tables add prices."
+        "regions: those with a price, of those known to sell machines with GPUs. Everything else has no known price "
+        "and is not planned: 'gpufleet catalog update' and your own tables add prices."
     )
     rows = [coverage_cells(row) for row in listing.rows]
-    return Page("Where prices are held", [Table(columns, rows, empty="No price is held.")], [note, *listing.notes])
+    return Page("Where prices are known", [Table(columns, rows, empty="No prices.")], [note, *listing.notes])
 
 
 def coverage_cells(row: CoverageRow) -> Row:
@@ -126,20 +126,20 @@ def coverage_cells(row: CoverageRow) -> Row:
 
 
 def discount_page(listing: DiscountListing) -> Page:
-    """Rules of thumb, and what the prices held here come to."""
+    """Rules of thumb, and what the prices known here come to."""
     columns = [
         Column("cloud", "cloud"),
         Column("price_kind", "kind"),
         Column("rule", "rule of thumb", align="right"),
-        Column("held", "held here: median (range)", align="right"),
+        Column("held", "known here: median (range)", align="right"),
         Column("num_held", "places", str, "right"),
         Column("grade", "grade", priority=1),
         Column("source", "source", where="data"),
         Column("evidence", "evidence", where="data"),
     ]
     note = (
-        "A rule of thumb is a saver's hope, not a price: no plan uses it. What you have agreed on goes into "
-        "contracts.csv or offers/ of your own tables (docs/prices.md)."
+        "A rule of thumb is not a price: no plan uses it. Put negotiated prices into contracts.csv or offers/ of your "
+        "own tables (docs/prices.md)."
     )
     rows = [discount_cells(row) for row in listing.rows]
     return Page("Typical discounts against on-demand", [Table(columns, rows)], [note, *closing(listing)])

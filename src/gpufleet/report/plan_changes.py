@@ -57,12 +57,12 @@ def asked_lines(result: PlanChanges | FleetChanges) -> list[str]:
     own = [otherwise_words(change) for change in result.question_changes]
     models = result.models if isinstance(result, FleetChanges) else []
     own += [f"{model.model}: {otherwise_words(change)}" for model in models for change in model.question_changes]
-    return [f"The workload file asks something else than the plan: {'; '.join(own)}. Plan again. As it was asked:"]
+    return [f"The workload file differs from the plan: {'; '.join(own)}. Plan again. With the original question:"]
 
 
 def otherwise_words(change: QuestionChange) -> str:
     """One input, then and now."""
-    return f"{change.what} {change.was or 'not said'} in the plan, {change.now or 'not said'} in the file"
+    return f"{change.what} {change.was or 'not given'} in the plan, {change.now or 'not given'} in the file"
 
 
 def fleet_changes_page(result: FleetChanges) -> Page:
@@ -146,7 +146,7 @@ def why(result: PlanChanges) -> str:
     if not (result.model_changed_it or result.quotas_changed_it or result.prices_changed_it):
         pairs = {"prices": result.price_changes, "quotas": result.quota_changes, "the model": result.digest_changes}
         moved = [what for what, changes in pairs.items() if changes]
-        return f"What changed ({' and '.join(moved)}) makes no difference." if moved else "Nothing changed since."
+        return f"The changes ({' and '.join(moved)}) make no difference." if moved else "Nothing changed since."
     parts = [*([model_words(result)] if result.model_changed_it else [])]
     parts += [quota_words(result)] if result.quotas_changed_it else []
     parts += [price_words(result)] if result.prices_changed_it else ["Prices make no difference."]
@@ -159,12 +159,12 @@ def quota_words(result: PlanChanges) -> str:
     own = [c for c in result.quota_changes if (c.cloud, c.instance) in ends] or result.quota_changes
     named = list(dict.fromkeys(quota_change_words(c) for c in own))
     what = "; ".join(named[:SHOWN_QUOTAS]) or "quotas of other models"
-    return f"How many can be had decides: {what}."
+    return f"Availability decides: {what}."
 
 
 def quota_change_words(c: QuotaChange) -> str:
     """One quota, a reservation or a rack, then and now."""
-    was, now = ("without a bound" if most is None else count(most) for most in (c.was, c.now))
+    was, now = ("unlimited" if most is None else count(most) for most in (c.was, c.now))
     kind = "" if c.price_kind == "on_demand" else f" {c.price_kind.replace('_', ' ')}"
     return f"quota of {c.cloud} {c.instance.removeprefix('Standard_')}{kind} {was} -> {now}"
 
@@ -173,7 +173,7 @@ def model_words(result: PlanChanges) -> str:
     """What the model makes of the old prices."""
     what = ", ".join(WORDS.get(c.what, c.what) for c in result.digest_changes)
     cause = f" ({what} changed)" if what else " (the equations changed within one release)"
-    return f"At the prices of the plan, today's model{cause} would choose {bought(result.at_old_prices)}."
+    return f"At the plan's prices, today's model{cause} would choose {bought(result.at_old_prices)}."
 
 
 def price_words(result: PlanChanges) -> str:
@@ -181,12 +181,12 @@ def price_words(result: PlanChanges) -> str:
     decisive = [c for c in result.price_changes if c.is_decisive]
     if decisive:
         moves = "; or ".join(f"{machine(c)} {movement(c)}" for c in decisive)
-        return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} turns the choice."
+        return f"Prices decide: {moves}. {'This alone' if len(decisive) == 1 else 'Either alone'} changes the choice."
     if is_same_choice(result.at_todays_quotas, result.now):
         own = [c for c in result.price_changes if result.now and (c.cloud, c.instance, c.price_kind) == key(result.now)]
         moved = f": {machine(own[0])} {movement(own[0])}" if own else ""
-        return f"The choice stays and its price moved{moved}."
-    return "Prices decide: several changed, and no one of them alone turns the choice."
+        return f"The choice stays, its price changed{moved}."
+    return "Prices decide: several changed, and no single one changes the choice."
 
 
 def is_same_choice(one: Deployment | None, other: Deployment | None) -> bool:
@@ -210,7 +210,7 @@ def movement(c: PriceChange) -> str:
     if c.was_usd_per_hour is None:
         return f"is new at {usd_per_hour(c.now_usd_per_hour)}"
     if c.now_usd_per_hour is None:
-        return f"at {usd_per_hour(c.was_usd_per_hour)} has no price any more"
+        return f"no longer has a price, was {usd_per_hour(c.was_usd_per_hour)}"
     ratio = c.now_usd_per_hour / c.was_usd_per_hour - 1
     way = "rose" if ratio > 0 else "fell"
     moved = f"{significant(PERCENT * abs(ratio), 2)}%"

@@ -26,12 +26,15 @@ FORMULAS = (
     (
         "capacity",
         "replicas x the highest rate at which one keeps all objectives, load <= 0.95 and KV room for a burst; "
-        "its range: the same where steps and first tokens come as late, or early, as the ends of their ranges",
+        "its range: the same where steps and first tokens are at the ends of their ranges",
     ),
     ("headroom", "capacity / rate - 1"),
-    ("range", "10th to 90th percentile, from errors on measurements that the fit had not seen"),
+    ("range", "10th to 90th percentile, from errors on measurements held out from the fit"),
     ("$/month", "$/h x 730 h"),
-    ("$/h", "price x machines; with quiet hours: share of the day x what is paid at the peak + the rest x off it"),
+    (
+        "$/h",
+        "price x machines; with quiet hours: share of the day x the cost at the peak + the rest x the cost off peak",
+    ),
     ("$/1M out", "$/h / (rate over all hours x output tokens x 3,600 s) x 1,000,000"),
     ("electricity", "board power x GPUs x share of time with work, 1 - exp(-batch); a rule, not a measurement"),
 )
@@ -57,7 +60,7 @@ def has_spread(plan: ServePlan) -> bool:
 def alone_table(plan: ServePlan) -> Table:
     """The command that takes one replica's step apart: where the milliseconds of its mean request go."""
     words = estimate_words(plan)
-    notes = [] if not has_spread(plan) else ["Of the mean request: percentiles over lengths are not taken apart."]
+    notes = [] if not has_spread(plan) else ["For the mean request; percentiles over lengths are not broken down."]
     return Table([], [], "Where the milliseconds of one replica go", notes, empty="", listing=[words])
 
 
@@ -95,7 +98,7 @@ def inputs_table(inputs: list[Input]) -> Table:
     """Every input as it was read, with where it came from; what nobody gave has a star."""
     columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
     rows = [{**i.model_dump(), "name": i.name + ASSUMED * (i.origin == "default")} for i in inputs]
-    notes = [f"{ASSUMED} assumed: nobody gave it."] if any(i.origin == "default" for i in inputs) else []
+    notes = [f"{ASSUMED} assumed: not given."] if any(i.origin == "default" for i in inputs) else []
     return Table(columns, rows, "Inputs", notes)
 
 
@@ -131,7 +134,7 @@ def load_rows(plan: ServePlan) -> list[tuple[str, str, str]]:
         (
             "largest batch",
             f"{count(d.largest_batch)} sequences",
-            "memory beside the weights, and what the engine admits",
+            "memory left after the weights, and the engine's limit",
         ),
         (
             "capacity",

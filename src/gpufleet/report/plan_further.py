@@ -15,7 +15,7 @@ SHOWN_DIGITS, MANY_TIMES = 4, 10
 PRICE_QUANTITIES = {
     "price": "price of {of}",
     "another's price": "price of {of}",
-    "machines to be had": "{of} to be had",
+    "machines to be had": "{of} available",
 }
 
 
@@ -48,9 +48,9 @@ def machines_of(winner: FlipWinner | Deployment) -> str:
 def moves_alike(plan: ServePlan) -> list[str]:
     """What stays as it is, or moves along, where a question has more than one rate or length."""
     names = {i.name for i in plan.inputs}
-    classes = ["Rates and lengths of all classes move alike."] if plan.num_classes else []
-    quiet = ["The rate off peak stays; no peak is below it."] if "rate off peak" in names else []
-    spread = ["Lengths that differ are stretched alike."] if plan.lengths_differ and not classes else []
+    classes = ["Rates and lengths of all classes change together."] if plan.num_classes else []
+    quiet = ["The off-peak rate stays fixed; the peak is never below it."] if "rate off peak" in names else []
+    spread = ["Lengths that differ are scaled together."] if plan.lengths_differ and not classes else []
     return classes + spread + quiet
 
 
@@ -63,8 +63,10 @@ def flip_table(flips: list[Flip], notes: Sequence[str] = ()) -> Table:
         Column("change", "by", align="right", priority=2),
         Column("wins", "then", wraps=True),
     ]
-    note = "One thing moves at a time; prices in all regions of a machine. Checked: 1% less flips nothing."
-    return Table(columns, [flip_row(flip) for flip in flips], "What flips the choice", [note, *notes])
+    moved = "One value changes at a time; a price changes in all regions of a machine."
+    checked = "Checked: 1% closer to today's value, the choice is the same."
+    rows = [flip_row(flip) for flip in flips]
+    return Table(columns, rows, "What flips the choice", [f"{moved} {checked}", *notes])
 
 
 def flip_row(flip: Flip) -> Row:
@@ -74,7 +76,7 @@ def flip_row(flip: Flip) -> Row:
     if flip.value is None:
         edge = f"{'up' if flip.is_rise else 'down'} to {in_unit(flip.searched_to, flip.unit)}"
         return {**row, "value": "any", "change": "-", "wins": f"the same row {edge}"}
-    wins = "no offer alone serves" if flip.winner is None else machines_of(flip.winner)
+    wins = "no single offer serves" if flip.winner is None else machines_of(flip.winner)
     ratio = flip.change_ratio
     change = "-" if ratio is None else f"{'+' if flip.is_rise else '-'}{significant(PERCENT * abs(ratio), 2)}%"
     return {**row, "value": in_unit(flip.value, flip.unit), "change": change, "wins": wins}
@@ -140,7 +142,7 @@ def difference(asked: WhyNot, cheapest: Deployment, answer: Deployment) -> str:
     """The cost beside the answer's, and the price at which both are equal."""
     ratio = cheapest.usd_per_hour / answer.usd_per_hour - 1
     if ratio <= 0:
-        return f"{percent(-ratio)} less than the answer" if ratio else "as much as the answer"
+        return f"{percent(-ratio)} less than the answer" if ratio else "the same as the answer"
     price = asked.wins_below_usd_per_hour
     needed = "no price makes it win" if price is None else f"it wins below {usd_per_hour(price)} per machine"
     now = usd_per_hour(cheapest.price_per_instance_usd_per_hour)
@@ -169,7 +171,7 @@ STAGES = {"beyond_quota": -5, "no_price": -4, "over_limit": -3, "too_large": -2}
 
 def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
     """The answer beside an API that charges by the token."""
-    columns = [Column("name", "beside a token API"), Column("value", "", wraps=True)]
+    columns = [Column("name", "compared with a token API"), Column("value", "", wraps=True)]
     price = (
         f"{usd(found.usd_per_million_input_tokens)} in, {usd(found.usd_per_million_output_tokens)} out per 1M, as given"
     )
@@ -180,8 +182,8 @@ def break_even_table(found: BreakEven, plan: ServePlan) -> Table:
         ("machines cost no more", break_even_words(found)),
     ]
     cells = [{"name": name, "value": value} for name, value in rows]
-    notes = ["Machines are paid whether used or not; people and other costs aside."]
-    notes += [] if plan.mean_requests_per_s is None else ["Rates are those at the peak; quiet hours stay as they are."]
+    notes = ["Machines are paid for even when idle; staff and other costs are not included."]
+    notes += [] if plan.mean_requests_per_s is None else ["Rates are peak rates; the off-peak rate stays as it is."]
     return Table(columns, cells, "Break-even", notes)
 
 
@@ -210,5 +212,5 @@ def break_even_words(found: BreakEven) -> str:
         return "at no rate up to 1,000,000 requests/s"
     begin = f"from {significant(first)} requests/s"
     if settled is None:
-        return f"{begin}, but one machine more makes them dearer again at many higher rates"
+        return f"{begin}, but at many higher rates one more machine makes them more expensive again"
     return f"{begin} on" if settled <= first else f"{begin}; at every rate from {significant(settled)} on"

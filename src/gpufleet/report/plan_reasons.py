@@ -64,7 +64,7 @@ def mix_line(plan: ServePlan, is_alone: bool) -> list[str]:
     if is_alone:
         return [f"Two offers together cost less: {mixed_price(plan.mix)}, see below."]
     which = " + ".join(machines_of(part.deployment) for part in plan.mix.parts)
-    return [f"Were it alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
+    return [f"Planned alone, two offers together would cost {mixed_price(plan.mix)}: {which}."]
 
 
 def quality_line(plan: ServePlan) -> list[str]:
@@ -79,7 +79,7 @@ def cache_line(plan: ServePlan) -> list[str]:
     if is_chosen or d.kv_precision not in EIGHT_BIT_CACHES:
         return []
     default = f"KV cache {d.kv_precision}: {d.engine}'s default for {d.weight_format} weights"
-    return [f"{default}, beside what the weights cost in quality; --kv-precision bf16 keeps it at 16 bits."]
+    return [f"{default}, in addition to the quality cost of the weights; --kv-precision bf16 keeps it at 16 bits."]
 
 
 def looser_lines(plan: ServePlan) -> list[str]:

@@ -21,7 +21,7 @@ def bill_tables(plan: ServicePlan) -> list[Table]:
         Column("basis", "stated", str),
         Column("usd_per_month", "a month", usd_per_month, "right"),
     ]
-    note = "Lines beside the GPU machines are those of bill_lines.csv; they take no part in the ranking."
+    note = "Other costs come from bill_lines.csv; they do not affect the ranking."
     return [Table(columns, [*rows, row_of("together", "", total)], title="The whole bill", notes=[note])]
 
 

@@ -45,7 +45,7 @@ def relaxation_table(plan: ServicePlan, lower: str = LOWER_PRECISION, engines: s
     ]
     rows = [r.model_dump() for r in plan.relaxations]
     together = any(r.together for r in plan.relaxations)
-    how = "No single one is enough: all of these at once." if together else "Any one of these is enough."
+    how = "No single one is enough: all of these are needed together." if together else "Any one of these is enough."
     notes = [how] if len(rows) > 1 else []
     notes += untried_line(plan, lower, engines)
     return Table(columns, rows, "The smallest change that helps", notes, empty="No change of the objectives helps.")
@@ -65,7 +65,7 @@ def untried_line(plan: ServicePlan, lower: str, engines: str) -> list[str]:
 def preferred_line(inputs: Sequence[Input]) -> list[str]:
     """Inputs that the user's configuration gave."""
     parts = [f"{i.name} {i.value}" for i in inputs if i.origin == "config"]
-    return [f"By your configuration: {'; '.join(parts)}."] if parts else []
+    return [f"From your configuration: {'; '.join(parts)}."] if parts else []
 
 
 def assumed_line(plan: ServicePlan) -> list[str]:
@@ -74,7 +74,7 @@ def assumed_line(plan: ServicePlan) -> list[str]:
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts = [
         *([f"engine {assumed['engine']}"] if "engine" in assumed else []),
-        *([f"beams {assumed['beams']}, the engine's own"] if "beams" in assumed else []),
+        *([f"beams {assumed['beams']}, the engine's default"] if "beams" in assumed else []),
         *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),

@@ -29,12 +29,12 @@ EXPECTED_CONFIDENCE = 0.5
 UNMEASURED = "roofline"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
-    "KV room": "KV room binds: more load on a replica, and a burst waits for memory.",
+    "KV room": "KV room binds: with more load, a burst would wait for KV memory.",
     "engine_batch": "The engine's largest batch binds: memory would hold more sequences.",
     "one_replica": "One replica is enough: no limit is near.",
     "one_machine": "One machine is enough: no limit is near.",
-    "spare_machines": "Machines that may fail decide (--spare-machines, --zones): one alone would carry it.",
-    "least_replicas": "The least number of replicas decides (--min-replicas): no limit is near.",
+    "spare_machines": "Redundancy (--spare-machines, --zones) sets the number: one machine would carry the load.",
+    "least_replicas": "--min-replicas sets the number: no limit is near.",
 }
 
 
@@ -48,17 +48,17 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
 def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     """Why there is no answer."""
     if plan.relaxations:
-        return "nothing on offer keeps every objective."
+        return "no machine on offer meets every objective."
     if not plan.rejections:
-        return "nothing on offer runs it."
+        return "no machine on offer can run it."
     dear = next((r for r in plan.rejections if r.code == OVER_BUDGET), None)
     if dear is not None:
-        return f"all that serves it is {dear.reason} (cheapest: {dear.best})."
+        return f"everything that can serve it is {dear.reason} (cheapest: {dear.best})."
     short = next((r for r in plan.rejections if r.code == BEYOND_QUOTA), None)
     if short is not None:
-        return f"all that serves it takes {short.reason} (fewest: {short.best})."
+        return f"everything that can serve it needs {short.reason} (fewest: {short.best})."
     first = plan.rejections[0]
-    return f"nothing on offer serves it. Mostly: {first.reason} (nearest: {first.best})."
+    return f"nothing on offer serves it. Most common reason: {first.reason} (nearest: {first.best})."
 
 
 def kind(d: RentedService) -> str:
@@ -79,9 +79,9 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
     """What forbids more load on a replica."""
     if d.binding in broken_at_high_end(plan, d):
-        return f"{d.binding_limit} binds: it is the first to break, and breaks at the high end of its range."
+        return f"{d.binding_limit} binds: it is the first limit to break, and it breaks at the high end of its range."
     if d.binding in plan.objectives:
-        return f"{d.binding_limit} binds: with more load on a replica it is the first to break."
+        return f"{d.binding_limit} binds: with more load on a replica it is the first limit to break."
     return BINDING.get(d.binding, f"Binding limit: {d.binding_limit}.")
 
 
@@ -103,7 +103,7 @@ def tight_words(plan: ServicePlan) -> str:
     if not broken:
         return "queues grow without end at the high end of its range"
     verbs = ("breaks", "its") if len(broken) == 1 else ("break", "their")
-    holds = f"limits hold there up to {significant(low)}/s" if low else "at any load"
+    holds = f"there, limits hold only up to {significant(low)}/s" if low else "at any load"
     return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
 
 
@@ -111,7 +111,9 @@ def confidence_line(plan: ServicePlan) -> list[str]:
     """How surely limits hold, where more than the expected value was asked for."""
     if plan.confidence <= EXPECTED_CONFIDENCE:
         return []
-    return [f"Planned at {percent(plan.confidence)} confidence: limits and headroom hold that far up each range."]
+    return [
+        f"Planned at {percent(plan.confidence)} confidence: limits and headroom hold at that percentile of each range."
+    ]
 
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
@@ -119,14 +121,19 @@ def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:
     is_idle = d.load_ratio < MOSTLY_IDLE_RATIO and d.replicas > 1
     if not is_idle or d.binding not in plan.objectives:
         return []
-    return ["Latency decides, not capacity: the GPUs are mostly idle; looser limits or faster GPUs cost less."]
+    return [
+        (
+            "Latency, not capacity, sets the number: the GPUs are mostly idle. Looser limits or faster "
+            "GPUs would cost less."
+        )
+    ]
 
 
 def hours_line(d: RentedService) -> list[str]:
     """What is paid at the peak and off it, where they differ."""
     if d.busy_usd_per_hour is None or d.quiet_instance_count is None:
         return []
-    kept = f"off peak {plural(d.quiet_instance_count, 'machine')} of {count(d.instance_count)} stay"
+    kept = f"kept off peak: {count(d.quiet_instance_count)} of {plural(d.instance_count, 'machine')}"
     return [f"{usd_per_hour(d.busy_usd_per_hour)} at the peak, {usd_per_hour(d.usd_per_hour)} over all hours; {kept}."]
 
 
@@ -135,7 +142,7 @@ def own_line(d: RentedService) -> list[str]:
     if d.running_usd_per_hour is None:
         return []
     running, full = usd_per_hour(d.running_usd_per_hour), usd_per_hour(d.usd_per_hour)
-    return [f"Your own machines: {running} of the {full} is electricity; the rest is paid whether they run or not."]
+    return [f"Your own machines: {running} of the {full} is electricity; the rest is a fixed cost."]
 
 
 def spot_line(plan: ServicePlan) -> list[str]:
@@ -147,5 +154,5 @@ def spot_line(plan: ServicePlan) -> list[str]:
     price = f"{about(d)}{usd_per_hour(d.usd_per_hour)}"
     if d.usd_per_hour >= plan.deployments[0].usd_per_hour:
         return [f"Spot is no cheaper: from {price} ({where})."]
-    often = f"{d.interruption} of them were within a month" if d.interruption else "how often is not published"
-    return [f"On spot {price} ({where}; price of {d.price_day}): machines can be taken away, {often}."]
+    often = f"{d.interruption} of them are reclaimed within a month" if d.interruption else "how often is not published"
+    return [f"On spot {price} ({where}; price of {d.price_day}): machines can be reclaimed; {often}."]

@@ -68,7 +68,7 @@ def ranking_table(plan: ServicePlan, own: OwnColumns, width: int = NARROW_PAGE) 
     rows = [
         ranking_row(rank, d, own, text) for rank, (d, text) in enumerate(zip(plan.deployments, named, strict=True), 1)
     ]
-    tight = "holds as expected, breaks an objective"
+    tight = "expected to hold, breaks an objective"
     return ranking(plan.deployments, ranking_columns(plan, own), rows, tight)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.setup import Diagnosis, Settings
 
-PRECEDENCE = "A flag goes first, then the environment, the project's file, your file, the default."
+PRECEDENCE = "Options take precedence, then the environment, the project's file, your file, the defaults."
 
 
 def settings_page(settings: Settings) -> Page:
@@ -16,13 +16,13 @@ def settings_page(settings: Settings) -> Page:
         Column("origin", "set in", wraps=True),
         Column("says", "says", wraps=True, priority=1),
     ]
-    files = [Column("path", "file, the first counts most"), Column("is_there", "", found_or_not)]
+    files = [Column("path", "file, in order of precedence"), Column("is_there", "", found_or_not)]
     tables = [
         Table(columns, [setting.model_dump() for setting in settings.settings]),
         Table(files, [file.model_dump() for file in settings.files]),
     ]
     stated = [s.key for s in settings.settings if s.origin != "default"]
-    headline = f"You prefer {', '.join(stated)}." if stated else "Nothing is preferred: defaults hold."
+    headline = f"Set by you: {', '.join(stated)}." if stated else "No preferences set; defaults apply."
     return Page(headline, tables, [*settings.notes, PRECEDENCE])
 
 
@@ -34,7 +34,7 @@ def found_or_not(is_there: bool) -> str:
 def diagnosis_page(diagnosis: Diagnosis) -> Page:
     """Every check, and what to do about what is missing."""
     columns = [
-        Column("name", "looked at"),
+        Column("name", "checked"),
         Column("status", "is"),
         Column("found", "found", wraps=True),
         Column("hint", "hint", where="data"),

@@ -25,7 +25,7 @@ from gpufleet.results.plan import ServePlan
 from gpufleet.results.today import PricePaid, Today, TodaysMachines, TodaysService
 from gpufleet.units import PERCENT
 
-UNKNOWN_PRICE = "unknown, so no saving is said: '@98.32/h' after the machines states what one costs"
+UNKNOWN_PRICE = "unknown, so no saving is shown; add the price of one machine, such as '@98.32/h'"
 NOTHING_ELSE = "Nothing on offer serves this as asked."
 NONE_ENOUGH = "; at the slow end of the range no number of machines is enough"
 LISTED, STATED_AS = "list price on demand", {"bill": "its share of the bill", "stated": "as stated"}
@@ -37,7 +37,7 @@ def verdict_line(plan: ServePlan, today: Today) -> str:
     """What to do, with its number."""
     say = {"keep": keep, "shrink": shrink, "grow": grow, "replace": move}
     if today.step not in say:
-        return "Nothing fits: neither what runs today nor anything on offer serves this."
+        return "Nothing fits: neither today's machines nor anything on offer serves this."
     alone = f" {NOTHING_ELSE}" if not plan.is_feasible else ""
     return say[today.step](plan, today) + alone
 
@@ -52,7 +52,7 @@ def price_lines(plan: ServePlan, today: Today) -> list[str]:
         return []
     price = f"{usd_per_hour(listed)} in {region_name(d.region)} ({d.price_source}, {d.price_day})"
     saving, machines = today.plan_saving_usd_per_month, machines_words(d.instance_count)
-    saves_all = "" if saving is None else f": at it {machines} would save {saving_words(today, saving)}"
+    saves_all = "" if saving is None else f": at that price {machines} would save {saving_words(today, saving)}"
     return [f"You pay {usd_per_hour(paid)} for one {name_of(today.machines[0])}; its list price is {price}{saves_all}."]
 
 
@@ -61,11 +61,17 @@ def keep(plan: ServePlan, today: Today) -> str:
     bill, saving = bill_words(today), None if today.is_plan_of_same_type else today.plan_saving_usd_per_month
     if today.is_close and saving is not None:
         return (
-            f"{CLOSE}{choice_of(plan)} would save {usd_per_month(saving.value)}{share_words(today, saving)} as "
-            f"expected, but {at_worst(saving)}. Keep what runs ({bill}) until it is measured."
+            f"{CLOSE}{choice_of(plan)} is expected to save {usd_per_month(saving.value)}{share_words(today, saving)}, "
+            f"but {at_worst(saving)}. Keep {todays_machines(today)} ({bill}) until you have measured."
         )
+    needed = "it is needed" if today.instance_count == 1 else "all of them are needed"
     dearer = "" if saving is None else f", and {choice_of(plan)} costs {less_or_more(saving.value)}"
-    return f"Keep what runs ({bill}): all of it is needed{dearer}.{slow_end(today)}"
+    return f"Keep {todays_machines(today)} ({bill}): {needed}{dearer}.{slow_end(today)}"
+
+
+def todays_machines(today: Today) -> str:
+    """What runs, one machine or several."""
+    return "today's machine" if today.instance_count == 1 else "today's machines"
 
 
 def slow_end(today: Today) -> str:
@@ -84,24 +90,28 @@ def shrink(plan: ServePlan, today: Today) -> str:
         return f"Shrink to {enough}: {saves(today)}.{beside(plan, today)}"
     slow = math.inf if today.needed_machines is None else today.needed_machines.high or 0.0
     all_needed = "no number of them is" if math.isinf(slow) else f"{machines_words(slow)} are needed"
-    verb = "is" if needed_words(today) == "1" else "are"
     return (
-        f"{CLOSE}{enough} {verb} enough as expected ({saves(today)}), but at the slow end of the range {all_needed}"
-        f"{' enough' if math.isinf(slow) else ''}. Measure before any is given back.{beside(plan, today)}"
+        f"{CLOSE}{enough} should be enough ({saves(today)}), but at the slow end of the range {all_needed}"
+        f"{' enough' if math.isinf(slow) else ''}. Measure before you give any back.{beside(plan, today)}"
     )
 
 
 def grow(plan: ServePlan, today: Today) -> str:
     """It does not serve, and more of it is the cheapest that surely does."""
-    more = f"{needed_words(today)} machines of today's{types_words(today)}, {today.instance_count} run: {saves(today)}"
+    kind = "type" if len(today.machines) == 1 else "types"
+    needed = f"{needed_words(today)} machines of today's {kind}{types_words(today)}"
+    more = f"{needed}, {today.instance_count} run: {saves(today)}"
     if not today.is_close:
         return f"Grow to {more}.{carries_the_rate(plan, today)}{beside(plan, today)}"
-    return f"{CLOSE}as expected it takes {more}; at the fast end of the range what runs is enough.{beside(plan, today)}"
+    return (
+        f"{CLOSE}the expected need is {more}; at the fast end of the range today's fleet is "
+        f"enough.{beside(plan, today)}"
+    )
 
 
 def move(plan: ServePlan, today: Today) -> str:
     """The plan's answer is surely cheaper than what today's machines can become."""
-    why = "" if today.serves else " What runs today does not serve this."
+    why = "" if today.serves else " Today's fleet does not serve this."
     return f"Replace by {choice_of(plan)}: {saves(today)}.{why}{unpriced_alternative(today)}"
 
 
@@ -110,9 +120,7 @@ def unpriced_alternative(today: Today) -> str:
     if today.own_saving_usd_per_month is not None or not today.serves or not today.idle_count:
         return ""
     enough = f"{needed_words(today)} of {machines_words(today.instance_count)}{types_words(today)}"
-    return (
-        f" Fewer of today's serve too, {enough}: what that saves is unknown until each type has its price ('@98.32/h')."
-    )
+    return f" {enough} would be enough too; the saving is unknown until each type has its price ('@98.32/h')."
 
 
 def types_words(today: Today) -> str:
@@ -131,7 +139,7 @@ def carries_the_rate(plan: ServePlan, today: Today) -> str:
     if today.headroom_ratio is None or today.headroom_ratio < 0:
         return ""
     had, wanted = percent(today.headroom_ratio), percent(plan.headroom_wanted_ratio)
-    return f" What runs carries the rate, with {had} headroom of {wanted} wanted."
+    return f" Today's fleet carries the rate, but has {had} headroom of the {wanted} wanted."
 
 
 def beside(plan: ServePlan, today: Today) -> str:
@@ -141,9 +149,9 @@ def beside(plan: ServePlan, today: Today) -> str:
         return ""
     if own is None:
         return f" {choice_of(plan)} would save {saving_words(today, other)}."
-    would = f"would save {usd_per_month(other.value)}{share_words(today, other)}"
-    would = would if other.value >= 0 else f"would cost {less_or_more(other.value)}"
-    return f" {choice_of(plan)} {would} as expected, but {at_worst(other)}: too close to call between the two."
+    would = f"is expected to save {usd_per_month(other.value)}{share_words(today, other)}"
+    would = would if other.value >= 0 else f"is expected to cost {less_or_more(other.value)}"
+    return f" {choice_of(plan)} {would}, but {at_worst(other)}: too close to call between the two."
 
 
 def choice_of(plan: ServePlan) -> str:
@@ -157,7 +165,7 @@ def saves(today: Today) -> str:
     """What the step saves, or costs more."""
     saving = today.saving_usd_per_month
     if saving is None:
-        return f"what it {'costs' if today.step == 'grow' else 'saves'} is unknown, as a price is"
+        return f"what it {'costs' if today.step == 'grow' else 'saves'} is unknown because a price is"
     if saving.value >= 0:
         return f"saves {saving_words(today, saving)}"
     return f"{less_or_more(saving.value)}{cost_range(saving)}"
@@ -231,8 +239,11 @@ def tables_of_today(plan: ServePlan, today: Today) -> list[Table]:
     rows = [{"name": name, "value": value} for name, value in cells if value]
     columns = [Column("name", "figure"), Column("value", "", wraps=True)]
     notes = [
-        "A saving is today's bill less that of machines then, 730 hours a month, other lines of a bill aside.",
-        "It begins when machines can be given back: a term is paid to its end.",
+        (
+            "A saving is today's machine bill less the machine bill afterwards, at 730 hours a month; "
+            "other costs are not included."
+        ),
+        "It begins when machines can be given back: committed terms run to their end.",
     ]
     refused = [refused_table(m) for m in today.machines if m.service is None and m.refused]
     return [Table(columns, rows, "What runs today", notes), *refused]
@@ -268,9 +279,9 @@ def price_words(price: PricePaid) -> str:
         return f"{paid}, {STATED_AS[price.origin]}"
     if price.owned_usd_per_hour is not None:
         whole = usd_per_hour(price.owned_usd_per_hour)
-        return f"{paid} to run your own; with what is spent whether it runs or not {whole}"
+        return f"{paid} to run your own; {whole} with its fixed costs"
     dear = price.highest_usd_per_hour
-    others = "by others of yours" if price.origin == "own" else "elsewhere"
+    others = "by other prices of yours" if price.origin == "own" else "elsewhere"
     elsewhere = f"; up to {usd_per_hour(dear)} {others}" if dear is not None and dear > price.usd_per_hour else ""
     what = f"your own price, {(price.price_kind or '').replace('_', ' ')}" if price.origin == "own" else LISTED
     return f"{paid}, {what} in {price.region} ({price.source}, {price.day}){elsewhere}"
@@ -282,7 +293,7 @@ def beside_list(price: PricePaid) -> str:
     if listed is None or times is None or times < WORTH_ASKING:
         return ""
     held = f"{usd_per_hour(listed.usd_per_hour)} on demand in {listed.region} ({listed.source}, {listed.day})"
-    return f"you pay {significant(times, 2)}x the list price that is held here: {held}"
+    return f"you pay {significant(times, 2)}x the list price known here: {held}"
 
 
 def service_rows(s: TodaysService) -> list[tuple[str, str]]:
@@ -294,9 +305,9 @@ def service_rows(s: TodaysService) -> list[tuple[str, str]]:
     return [
         (
             "best use",
-            f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}; not what runs",
+            f"{count(s.replicas)}x {s.layout} ({size}) in {s.weight_format} with {s.engine}; what runs may differ",
         ),
-        ("carries", f"{carried}; {amount(s.requests_per_s)} asked of it"),
+        ("carries", f"{carried}; asked: {amount(s.requests_per_s)}"),
         ("load", f"{significant(s.load_ratio, 2)} of what its replicas sustain; grade {s.grade}"),
         ("latency", latency or "queues grow without end at this rate"),
     ]
@@ -306,7 +317,7 @@ def needed_row(m: TodaysMachines) -> str:
     """How many are needed, and how many could be shut down."""
     if m.needed_count is None:
         return "no number of them serves this"
-    idle = f"; {count(m.idle_count)} idle: could be shut down" if m.idle_count else ""
+    idle = f"; {count(m.idle_count)} idle and can be shut down" if m.idle_count else ""
     return f"{count(m.needed_count)} of {count(m.instance_count)}{idle}"
 
 
@@ -318,9 +329,9 @@ def fleet_rows(plan: ServePlan, today: Today) -> list[tuple[str, str]]:
     then = today.plan_usd_per_month
     return [
         ("headroom", wanted if today.headroom_ratio is None or today.headroom_ratio >= 0 else short(plan, today)),
-        ("needed in all", needed_range(today.needed_machines)),
+        ("needed in total", needed_range(today.needed_machines)),
         ("bill", f"{bill_words(today)}{stated}"),
-        ("fewer of it", fewer_words(today)),
+        ("fewer machines", fewer_words(today)),
         ("the plan", "" if then is None else f"{choice_of(plan)}: {bill_range(then)}"),
     ]
 
@@ -336,7 +347,7 @@ def fewer_words(today: Today) -> str:
 def short(plan: ServePlan, today: Today) -> str:
     """Below the rate."""
     carried = f"{significant(PERCENT * (1 + (today.headroom_ratio or 0.0)))}%"
-    return f"none: it carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
+    return f"none: today's fleet carries {carried} of the rate; {percent(plan.headroom_wanted_ratio)} wanted"
 
 
 def needed_range(needed: Figure | None) -> str:

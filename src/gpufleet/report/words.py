@@ -18,7 +18,7 @@ LIMITS = {
     "engine_batch": "the engine's largest batch",
     "one_replica": "one replica is enough",
     "one_machine": "one machine is enough",
-    "least_replicas": "the least number of replicas",
+    "least_replicas": "the minimum number of replicas",
     "spare_machines": "machines that may fail",
     "deadline": "the deadline",
     "starting": "starting machines",
@@ -58,14 +58,15 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "saturated": "saturated before any request is admitted",
     "no_room_for_burst": "KV room for fewer sequences than a burst needs",
     "over_limit": "{limit} above {limit_s} at any load",
-    "no_price": "no price under the chosen clouds, regions and price kinds",
-    "beyond_quota": "more machines than the quota, the reservation or one's own rack holds",
+    "no_price": "no price for the chosen clouds, regions and price kinds",
+    "beyond_quota": "more machines than the quota, the reservation or your own rack allows",
     "over_budget": "over the budget of {budget_usd_per_hour} ({budget_usd_per_month})",
     "over_job_budget": "over the budget of {budget_usd}",
     "late": "not done by the deadline, whatever the number of machines",
     "late_with_cap": "not done by the deadline with the cap of {cap_machines}",
-    "binds_longer": "bought for a term and paid round the clock: a job that runs once buys none (--every, if it comes "
-    "again)",
+    "binds_longer": (
+        "bought for a term and paid round the clock: not bought for a one-off job (use --every if it recurs)"
+    ),
     # how far it missed
     "short_by": "short by {missing_bytes} per GPU",
     "input_short_by": "short by {missing_bytes}",
@@ -75,8 +76,8 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "unpriced": "no price",
     "costs_per_hour": "{usd_per_hour}",
     "costs": "{usd}",
-    "to_be_had": lambda f: f"{had(f['to_be_had'])} to be had",
-    "to_be_had_at": lambda f: f"{had(f['to_be_had'])} to be had; {f['needed']:,} would be {f['usd_per_hour']}",
+    "to_be_had": lambda f: f"{had(f['to_be_had'])} available",
+    "to_be_had_at": lambda f: f"{had(f['to_be_had'])} available; {f['needed']:,} would cost {f['usd_per_hour']}",
     "soonest": lambda f: soonest(f),
 }
 
@@ -118,9 +119,9 @@ def soonest(figures: Mapping[str, Any]) -> str:
     """When a job would be done at the soonest, with how many machines, and how many would do."""
     f = figures
     sure = f" at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED_CONFIDENCE else ""
-    of = "" if f["to_be_had"] is None else f", {f['to_be_had']:,} to be had"
-    enough = "" if f["enough_machines"] is None else f"; {f['enough_machines']} would do it"
-    return ("none to be had" if f["hours_s"] is None else f"{f['hours_s']} with the headroom{sure}{of}") + enough
+    of = "" if f["to_be_had"] is None else f", {f['to_be_had']:,} available"
+    enough = "" if f["enough_machines"] is None else f"; {f['enough_machines']} would be enough"
+    return ("none available" if f["hours_s"] is None else f"{f['hours_s']} with the headroom{sure}{of}") + enough
 
 
 def written(name: str, value: Figure) -> Figure:

@@ -57,7 +57,7 @@ def test_the_headline_is_the_worst_group_and_pages_stay_in_80_columns() -> None:
     assert "median error 100%" in headline(report)
     text = page_as_text(accuracy_page(report), 80)
     assert max(map(len, text.splitlines())) <= 80
-    assert "1 of 24 runs that ran were said not to fit" in " ".join(text.split())
+    assert "1 of 24 runs that ran were predicted not to fit" in " ".join(text.split())
 
 
 def test_a_figure_or_two_do_not_make_the_headline() -> None:

@@ -378,8 +378,8 @@ def test_jobs_that_make_no_sense_are_refused(changes: dict[str, object], told: s
     [
         ({"rate": 0.0}, "rate"),
         ({"rate": INFINITE}, "rate"),
-        ({"slo": "ttft<50ms"}, "ttft.p95 cannot be asked"),
-        ({"slo": "latency<50ms,tpot<5ms"}, "tpot.p95 cannot be asked"),
+        ({"slo": "ttft<50ms"}, "ttft.p95 do not apply"),
+        ({"slo": "latency<50ms,tpot<5ms"}, "tpot.p95 do not apply"),
         ({"slo": "latency<0ms"}, "positive"),
         ({"min_replicas": 0}, "replicas"),
         ({"zones": 0}, "zones"),

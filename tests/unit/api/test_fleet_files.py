@@ -77,7 +77,7 @@ def test_two_plans_of_several_models_lie_beside_each_other(fleet: FleetAnswer, t
     assert (result.first_usd_per_hour, result.second_usd_per_hour) == (fleet.usd_per_hour, other.usd_per_hour)
     assert [(c.name, c.first, c.second) for c in result.models[0].changed_inputs] == [("rate", "3/s", "30/s")]
     words = " ".join(page_as_text(fleet_comparison_page(result), 200).split())
-    assert "llama-3.1-8b is in" in words
+    assert "llama-3.1-8b is only in" in words
 
 
 def test_one_model_is_not_compared_with_several(fleet: FleetAnswer, tmp_path: Path) -> None:

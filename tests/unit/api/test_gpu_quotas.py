@@ -54,7 +54,7 @@ def test_machine_types_of_one_gpu_share_its_quota_in_the_plan_of_several_models(
     [missing] = none.missing
     assert (missing.gpu_quota, missing.can_be_had) == ("aws us-east-1 H100-SXM", 16)
     assert missing.needed > 16
-    assert f"{missing.needed} GPUs of the quota of 16: aws us-east-1 H100-SXM" in page_as_text(fleet_page(none), 200)
+    assert f"{missing.needed} GPUs, the quota is 16: aws us-east-1 H100-SXM" in page_as_text(fleet_page(none), 200)
 
 
 def test_no_row_of_a_plan_and_no_two_offers_together_take_more(tmp_path: Path) -> None:
@@ -155,7 +155,7 @@ def test_why_not_says_how_many_are_needed_how_many_there_are_and_what_they_cost(
     [refused] = plan_serve(BUSY, held_to(tmp_path, machines)).why_not("p5.4xlarge").refused
     assert refused.candidate == f"{free.instance_count}x aws p5.4xlarge"
     had = machines or "none"
-    assert refused.detail == f"{had} to be had; {free.instance_count} would be ${free.usd_per_hour:,.2f}/h"
+    assert refused.detail == f"{had} available; {free.instance_count} would cost ${free.usd_per_hour:,.2f}/h"
 
 
 @pytest.mark.parametrize("machines", [0, 6])

@@ -122,7 +122,7 @@ def test_where_nothing_else_can_be_had_the_shortfall_is_told(tmp_path: Path) -> 
     assert fleet.usd_per_hour is None
     [lack] = fleet.missing
     assert (lack.instance, lack.can_be_had, lack.needed) == ("box", 1, 2)
-    assert "together they take 2 of the 1 that can be had: own box, home, owned" in " ".join(
+    assert "together they need 2 machines, 1 available: own box, home, owned" in " ".join(
         page_as_text(fleet_page(fleet), 80).split()
     )
 

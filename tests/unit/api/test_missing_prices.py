@@ -40,7 +40,7 @@ def test_a_batch_says_so_too() -> None:
 def test_a_kind_that_is_held_for_other_places_only_is_not_called_unknown(tmp_path: Path) -> None:
     plan = plan_serve(replace(ASKED, pricing=("on_demand", "commit_1y"), clouds=("gcp",)), quoted(tmp_path))
     [note] = [n for n in plan.notes if "No price" in n]
-    assert note == "No price of commit_1y under these clouds: left out"
+    assert note == "No price of commit_1y for these clouds: left out"
 
 
 @pytest.mark.parametrize("changes", [{}, {"pricing": ("on_demand", "commit_1y")}, {"max_spot": 0.5}])
@@ -60,7 +60,7 @@ def test_kinds_that_are_held_and_kinds_that_nobody_named_need_no_word(
             "on_demand, spot. To use your own quote for a whole",
         ),
         ({"pricing": ("owned",)}, "no price of owned is known", "Add your machines to owned.toml"),
-        ({"pricing": ("spot",), "clouds": ("nebius",)}, "no price of spot is known under these clouds", "on_demand."),
+        ({"pricing": ("spot",), "clouds": ("nebius",)}, "no price of spot is known for these clouds", "on_demand."),
     ],
 )
 def test_alone_a_kind_without_a_price_is_an_error_that_names_it(

@@ -162,8 +162,8 @@ def test_what_a_quota_shuts_out_is_said() -> None:
     plan = plan_batch(JOB, none)
     assert not plan.is_feasible
     [quota] = [r for r in plan.rejections if "quota" in r.reason]
-    assert "none to be had; " in quota.best
-    assert quota.best.endswith("would do it")
+    assert "none available; " in quota.best
+    assert quota.best.endswith("would be enough")
 
 
 def test_a_cap_that_is_the_reason_is_said_with_the_number_that_would_do() -> None:
@@ -171,7 +171,7 @@ def test_a_cap_that_is_the_reason_is_said_with_the_number_that_would_do() -> Non
     capped = ask(gpus=("L40S",), most_machines=1, requests=2e6, deadline_s=3600)
     [late] = [r for r in capped.rejections if "cap" in r.reason]
     assert late.reason == "not done by the deadline with the cap of 1 machine"
-    told = re.fullmatch(r"aws (\S+), .*: [\d.]+ h with the headroom; ([\d,]+) machines would do it", late.best)
+    told = re.fullmatch(r"aws (\S+), .*: [\d.]+ h with the headroom; ([\d,]+) machines would be enough", late.best)
     assert told is not None
     machine, enough = told[1], int(told[2].replace(",", ""))
     with_enough = ask(gpus=("L40S",), most_machines=enough, requests=2e6, deadline_s=3600)
@@ -187,7 +187,7 @@ def test_no_number_of_machines_is_said_where_none_does_it() -> None:
     [late] = [r for r in plan.rejections if r.reason.startswith("not done by the deadline")]
     assert late.reason.endswith("whatever the number of machines")
     assert "min with the headroom" in late.best
-    assert "would do it" not in late.best
+    assert "would be enough" not in late.best
 
 
 def test_a_budget_leaves_out_what_is_dearer() -> None:

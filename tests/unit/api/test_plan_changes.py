@@ -88,7 +88,7 @@ def test_a_dearer_answer_loses_and_its_price_is_named() -> None:
     assert change.is_decisive
     assert change.now_usd_per_hour == pytest.approx(10 * (change.was_usd_per_hour or 0))
     assert f"{answer[0]} {answer[1].removeprefix('Standard_')} rose 900%" in why(found)
-    assert "This alone turns the choice" in why(found)
+    assert "This alone changes the choice" in why(found)
 
 
 def test_a_cheaper_rival_wins_and_its_price_is_named_though_others_moved_more() -> None:
@@ -106,7 +106,7 @@ def test_a_price_that_vanished_is_said_to_have() -> None:
     answer, _ = answer_and_runner_up()
     found = changes({answer: None})
     assert [c.now_usd_per_hour for c in found.price_changes] == [None]
-    assert "has no price any more" in why(found)
+    assert "no longer has a price, was $" in why(found)
 
 
 def test_a_machine_that_was_not_on_sale_is_new() -> None:
@@ -123,13 +123,13 @@ def test_prices_that_do_not_matter_are_listed_and_said_not_to() -> None:
     found = changes({(last.cloud, last.instance): 1.1})
     assert len(found.price_changes) == 1
     assert headline(found).startswith("The answer for llama-3.1-8b stands")
-    assert why(found) == "What changed (prices) makes no difference."
+    assert why(found) == "The changes (prices) make no difference."
 
 
 def test_the_same_machines_at_another_price_are_no_other_choice() -> None:
     answer, _ = answer_and_runner_up()
     found = changes({answer: 1.01})
-    assert "The choice stays and its price moved" in why(found)
+    assert "The choice stays, its price changed" in why(found)
     assert "rose 1.0%" in why(found)
 
 
@@ -142,7 +142,7 @@ def test_two_prices_that_only_flip_together_are_not_called_decisive() -> None:
     assert found.now is not None
     assert (found.now.cloud, found.now.instance) == (third.cloud, third.instance)
     assert not any(c.is_decisive for c in found.price_changes)
-    assert "no one of them alone" in why(found)
+    assert "no single one changes the choice" in why(found)
 
 
 def test_a_better_gpu_in_the_tables_is_the_models_doing_not_the_prices() -> None:

@@ -25,7 +25,7 @@ def refused(**changes: object) -> str:
 
 def test_it_says_which_gpus_are_sold_there_and_where_the_others_are() -> None:
     said = refused()
-    assert "at no known price: eu-central-1: L40S. Not sold there: H100-SXM (aws sells it in eu-" in said
+    assert "at an unknown price: eu-central-1: L40S. Not sold there: H100-SXM (aws sells it in eu-" in said
     assert all(row.region != "eu-central-1" for row in load_catalog().availability if row.instance == "p5.48xlarge")
 
 
@@ -63,7 +63,7 @@ def test_a_price_for_what_is_not_known_to_be_sold_there_counts_and_is_said(
     tables = load_catalog(own_price(tmp_path, f"{region},p5.4xlarge"))
     plan = plan_serve(replace(ASKED, regions=(region,)), tables)
     assert plan.answer.region == region
-    said = f"aws does not list p5.4xlarge in {region} in the table of 2026-08-01; your own price says so"
+    said = f"aws does not list p5.4xlarge in {region} in the table of 2026-08-01; only your own price does"
     assert (said in plan.notes) != is_listed
 
 

@@ -62,7 +62,7 @@ def by_kind(job: BatchRequest, tables: Catalog) -> dict[str, RentedJob]:
 def test_a_job_that_runs_once_buys_no_term_and_says_so(quoted: Catalog) -> None:
     plan = plan_batch(JOB, quoted)
     assert not {d.price_kind for d in plan.deployments} & {"commit_1y", "commit_3y", "savings_plan"}
-    [terms] = [r for r in plan.rejections if "runs once buys none" in r.reason]
+    [terms] = [r for r in plan.rejections if "not bought for a one-off job" in r.reason]
     assert (terms.count, terms.best) == (3, "aws p4d.24xlarge, commit 1y")
     alone = plan_batch(replace(JOB, pricing=("commit_3y",)), quoted)
     assert not alone.is_feasible
@@ -104,7 +104,7 @@ def test_own_machines_cost_all_the_time_and_running_them_is_shown_beside(
     assert d.running_usd == pytest.approx(d.instance_count * 5.0 * 1.3 * 0.20 * d.used_s.value / HOUR)
     text = " ".join(page_as_text(job_page(plan, WORDS), 80).split())
     assert "is electricity while they work" in text
-    assert ("a month, one job every" in text) == (period_s is not None)
+    assert ("per month, one job every" in text) == (period_s is not None)
 
 
 def test_fewer_machines_are_bought_where_they_are_paid_for_though_they_stand_idle(quoted: Catalog) -> None:

@@ -77,7 +77,7 @@ def test_too_many_machines_shrink_to_what_a_plan_of_them_alone_takes() -> None:
     assert today.saving_ratio == pytest.approx((9 - needed) / 9)
     assert today.idle_count == 9 - needed
     assert f"Shrink to {needed} of 9 machines: saves" in said(plan)
-    assert f"{needed} of 9; {9 - needed} idle: could be shut down" in said(plan)
+    assert f"{needed} of 9; {9 - needed} idle and can be shut down" in said(plan)
 
 
 def test_what_remains_after_shrinking_is_kept() -> None:
@@ -166,11 +166,11 @@ def test_without_a_price_that_of_the_regions_asked_for_counts() -> None:
 
 
 def test_what_is_paid_beyond_the_list_is_said() -> None:
-    """$98.32 was the price of a p5.48xlarge once; $55.04 is held here: 1.8 times."""
+    """$98.32 was the price of a p5.48xlarge once; $55.04 is known here: 1.8 times."""
     told = said(planned("9 aws:p5.48xlarge@98.32/h"))
-    assert "you pay 1.8x the list price that is held here: $55.04/h on demand in us-east-1 (aws-price-list" in told
-    assert "the list price that is held here" in said(planned("9 aws:p5.48xlarge, 600,000/mo"))
-    assert "the list price that is held here" not in said(planned("9 aws:p5.48xlarge@60/h"))
+    assert "you pay 1.8x the list price known here: $55.04/h on demand in us-east-1 (aws-price-list" in told
+    assert "the list price known here" in said(planned("9 aws:p5.48xlarge, 600,000/mo"))
+    assert "the list price known here" not in said(planned("9 aws:p5.48xlarge@60/h"))
 
 
 def test_a_list_price_that_is_too_old_ends_the_question() -> None:
@@ -194,7 +194,7 @@ def test_an_unknown_price_is_never_nothing() -> None:
     assert today.machines[0].price.origin == "unknown"
     assert today.step == "shrink"
     assert "what it saves is unknown" in said(plan)
-    assert "no saving is said" in said(plan)
+    assert "no saving is shown" in said(plan)
 
 
 def test_a_bill_stands_for_prices() -> None:
@@ -211,7 +211,7 @@ def test_what_moving_saves_leads_where_a_bill_of_several_types_hides_what_fewer_
     assert (today.step, today.own_saving_usd_per_month) == ("replace", None)
     assert today.saving_usd_per_month is not None
     assert today.saving_usd_per_month.value == pytest.approx(900_000 - plan.answer.usd_per_hour * HOURS_PER_MONTH)
-    assert "Fewer of today's serve too" in verdict_line(plan, today)
+    assert "would be enough too; the saving is unknown" in verdict_line(plan, today)
     assert "unknown until each type has its price" in verdict_line(plan, today)
 
 
@@ -246,7 +246,7 @@ def test_machines_that_cannot_serve_say_what_they_lack() -> None:
     assert (today.step, today.serves, machines.needed_count, machines.service) == ("replace", False, None, None)
     other = {(r.candidate, r.reason, r.detail) for r in plan.why_not("aws:g6e.48xlarge").refused}
     assert {(r.candidate, r.reason, r.detail) for r in machines.refused} == other
-    assert "What runs today does not serve this" in said(plan)
+    assert "Today's fleet does not serve this" in said(plan)
     assert today.saving_usd_per_month is not None
     assert today.saving_usd_per_month.value < 0
     assert f"${-today.saving_usd_per_month.value:,.0f}/mo more than today" in said(plan)

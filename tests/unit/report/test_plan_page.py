@@ -79,8 +79,8 @@ def test_cheaper_spot_is_offered_with_its_risk_and_dearer_spot_is_not() -> None:
     dear = deployment(usd_per_hour=45.0, price_kind="spot")
     said = words(plan(deployment(), spot_alternative=cheap))
     assert "On spot ~$15.00/h (1x aws p5.48xlarge, us-east-1; price of 2026-01-31)" in said
-    assert "machines can be taken away, 5-10% of them were within a month" in said
-    assert "can be taken away" in said
+    assert "machines can be reclaimed; 5-10% of them are reclaimed within a month" in said
+    assert "can be reclaimed" in said
     assert "Spot is no cheaper: from $45.00/h" in words(plan(deployment(), spot_alternative=dear))
 
 
@@ -119,10 +119,10 @@ def test_the_commonest_rejections_are_shown_and_the_others_counted() -> None:
 def test_without_an_answer_the_page_says_what_must_give_way() -> None:
     give = [Relaxation(limit=name, asked="4 ms", needed="8 ms", candidate="8x B300") for name in ("ttft", "tpot")]
     said = words(plan(relaxations=give))
-    assert said.startswith("a-model at 4 requests/s: nothing on offer keeps every objective.")
+    assert said.startswith("a-model at 4 requests/s: no machine on offer meets every objective.")
     assert "Any one of these is enough." in said
     together = [r.model_copy(update={"together": True}) for r in give]
-    assert "all of these at once" in words(plan(relaxations=together))
+    assert "all of these are needed together" in words(plan(relaxations=together))
 
 
 def test_a_fraction_of_a_request_per_second_is_not_rounded_away() -> None:

@@ -40,19 +40,19 @@ def test_every_code_that_a_rule_gives_has_a_sentence_and_the_other_way_round() -
             Reason.of("over_budget", budget_usd_per_hour=5.0, budget_usd_per_month=3650.0),
             "over the budget of $5.00/h ($3,650/mo)",
         ),
-        (Reason.of("to_be_had", to_be_had=0), "none to be had"),
+        (Reason.of("to_be_had", to_be_had=0), "none available"),
         (
             Reason.of("to_be_had_at", to_be_had=2, needed=1200, usd_per_hour=31_200.0),
-            "2 to be had; 1,200 would be $31,200.00/h",
+            "2 available; 1,200 would cost $31,200.00/h",
         ),
         (Reason.of("late_with_cap", cap_machines=1), "not done by the deadline with the cap of 1 machine"),
         (
             Reason.of("soonest", hours_s=5400.0, to_be_had=3, confidence=0.8, enough_machines=7),
-            "90.0 min with the headroom at 80% confidence, 3 to be had; 7 machines would do it",
+            "90.0 min with the headroom at 80% confidence, 3 available; 7 machines would be enough",
         ),
         (
             Reason.of("soonest", hours_s=None, to_be_had=0, confidence=0.5, enough_machines=None),
-            "none to be had",
+            "none available",
         ),
     ],
 )
