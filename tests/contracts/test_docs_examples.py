@@ -69,5 +69,5 @@ def test_a_command_may_be_piped_and_prefer_something(tmp_path: Path) -> None:
     [example] = examples_of(page)
     code, printed = run_example(example)
     assert code == 0
-    assert printed.split()[:3] == ["You", "prefer", "engine."]
+    assert printed.split()[:4] == ["Set", "by", "you:", "engine."]
     assert "GPUFLEET_ENGINE" in printed
