@@ -241,8 +241,18 @@ def length_flips(standing: Standing, question: WriterQuestion, calibration: Cali
         OUTPUT: (outputs, Race(field, calibration, lambda n: at_lengths(demand, inputs, n), {outputs: now_of_all})),
     }
     for quantity, (now, race) in races.items():
-        for farthest in (max(now / FARTHEST_RATIO, 1.0), now * FARTHEST_RATIO):
+        most_ratio = min(FARTHEST_RATIO, context_ratio(question, quantity))
+        for farthest in (max(now / FARTHEST_RATIO, 1.0), now * most_ratio):
             yield length_flip(standing, quantity, now, farthest, race)
+
+
+def context_ratio(question: WriterQuestion, quantity: str) -> float:
+    """How many times as long prompts, or answers, may get before the model takes some of them no more."""
+    workload, limit = question.demand.workload, question.model.arch.max_context_tokens
+    means = [(c.input_tokens.mean, c.output_tokens.mean) for c in workload.classes]
+    lengths = means or [(workload.input_tokens, workload.output_tokens)]
+    moved = [(own, other) if quantity == INPUT else (other, own) for own, other in lengths]
+    return max(min((limit - other) / own for own, other in moved), 1.0)
 
 
 def length_flip(standing: Standing, quantity: str, now: float, farthest: float, race: Race) -> Flip:

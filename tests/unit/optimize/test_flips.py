@@ -128,3 +128,15 @@ def test_another_limit_allows_what_the_whole_search_finds(index: int) -> None:
             whole = capacity(solution.copies.load_curves(), solution.copies.candidates, demand, solution.found.caution)
             found = at_limit(solution.found, limit, limit.limit_s * ratio)
             assert np.array_equal(found.requests_per_s, whole.requests_per_s)
+
+
+def test_lengths_flip_within_the_context_of_the_model() -> None:
+    """40,960 tokens of Qwen3: a prompt of 30,000 is not looked at ten times as long."""
+    request = ServeRequest("qwen3-8b", 1.0, 30_000, 500, gpus=["H100", "L40S"], clouds=["aws"])
+    question, solution = solved(request, load_catalog())
+    flips = list(length_flips(Standing.of(question, solution), question, calibration_of(load_catalog())))
+    limit = question.model.arch.max_context_tokens
+    assert limit == 40_960
+    longer = {flip.quantity: flip.searched_to for flip in flips if flip.searched_to > flip.now}
+    assert longer["input tokens"] == pytest.approx(limit - 500)
+    assert longer["output tokens"] == pytest.approx(5000)
