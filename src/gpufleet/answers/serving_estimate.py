@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypedDict
 
 from gpufleet.answers.formulas import PRODUCT, stream_words
 from gpufleet.answers.ranks import ranks_of
+from gpufleet.answers.service_figures import latency_figures
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
+from gpufleet.domain.slo import METRICS
 from gpufleet.optimize.copies.decoder import ENGINE_LIMIT
 from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution
-from gpufleet.optimize.size import ROOM
+from gpufleet.optimize.size import QUANTILES, ROOM
 from gpufleet.performance.layer_operators import (
     HEAD_NORMS,
     INDEX,
@@ -54,7 +57,11 @@ def serving_estimate(
     grade = replica["grade"]
     terms = decode_terms(question, solution, grade)
     binding = what_binds(question, solution, terms)
-    ttft_s, tpot_s, latency_s = _latencies(serving, float(lengths.output_tokens), tpot, ttft, grade)
+    first, later = float(serving.ttft_s[0]), float(serving.tpot_s[0])
+    whole = first + (float(lengths.output_tokens) - 1) * later
+    figures = _of_arrivals(solution, bounds, grade)
+    means = [figures[f"{metric}.mean"] for metric in METRICS if figures]
+    ttft_s, tpot_s, latency_s = means or _latencies((first, later, whole), tpot, ttft, grade)
     requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
     return ServingEstimate(
         **replica,
@@ -66,7 +73,7 @@ def serving_estimate(
         latency_s=latency_s,
         requests_per_s=requests_per_s,
         output_tokens_per_s=output_tokens_per_s,
-        percentiles=_percentiles(question, solution, tpot, ttft, grade),
+        percentiles=_percentiles(figures),
         batch=float(serving.batch[0]),
         largest_batch=solution.largest_batch,
         load_ratio=solution.load_ratio,
@@ -122,29 +129,34 @@ def _figure(value: float, unit: str, low: float, high: float, grade: str) -> Fig
     return Figure(value=value, unit=unit, low=min(low, value), high=max(high, value), grade=grade)
 
 
-def _latencies(
-    serving: Serving, output_tokens: float, tpot: Factors, ttft: Factors, grade: str
-) -> tuple[Figure, Figure, Figure]:
-    """TTFT, TPOT and end-to-end latency."""
-    first, later, steps = float(serving.ttft_s[0]), float(serving.tpot_s[0]), output_tokens - 1
+def _latencies(seconds: Sequence[float], tpot: Factors, ttft: Factors, grade: str) -> tuple[Figure, Figure, Figure]:
+    """TTFT, TPOT and end-to-end latency, what comes after the first token as late as its steps."""
+    first, later, whole = seconds
     (first_low, first_high), (later_low, later_high) = _ends(ttft, first), _ends(tpot, later)
-    low, high = first_low + steps * later_low, first_high + steps * later_high
+    rest_low, rest_high = _ends(tpot, whole - first)
     return (
         _figure(first, "s", first_low, first_high, grade),
         _figure(later, "s", later_low, later_high, grade),
-        _figure(first + steps * later, "s", low, high, grade),
+        _figure(whole, "s", first_low + rest_low, first_high + rest_high, grade),
     )
 
 
-def _percentiles(
-    question: EstimateQuestion, solution: EstimateSolution, tpot: Factors, ttft: Factors, grade: str
-) -> list[LatencyPercentile]:
-    """The latencies of arrivals at each quantile, with the ranges of their means."""
-    found, output_tokens = [], float(question.lengths.output_tokens)
-    for quantile, serving in solution.percentiles.items():
-        ttft_s, tpot_s, latency_s = _latencies(serving, output_tokens, tpot, ttft, grade)
-        found.append(LatencyPercentile(quantile=quantile, ttft_s=ttft_s, tpot_s=tpot_s, latency_s=latency_s))
-    return found
+def _of_arrivals(solution: EstimateSolution, bounds: Mapping[str, Bounds], grade: str) -> dict[str, Figure]:
+    """Every latency figure of arrivals with its range, as a plan has them."""
+    if solution.capacity is None or solution.running is None:
+        return {}
+    floors_s = {"tpot": solution.model.once(least_token_s)}
+    ratios = {**bounds, "latency": bounds["tpot"]}
+    return latency_figures(solution.capacity, 0, solution.running, ratios, grade, floors_s)
+
+
+def _percentiles(figures: Mapping[str, Figure]) -> list[LatencyPercentile]:
+    """The latencies of arrivals at each quantile."""
+    return [
+        LatencyPercentile(quantile=quantile, **{f"{metric}_s": figures[f"{metric}.{name}"] for metric in METRICS})
+        for name, quantile in QUANTILES.items()
+        if quantile is not None and figures
+    ]
 
 
 def _factors(bounds: Bounds) -> Factors:

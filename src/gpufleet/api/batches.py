@@ -9,7 +9,7 @@ from gpufleet.answers.asked import Asked
 from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
 from gpufleet.api.answered import answered_job
-from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, workload_of
+from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, length_rows, workload_of
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
@@ -20,9 +20,7 @@ from gpufleet.api.requests import RequestKind, WriterRequest
 from gpufleet.api.serve_questions import (
     architecture_of,
     format_rows,
-    length_rows,
     model_row,
-    refuse_beyond_context,
     sold_tables,
     writer_choices,
 )
@@ -74,8 +72,7 @@ def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestio
     arch, sold = architecture_of(request), sold_tables(request, tables)
     found = writer_choices(request, arch, sold)
     kind = RequestKind("", 1.0, request.input_tokens, request.output_tokens, prefix_cache=request.prefix_cache)
-    demand = Demand(workload_of([kind]), checked_headroom(request))
-    refuse_beyond_context(arch, demand.workload)
+    demand = Demand(workload_of([kind], arch), checked_headroom(request))
     refuse_too_old(request, found.market.offers)
     model, market = Decoder(arch, found.choices), found.market
     question = WriterQuestion(model, market.instances, market.offers, demand)
@@ -93,7 +90,7 @@ def understood(request: BatchRequest, question: WriterQuestion, job: Job) -> lis
     rows = [
         *job_rows(request, job),
         model_row(question),
-        *length_rows(request.input_tokens, request.output_tokens),
+        *length_rows(question.demand.workload),
         *format_rows(request, question.model.choices.palette),
         *market_rows(request, question.offers),
         headroom_row(request, job.headroom_ratio),

@@ -10,14 +10,18 @@ from typing import TypeVar
 from gpufleet.api.input_rows import InputRow, slack_rows, stated_rows
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
+from gpufleet.catalog.calibration import load_habits
+from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.slo import Slo
-from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
+from gpufleet.performance.token_lengths import assumed
+from gpufleet.provenance import Sourced
 from gpufleet.questions.fields import DEFAULT_HEADROOM, PlanRequest, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 
@@ -26,9 +30,9 @@ HOURS_PER_DAY = DAY / HOUR
 T = TypeVar("T", Demand, Purse)
 
 
-def demand_of(request: ServeRequest) -> Demand:
+def demand_of(request: ServeRequest, arch: Architecture) -> Demand:
     """Rate, lengths, objectives, headroom, failure domain and hours, checked."""
-    return with_slack(request, workload_of(request.kinds))
+    return with_slack(request, workload_of(request.kinds, arch))
 
 
 def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
@@ -68,11 +72,11 @@ def checked_confidence(asked: float | None) -> float:
     return confidence
 
 
-def workload_of(kinds: Sequence[RequestKind]) -> Workload:
-    """Requests that are alike, of one kind, or of several classes."""
+def workload_of(kinds: Sequence[RequestKind], arch: Architecture) -> Workload:
+    """Requests to a model: alike, of one kind, or of several classes; a bare mean gets the usual spread."""
     for kind in kinds:
         refuse_rate(kind.rate)
-    classes = tuple(request_class(kind) for kind in kinds)
+    classes = tuple(request_class(kind, arch) for kind in kinds)
     workload = Workload.of(classes)
     return replace(workload, classes=()) if is_plain(classes) else workload
 
@@ -82,10 +86,9 @@ def refuse_rate(rate: float) -> None:
     REQUESTS_PER_S.refuse_outside(rate, "the rate", rate)
 
 
-def request_class(kind: RequestKind) -> RequestClass:
+def request_class(kind: RequestKind, arch: Architecture) -> RequestClass:
     """One class with its objectives and what its prefix cache saves."""
-    counts = [as_counts(kind.input_tokens), as_counts(kind.output_tokens)]
-    checked_lengths(counts[0].mean, counts[1].mean)
+    counts = token_counts(kind.input_tokens, kind.output_tokens, arch)
     checked_lengths(counts[0].most, counts[1].most)
     cached = kind.prefix_cache or 0.0
     shared = cached if kind.prefix_kv is None else kind.prefix_kv
@@ -98,12 +101,41 @@ def request_class(kind: RequestKind) -> RequestClass:
     return RequestClass(kind.name, kind.rate, counts[0], counts[1], Slo(limits), cached, shared)
 
 
-def as_counts(tokens: float | TokenCounts) -> TokenCounts:
-    """Token counts, of a number too; a number that cannot be one is refused later, with its range."""
+def token_counts(
+    prompts: float | TokenCounts, answers: float | TokenCounts, arch: Architecture
+) -> tuple[TokenCounts, TokenCounts]:
+    """Tokens of prompts and answers; a bare mean spreads as usual, within the context that the model was made for."""
+    means = mean_of(prompts), mean_of(answers)
+    checked_lengths(*means)
+    refuse_beyond_context(arch, sum(means))
+    habits, context = load_habits(), float(arch.max_context_tokens)
+    return (
+        as_counts(prompts, habits.prompt_log_spread, means[1], context),
+        as_counts(answers, habits.answer_log_spread, means[0], context),
+    )
+
+
+def as_counts(tokens: float | TokenCounts, log_spread: Sourced, other_mean: float, context: float) -> TokenCounts:
+    """Token counts, of a number too."""
     if isinstance(tokens, TokenCounts):
         return tokens
-    checked_lengths(tokens, 1.0)
-    return TokenCounts(tokens)
+    return assumed(float(tokens), log_spread.value, other_mean, context)
+
+
+def mean_of(tokens: float | TokenCounts) -> float:
+    """The mean of token counts, or the number that is one."""
+    return tokens.mean if isinstance(tokens, TokenCounts) else tokens
+
+
+def refuse_beyond_context(arch: Architecture, mean_tokens: float) -> None:
+    """Refuse requests whose mean prompt and answer are longer than the model was made for: no engine serves them."""
+    if mean_tokens > arch.max_context_tokens:
+        raise UsageError(
+            f"{arch.name} does not take contexts that long",
+            found=f"{mean_tokens:,.0f} tokens of prompt and answer",
+            expected=f"at most {arch.max_context_tokens:,}, which it was made for",
+            hint="Rope scaling in its config.json extends them: name that file instead of the model.",
+        )
 
 
 def slo_of(slo: str | Slo | None) -> Slo:
@@ -146,6 +178,15 @@ def further_inputs(request: ServeRequest, demand: Demand) -> list[InputRow]:
     return [*classes, *stated_rows(request, WriterRequest, ServeRequest), *slack_rows(request)]
 
 
+def length_rows(workload: Workload) -> list[InputRow]:
+    """Tokens of prompts and of answers; the means of several classes."""
+    [only] = workload.classes if len(workload.classes) == 1 else [workload]
+    return [
+        ("input tokens", "input_tokens", count_words(only.input_tokens), True),
+        ("output tokens", "output_tokens", count_words(only.output_tokens), True),
+    ]
+
+
 def headroom_row(request: PlanRequest, headroom_ratio: float) -> InputRow:
     """The headroom that is kept."""
     return ("headroom", "headroom", f"{headroom_ratio:.0%}", request.headroom is not None)
@@ -161,10 +202,12 @@ def class_words(c: RequestClass) -> str:
 
 def count_words(tokens: float | TokenCounts) -> str:
     """Token counts as they were read."""
+    if isinstance(tokens, AssumedCounts):
+        return f"{in_full(tokens.mean)} on average, assumed p95 {tokens.at('p95'):,.0f}"
     if isinstance(tokens, TokenCounts) and not tokens.is_alike:
         middle = f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}"
         return f"{middle}, p95 {tokens.at('p95'):.0f}{longest_words(tokens)}"
-    return in_full(as_counts(tokens).mean)
+    return in_full(mean_of(tokens))
 
 
 def longest_words(tokens: TokenCounts) -> str:
@@ -179,9 +222,26 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     latency = ", TTFT and latency on prompt and answer at each objective's own percentile (upper bounds from p90 on)"
     means = f"Lengths differ: throughput and KV rest on their means{latency if has_objectives else ''}"
     notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit"] if varied else []
+    notes += assumed_lengths(classes)
     if any(c.cached_ratio for c in classes):
         notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; the hit rate is not checked")
     return [*notes, *failure_notes(demand)]
+
+
+def assumed_lengths(classes: Sequence[RequestClass]) -> list[str]:
+    """That lengths of which only the mean was said are taken to spread, and how to say otherwise."""
+    words = {"--in": [c.input_tokens for c in classes], "--out": [c.output_tokens for c in classes]}
+    bare = [(word, t) for word, counts in words.items() for t in counts if is_assumed_to_differ(t)]
+    if not bare:
+        return []
+    said = ", ".join(f"{word} {in_full(t.mean)} is a mean, of p95 {t.at('p95'):,.0f}" for word, t in bare[:2])
+    how = " ".join(f"{word} fixed={in_full(t.mean)}" for word, t in bare[:2])
+    return [f"Lengths spread as in published traces: {said}; '{how}' if all are alike"]
+
+
+def is_assumed_to_differ(counts: TokenCounts) -> bool:
+    """Whether only the mean was said of requests that are not all alike."""
+    return isinstance(counts, AssumedCounts) and not counts.is_alike
 
 
 def failure_notes(demand: Demand) -> list[str]:

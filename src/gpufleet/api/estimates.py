@@ -9,6 +9,7 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
+from gpufleet.api.demands import assumed_lengths, length_rows, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import (
@@ -18,6 +19,7 @@ from gpufleet.api.remarks import (
     stages_take_turns,
     widened_formats,
 )
+from gpufleet.api.requests import RequestKind
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
@@ -33,12 +35,14 @@ from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
-from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load, solve_estimate
+from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
@@ -57,8 +61,8 @@ def estimate(
     model: str | PathLike[str] | Architecture,
     gpus: str | tuple[str, int],
     *,
-    input_tokens: float,
-    output_tokens: float,
+    input_tokens: float | TokenCounts,
+    output_tokens: float | TokenCounts,
     concurrency: float | None = None,
     rate: float | None = None,
     batch: float | None = None,
@@ -91,7 +95,8 @@ def estimate(
     serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
     `max_step_tokens`, `memory_fraction` (and keeps to it), `poll_interval_steps` and `gather_steps` (for these two see
     `performance.serving.Client`). `explain` adds the steps by operation, and what would be faster; `launch` the
-    command that starts the replica.
+    command that starts the replica. At a rate a number of tokens is a mean, with the usual spread of lengths, as in a
+    plan; under the other loads all requests are alike.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
@@ -99,23 +104,43 @@ def estimate(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
-    lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
     profile = _engine(find_engine(engine), engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
     client = Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps)
-    question = EstimateQuestion(arch, replica.candidates, lengths, load, client)
+    workload = estimated_workload(arch, input_tokens, output_tokens, load)
+    question = EstimateQuestion(arch, replica.candidates, workload, load, client)
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
     version = newer_than_known(engine, engine_version)
-    notes = [*replica.notes, *([version] if version else []), *remarks_on_load(question, solution)]
+    notes = [
+        *replica.notes,
+        *([version] if version else []),
+        *remarks_on_load(question, solution),
+        *assumed_lengths(workload.classes),
+    ]
     answer = serving_estimate(question, solution, [*replica.inputs, *understood(question)], notes)
     if explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if launch else answer
+
+
+@lru_cache(maxsize=256)
+def estimated_workload(
+    arch: Architecture, input_tokens: float | TokenCounts, output_tokens: float | TokenCounts, load: Load
+) -> Workload:
+    """Requests at a rate as a plan takes them, whatever the rate; under the other loads, one like the other."""
+    if load.scenario == "open_loop":
+        return workload_of([RequestKind("", 1.0, input_tokens, output_tokens, EVERY_FIGURE)], arch)
+    for tokens in (input_tokens, output_tokens):
+        if isinstance(tokens, TokenCounts) and not tokens.is_alike:
+            raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
+                             expected="--rate, or one number of tokens")  # fmt: skip
+    lengths = checked_lengths(mean_of(input_tokens), mean_of(output_tokens))
+    return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
 
 
 @dataclass(frozen=True, eq=False)
@@ -371,10 +396,9 @@ def one_candidate(
 
 def understood(question: EstimateQuestion) -> list[Input]:
     """Lengths and load as they were read."""
-    lengths, load = question.lengths, question.load
-    amounts = {
-        "input tokens": float(lengths.input_tokens),
-        "output tokens": float(lengths.output_tokens),
-        load.scenario.replace("_", " "): load.amount,
+    load = question.load
+    words = {
+        **{name: value for name, _, value, _ in length_rows(question.workload)},
+        load.scenario.replace("_", " "): in_full(load.amount),
     }
-    return [Input(name=name, value=in_full(amount), origin="given") for name, amount in amounts.items()]
+    return [Input(name=name, value=value, origin="given") for name, value in words.items()]

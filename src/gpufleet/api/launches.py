@@ -43,78 +43,85 @@ def serve_launches(
     model: Model, question: WriterQuestion, solution: WriterSolution, priced: Sequence[PricedPlacement]
 ) -> list[Launch | None]:
     """How one replica of each of these placements is started."""
-    placements = [p.placement for p in priced]
-    rows = np.array([p.row for p in placements], dtype=np.int64)
-    fractions = fractions_of(question.model.arch, solution.copies.candidates.take(rows), question.demand.mix)
-    return [
-        with_refused(
-            question.demand,
-            launch(
-                replica_of(
-                    model,
-                    question.model.arch,
-                    solution.copies.candidates,
-                    p.row,
-                    float(fraction),
-                    question.demand.mix.longest_tokens,
-                    float(solution.found.curves.largest_batch[p.row]),
-                    round(p.replicas / p.instance_count),
-                )
-            ),
-        )
-        for p, fraction in zip(placements, fractions, strict=True)
-    ]
+    placements, most = [p.placement for p in priced], solution.found.curves.largest_batch
+    return launches(
+        model,
+        question.model.arch,
+        solution.copies,
+        [p.row for p in placements],
+        [float(most[p.row]) for p in placements],
+        [round(p.replicas / p.instance_count) for p in placements],
+    )
 
 
 def tenant_launch(model: Model, question: WriterQuestion, solution: WriterSolution, row: int) -> Launch | None:
     """How one replica that shares machines with other models is started."""
-    arch, candidates = question.model.arch, solution.copies.candidates
-    [fraction] = fractions_of(arch, candidates.take(np.array([row])), question.demand.mix)
-    most, longest = float(solution.found.curves.largest_batch[row]), question.demand.mix.longest_tokens
-    replica = replica_of(model, arch, candidates, row, float(fraction), longest, most, None)
-    return with_refused(question.demand, launch(replica))
-
-
-def with_refused(demand: Demand, started: Launch | None) -> Launch | None:
-    """The same with a note on requests that are longer than what the engine is told to take."""
-    share = demand.mix.beyond_longest_ratio
-    if started is None or not share:
-        return started
-    refused = (
-        f"{demand.mix.longest_tokens:,.0f} tokens are the 99th percentile of prompt and answer: about "
-        f"{share * PERCENT:.2g}% of the requests ({share * demand.workload.rate_requests_per_s:.2g}/s) are longer, and "
-        "the engine refuses them. Where the longest is known, state it: 'mean=1200,p95=4000,max=32k'"
-    )
-    return started.model_copy(update={"notes": [*started.notes, refused]})
+    most = float(solution.found.curves.largest_batch[row])
+    return launches(model, question.model.arch, solution.copies, [row], [most], [None])[0]
 
 
 def batch_launches(
     model: Model, question: BatchQuestion[Decoder], solution: BatchSolution[Replicas], count: int
 ) -> list[Launch | None]:
     """How one replica of each of the first `count` deployments of a job is started."""
-    placed, service = solution.ranked[:count], question.service
-    rows = np.array([p.row for p in placed], dtype=np.int64)
-    fractions = fractions_of(service.model.arch, solution.copies.candidates.take(rows), service.demand.mix)
+    placed = solution.ranked[:count]
+    return launches(
+        model,
+        question.service.model.arch,
+        solution.copies,
+        [p.row for p in placed],
+        [float(solution.rates.best_batch[p.row]) for p in placed],
+        [round(p.replicas / p.machines) for p in placed],
+    )
+
+
+def launches(
+    model: Model,
+    arch: Architecture,
+    copies: Replicas,
+    rows: Sequence[int],
+    sequences: Sequence[float],
+    replicas_per_machine: Sequence[int | None],
+) -> list[Launch | None]:
+    """How replicas of a search are started, each with at most so many sequences."""
+    demand = copies.demand
+    fractions = fractions_of(arch, copies.candidates.take(np.array(rows, dtype=np.int64)), demand.mix)
+    longest = [longest_taken(arch, demand.mix, float(copies.largest_batch[row])) for row in rows]
     return [
-        launch(
-            replica_of(
-                model,
-                service.model.arch,
-                solution.copies.candidates,
-                p.row,
-                float(fraction),
-                service.demand.mix.longest_tokens,
-                float(solution.rates.best_batch[p.row]),
-                round(p.replicas / p.machines),
-            )
+        with_refused(
+            demand, tokens, launch(replica_of(model, arch, copies.candidates, row, fraction, tokens, most, on))
         )
-        for p, fraction in zip(placed, fractions, strict=True)
+        for row, fraction, tokens, most, on in zip(
+            rows, map(float, fractions), longest, sequences, replicas_per_machine, strict=True
+        )
     ]
+
+
+def longest_taken(arch: Architecture, mix: RequestMix, largest_batch: float) -> float:
+    """Tokens of the longest request that an engine is told to take.
+
+    Where some may be longer than what must fit, all of the model's context, if it takes half of the KV pool at most.
+    """
+    is_roomy = largest_batch * mix.held_tokens >= 2 * arch.max_context_tokens
+    return float(arch.max_context_tokens) if is_roomy and mix.beyond_longest_ratio else mix.longest_tokens
+
+
+def with_refused(demand: Demand, longest_tokens: float, started: Launch | None) -> Launch | None:
+    """The same with a note on requests that are longer than what the engine is told to take."""
+    share = demand.mix.beyond_longest_ratio
+    if started is None or not share or longest_tokens > demand.mix.longest_tokens:
+        return started
+    refused = (
+        f"About {share * PERCENT:.2g}% of the requests ({share * demand.workload.rate_requests_per_s:.2g}/s) are "
+        f"longer than {longest_tokens:,.0f} tokens of prompt and answer, and the engine refuses them. "
+        "Where the longest is known, state it: 'mean=1200,p95=4000,max=32k'"
+    )
+    return started.model_copy(update={"notes": [*started.notes, refused]})
 
 
 def estimate_launch(model: Model, question: EstimateQuestion, solution: EstimateSolution) -> Launch | None:
     """How the estimated copy is started; a full queue at the batch that serves most."""
-    longest = float(question.lengths.input_tokens + question.lengths.output_tokens)
+    longest = longest_taken(question.arch, question.mix, solution.largest_batch)
     fraction = stated_fraction(question.candidates, 0, float(np.atleast_1d(solution.budgets.memory_fraction)[0]))
     is_full = question.load.scenario == "full_queue" and solution.serving is not None
     most = float(solution.serving.batch[0]) if is_full and solution.serving else solution.largest_batch

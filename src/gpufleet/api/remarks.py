@@ -34,9 +34,8 @@ WIDENED_LIKE = {"fp8": "8-bit integer", "fp4": "4-bit integer"}
 
 def remarks_on_load(question: EstimateQuestion, solution: EstimateSolution) -> list[str]:
     """All that is to be said about the load."""
-    lengths = question.lengths
     return [
-        *beyond_context(question.arch, float(lengths.input_tokens + lengths.output_tokens)),
+        *beyond_context(question.arch, question.mix.longest_tokens),
         *smaller_batch(question, solution),
     ]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from gpufleet.api.demands import (
-    count_words,
     demand_of,
     further_inputs,
     headroom_row,
+    length_rows,
     purse_of,
 )
 from gpufleet.api.input_rows import InputRow, inputs_of
@@ -25,8 +25,6 @@ from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.precision import FP16, Precision, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
 from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
-from gpufleet.domain.token_counts import TokenCounts
-from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.support import architecture_refusal
@@ -70,22 +68,8 @@ def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     found = writer_choices(request, arch, tables)
     model, market = Decoder(arch, found.choices), found.market
-    question = WriterQuestion(model, market.instances, market.offers, demand_of(request), purse_of(request))
-    refuse_beyond_context(arch, question.demand.workload)
+    question = WriterQuestion(model, market.instances, market.offers, demand_of(request, arch), purse_of(request))
     return question, found.notes
-
-
-def refuse_beyond_context(arch: Architecture, workload: Workload) -> None:
-    """Refuse requests whose mean prompt and answer are longer than the model was made for: no engine serves them."""
-    of_classes = [c.input_tokens.mean + c.output_tokens.mean for c in workload.classes]
-    longest = max([*of_classes, workload.input_tokens + workload.output_tokens])
-    if longest > arch.max_context_tokens:
-        raise UsageError(
-            f"{arch.name} does not take contexts that long",
-            found=f"{longest:,.0f} tokens of prompt and answer",
-            expected=f"at most {arch.max_context_tokens:,}, which it was made for",
-            hint="Rope scaling in its config.json extends them: name that file instead of the model.",
-        )
 
 
 def writer_choices(request: WriterRequest, arch: Architecture, tables: Catalog) -> WriterChoices:
@@ -155,12 +139,10 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
     """The question as it was read, each with its origin."""
     demand, r = question.demand, request
     limits = ", ".join(f"{x.label} < {x.limit_s:g} s" for x in demand.workload.slo.limits)
-    mean = demand.workload
-    lengths = (mean.input_tokens, mean.output_tokens) if r.classes else (r.input_tokens, r.output_tokens)
     rows: list[InputRow] = [
         model_row(question),
         ("rate", "rate", f"{in_full(demand.workload.rate_requests_per_s)}/s", True),
-        *length_rows(*lengths),
+        *length_rows(demand.workload),
         ("objectives", "slo", limits or "none", r.slo),
         *format_rows(r, question.model.choices.palette),
         *market_rows(r, question.offers),
@@ -175,14 +157,6 @@ def understood(request: ServeRequest, question: WriterQuestion) -> list[Input]:
 def model_row(question: WriterQuestion) -> InputRow:
     """The model by its name."""
     return ("model", "model", question.model.name, True)
-
-
-def length_rows(input_tokens: float | TokenCounts, output_tokens: float | TokenCounts) -> list[InputRow]:
-    """Tokens of prompts and of answers."""
-    return [
-        ("input tokens", "input_tokens", count_words(input_tokens), True),
-        ("output tokens", "output_tokens", count_words(output_tokens), True),
-    ]
 
 
 def format_rows(request: WriterRequest, palette: Palette) -> list[InputRow]:

@@ -48,13 +48,13 @@ def read(kind: type[PlanRequest], field: str, row: Word[Any] | None, value: obje
 
 
 def lengths(kind: type[PlanRequest], text: str) -> float | TokenCounts:
-    """Tokens of requests: one number where all are alike, as those of encoders have to be."""
+    """Tokens of requests; those of encoders are all alike."""
     counts = parse_token_counts(text)
-    if counts.is_alike:
-        return counts.mean
-    if issubclass(kind, EncoderRequest):
+    if isinstance(counts, float) or not issubclass(kind, EncoderRequest):
+        return counts
+    if not counts.is_alike:
         raise UsageError("lengths that differ are not planned for encoders", found=text, expected="one number")
-    return counts
+    return counts.mean
 
 
 def field_names(kind: type[PlanRequest]) -> list[str]:

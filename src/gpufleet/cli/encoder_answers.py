@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from gpufleet.catalog.models import is_shipped_encoder
 from gpufleet.cli.options import answer_tokens
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError, named
 from gpufleet.inputs.model_config import is_encoder
 from gpufleet.inputs.slo import parse_slo
@@ -67,10 +68,10 @@ def one_length(text: str | None) -> float | None:
         return None
     with named("--in"):
         counts = parse_token_counts(text)
-    if not counts.is_alike:
+    if isinstance(counts, TokenCounts) and not counts.is_alike:
         expected = "one number: the mean where texts are sorted by length, the longest where batches are padded to it"
         raise UsageError("lengths of texts that differ are not planned for encoders", found=text, expected=expected)
-    return counts.mean
+    return counts.mean if isinstance(counts, TokenCounts) else counts
 
 
 def written_tokens(text: str | None) -> float | None:

@@ -16,7 +16,7 @@ from gpufleet.cli.options import (
     OutputFormat,
     OutputOption,
     VersionOption,
-    answer_tokens,
+    answer_counts,
     verb,
 )
 from gpufleet.errors import Infeasible, UsageError
@@ -111,7 +111,8 @@ def estimate(
 ) -> int:
     """TTFT, TPOT and tokens per second of one copy of MODEL under exactly one load, with ranges and a grade."""
     from gpufleet.api.estimates import estimate as estimate_serving
-    from gpufleet.units import parse_count, parse_rate, parse_tokens
+    from gpufleet.inputs.token_counts import parse_token_counts
+    from gpufleet.units import parse_count, parse_rate
 
     chosen = output or format_of(out_file)
     refuse_picture(picture, out_file, model)
@@ -119,8 +120,8 @@ def estimate(
     result = estimate_serving(
         model,
         gpus,
-        input_tokens=parse_tokens(input_tokens),
-        output_tokens=answer_tokens(output_tokens),
+        input_tokens=parse_token_counts(input_tokens),
+        output_tokens=answer_counts(output_tokens),
         concurrency=None if concurrency is None else parse_count(concurrency),
         rate=None if rate is None else parse_rate(rate),
         batch=None if batch is None else parse_count(batch),

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import Enum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from gpufleet.errors import UsageError
 from gpufleet.units import parse_tokens
+
+if TYPE_CHECKING:
+    from gpufleet.domain.token_counts import TokenCounts
 
 
 class OutputFormat(str, Enum):
@@ -110,6 +113,13 @@ def refuse_empty_values(arguments: Sequence[str]) -> None:
         if not word.strip() or (flag.startswith("--") and equals and not value.strip()):
             name = flag if equals else before if before.startswith("-") else "an argument"
             raise UsageError(f"{name} has no value", expected="a value, or the flag left out")
+
+
+def answer_counts(text: str) -> TokenCounts | float:
+    """Tokens of answers; a lone word is checked for being a file's name."""
+    from gpufleet.inputs.token_counts import parse_token_counts
+
+    return parse_token_counts(text) if "=" in text else answer_tokens(text)
 
 
 def answer_tokens(text: str) -> float:

@@ -9,7 +9,7 @@ from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.cli.encoder_answers import asks_encoder, refuse_encoder, refuse_of_encoders, without_serving
 from gpufleet.cli.market import SHIPPED_MARKET, MarketFlags
 from gpufleet.cli.money import currency_of, usd_of, write_money_in
-from gpufleet.cli.options import answer_tokens
+from gpufleet.cli.options import answer_counts
 from gpufleet.cli.plan_words import NOTHING_FURTHER, FurtherFlags, SaidWords, ServeFlags, needed, read_as, with_words
 from gpufleet.cli.trace_words import burst_notes, length_notes
 from gpufleet.domain.token_counts import TokenCounts
@@ -249,12 +249,12 @@ def request_tokens(
 ) -> tuple[TokenCounts | float, TokenCounts | float, list[str]]:
     """Tokens of prompts and answers as typed, else as a trace shows them; with notes on the trace."""
     if prompt is None and seen is not None:
-        prompts: TokenCounts | float = plain(seen.input_counts)
+        prompts: TokenCounts | float = seen.input_counts
     else:
         said = needed(prompt, f"{who}--in", "tokens of a prompt, such as '1000'")
-        prompts = plain(read_as(f"{who}--in", parse_token_counts, said))
+        prompts = read_as(f"{who}--in", parse_token_counts, said)
     if answer is None and seen is not None:
-        answers: TokenCounts | float = plain(seen.output_counts)
+        answers: TokenCounts | float = seen.output_counts
     else:
         said = needed(answer, f"{who}--out", "tokens of an answer, such as '300'")
         answers = read_as(f"{who}--out", answer_counts, said)
@@ -289,16 +289,6 @@ def rate_shown(seen: Trace | None) -> float | None:
     from gpufleet.inputs.trace_rate import rate_of
 
     return rate_of(seen)
-
-
-def answer_counts(text: str) -> TokenCounts | float:
-    """Tokens of answers; a lone word is checked for being a file's name."""
-    return plain(parse_token_counts(text)) if "=" in text else answer_tokens(text)
-
-
-def plain(counts: TokenCounts) -> TokenCounts | float:
-    """A number where all requests are alike."""
-    return counts.mean if counts.is_alike else counts
 
 
 def plan_on_seed_config(request: ServeRequest, folder: str) -> ServeAnswer:

@@ -8,6 +8,12 @@ from gpufleet.records import dataclass
 
 @dataclass(frozen=True)
 class Habits:
-    """Judgements about people: `spoken_tokens_per_s` is what a decoder writes for a second of ordinary speech."""
+    """What is taken of people who do not say it.
+
+    `spoken_tokens_per_s` is what a decoder writes for a second of ordinary speech; `prompt_log_spread` and
+    `answer_log_spread` are how far the logarithms of tokens spread from request to request.
+    """
 
     spoken_tokens_per_s: Sourced
+    prompt_log_spread: Sourced
+    answer_log_spread: Sourced

@@ -71,3 +71,11 @@ class TokenCounts:
             tuple(tokens * ratio for tokens in self.octiles),
             self.beyond_ratio,
         )
+
+
+@dataclass(frozen=True)
+class AssumedCounts(TokenCounts):
+    """Tokens of which only the mean was said: log-normal, cut where prompt and answer reach the model's context."""
+
+    log_spread: float = 0.0
+    context_tokens: float = math.inf

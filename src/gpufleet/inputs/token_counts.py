@@ -1,4 +1,4 @@
-"""Token counts as people know them: '1000', or 'mean=1200,p95=4000', or 'p50=700,p95=3000,max=32k'."""
+"""Token counts as people know them: '1000' on average, 'fixed=1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'."""
 
 from __future__ import annotations
 
@@ -9,19 +9,21 @@ from gpufleet.errors import UnknownName, UsageError
 from gpufleet.performance.token_lengths import of_percentiles
 from gpufleet.units import PERCENT, in_full, parse_tokens
 
-EXAMPLE = "'1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'"
-LONGEST_TEXT, LONGEST = 200, "max"
+EXAMPLE = "'1000', 'fixed=1000', 'mean=1200,p95=4000' or 'p50=700,p95=3000'"
+LONGEST_TEXT, LONGEST, FIXED = 200, "max", "fixed"
 LEAST_HIGH_QUANTILE = 0.9
 
 
-def parse_token_counts(text: str) -> TokenCounts:
-    """One number for all requests, or a mean and percentiles over them, with the longest (max) where it is known.
+def parse_token_counts(text: str) -> float | TokenCounts:
+    """The mean alone as a number; one number for all requests (fixed), or percentiles, with the longest where known.
 
-    >>> parse_token_counts("8k").mean, round(parse_token_counts("mean=1000,p95=3000").at("p99"))
-    (8192.0, 5662)
+    >>> parse_token_counts("8k"), parse_token_counts("fixed=8k").is_alike
+    (8192.0, True)
+    >>> round(parse_token_counts("mean=1000,p95=3000").at("p99"))
+    5662
     """
     if "=" not in text:
-        return TokenCounts(parse_tokens(text))
+        return parse_tokens(text)
     if len(text) > LONGEST_TEXT:
         raise UsageError("a number of tokens is too long", found=text, expected=EXAMPLE)
     given: dict[str, float] = {}
@@ -33,7 +35,7 @@ def parse_token_counts(text: str) -> TokenCounts:
 
 def add_statistic(given: dict[str, float], name: str, tokens: str) -> None:
     """One 'p95=4000'."""
-    known = ("mean", *PERCENTILES, LONGEST)
+    known = ("mean", *PERCENTILES, LONGEST, FIXED)
     if name not in known:
         raise UnknownName("statistic of tokens", name, known)
     if name in given:
@@ -41,9 +43,12 @@ def add_statistic(given: dict[str, float], name: str, tokens: str) -> None:
     given[name] = parse_tokens(tokens)
 
 
-def counts_of(given: Mapping[str, float]) -> TokenCounts:
+def counts_of(given: Mapping[str, float]) -> float | TokenCounts:
     """Counts with this mean and these percentiles, refused where no requests can have them."""
     mean, longest = given.get("mean"), given.get(LONGEST)
+    if FIXED in given:
+        refuse_beside_fixed(given)
+        return TokenCounts(given[FIXED])
     percentiles = {float(name[1:]) / PERCENT: given[name] for name in PERCENTILES if name in given}
     ordered = [percentiles[q] for q in sorted(percentiles)]
     if ordered != sorted(ordered):
@@ -51,13 +56,19 @@ def counts_of(given: Mapping[str, float]) -> TokenCounts:
     if longest is not None:
         refuse_longest(longest, [*percentiles.values(), *([] if mean is None else [mean])], given)
     if mean is not None and not percentiles:
-        return TokenCounts(mean)
+        return TokenCounts(mean) if longest is not None else mean
     if mean is None and len(percentiles) == 1:
         raise UsageError("one percentile does not determine the mean", found=shown(given), expected=EXAMPLE)
     if mean is not None:
         refuse_impossible_mean(mean, percentiles, given)
         refuse_mean_of_outliers(mean, percentiles, given)
     return of_percentiles(percentiles, mean, longest)
+
+
+def refuse_beside_fixed(given: Mapping[str, float]) -> None:
+    """Where all requests are alike, nothing else is to be said of them."""
+    if len(given) > 1:
+        raise UsageError("fixed tokens have no other statistics", found=shown(given), expected=EXAMPLE)
 
 
 def refuse_longest(longest: float, others: Sequence[float], given: Mapping[str, float]) -> None:

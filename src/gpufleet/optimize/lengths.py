@@ -11,6 +11,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.workload import RequestClass
 from gpufleet.optimize.caution import Caution
 from gpufleet.optimize.contest import Contest, Counts
 from gpufleet.optimize.copies.decoder import WriterQuestion, capacity, holds_longest, mixed_room
@@ -18,6 +19,7 @@ from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.replicas import MemoryModel, Rejections, replicas
 from gpufleet.performance.load_curves import load_curves_of
 from gpufleet.performance.step import StepModel
+from gpufleet.performance.token_lengths import at_means
 from gpufleet.records import dataclass
 
 
@@ -132,9 +134,13 @@ def at_lengths(demand: Demand, input_tokens: float, output_tokens: float) -> Dem
     """The same demand where every prompt and every answer is longer or shorter, to these means."""
     workload = demand.workload
     longer = input_tokens / workload.input_tokens, output_tokens / workload.output_tokens
-    classes = tuple(
-        replace(c, input_tokens=c.input_tokens.scaled(longer[0]), output_tokens=c.output_tokens.scaled(longer[1]))
-        for c in workload.classes
-    )
+    classes = tuple(at_ratios(c, longer) for c in workload.classes)
     moved = replace(workload, input_tokens=input_tokens, output_tokens=output_tokens, classes=classes)
     return replace(demand, workload=moved)
+
+
+def at_ratios(c: RequestClass, longer: tuple[float, float]) -> RequestClass:
+    """A class whose prompts and answers are so many times as long."""
+    means = c.input_tokens.mean * longer[0], c.output_tokens.mean * longer[1]
+    prompts, answers = at_means(c.input_tokens, c.output_tokens, means)
+    return replace(c, input_tokens=prompts, output_tokens=answers)

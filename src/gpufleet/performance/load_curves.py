@@ -11,18 +11,26 @@ from gpufleet.domain.arrays import FloatArray, Floats
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.estimate import LoadCurves
-from gpufleet.domain.workload import Workload
+from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.performance.queueing import mean_wait_s, poisson_percentile, wait_percentile_s
-from gpufleet.performance.request_mix import RequestMix, first_token_beyond_mean_s, mix_of, prompt_work_ratio
+from gpufleet.performance.request_mix import (
+    RequestMix,
+    first_tokens_beyond_mean_s,
+    loads_of_mix,
+    mix_of,
+    prompt_work_ratio,
+)
 from gpufleet.performance.serving import (
+    busy_loads,
     carried_requests_per_s,
     idle_ttft_s,
     lone_ttft_s,
     phases,
     prompt_service_s,
+    prompts_load,
     tpot_s,
 )
-from gpufleet.performance.step import StepModel
+from gpufleet.performance.step import StepLoad, StepModel
 
 SMALLEST_BATCH, LARGEST_BATCH, GRID_RATIO = 0.1, 2048.0, 1.2
 
@@ -64,16 +72,28 @@ def load_curves_of(model: StepModel, workload: Workload, largest_batch: FloatArr
 
 def beyond_mean_s(model: StepModel, mix: RequestMix, workload: Workload) -> dict[tuple[str, str], FloatArray]:
     """How much later than the mean prompt's first token that of each figure's class and percentile comes   [s]."""
+    found: dict[tuple[str, str], FloatArray] = {}
+    for c, statistics, tokens in percentile_prompts(mix, workload):
+        rows = first_tokens_beyond_mean_s(model, mix, tokens, c.cached_ratio)
+        found.update(zip(((c.name, statistic) for statistic in statistics), rows, strict=True))
+    return found
+
+
+def percentile_prompts(mix: RequestMix, workload: Workload) -> list[tuple[RequestClass, list[str], FloatArray]]:
+    """Prompts of each class at the statistics of its figures, where prompts differ."""
     if mix.prompts is None:
-        return {}
-    of_name = {c.name: c for c in workload.classes}
+        return []
     wanted = {(name, statistic) for name, metric, statistic in workload.figures if metric != "tpot"}
-    return {
-        (name, statistic): first_token_beyond_mean_s(
-            model, mix, of_name[name].input_tokens.at(statistic), of_name[name].cached_ratio
-        )
-        for name, statistic in sorted(wanted)
-    }
+    asked = [(c, sorted(statistic for name, statistic in wanted if name == c.name)) for c in workload.classes]
+    return [(c, names, np.array([c.input_tokens.at(name) for name in names])) for c, names in asked]
+
+
+def loads_of_curves(model: StepModel, workload: Workload) -> list[StepLoad]:
+    """The steps that `load_curves_of` asks for, where no prefix is cached."""
+    mix, ones = mix_of(workload), np.ones(len(model.candidates))
+    batch = np.repeat(batch_grid()[:, None], len(ones), axis=1)
+    tokens = [tokens for _, _, tokens in percentile_prompts(mix, workload)]
+    return [*busy_loads(batch, mix.lengths), prompts_load(ones, mix.lengths), *loads_of_mix(model, mix, tokens)]
 
 
 def by_candidate(figure: FloatArray) -> FloatArray:

@@ -6,12 +6,14 @@ Lengths of prompt and answer are taken as independent of each other within a cla
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.token_counts import AssumedCounts
 from gpufleet.domain.workload import RequestClass, Workload
-from gpufleet.performance.serving import Lengths, lone_ttft_s
+from gpufleet.performance.serving import Lengths, lone_ttft_s, prompts_load
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -57,6 +59,7 @@ class RequestMix:
     prompts: Prompts | None = None
 
 
+@lru_cache(maxsize=64)
 def mix_of(workload: Workload) -> RequestMix:
     """The mixture that a workload describes."""
     if not workload.classes:
@@ -81,8 +84,10 @@ def mix_of(workload: Workload) -> RequestMix:
 
 
 def longest_tokens(c: RequestClass) -> float:
-    """What requests of a class are given at most: the longest prompt and the longest answer."""
-    return c.input_tokens.most + c.output_tokens.most
+    """What requests of a class are given at most: the longest prompt and answer, where the context holds both."""
+    counts = (c.input_tokens, c.output_tokens)
+    contexts = [t.context_tokens for t in counts if isinstance(t, AssumedCounts)]
+    return min([sum(t.most for t in counts), *contexts])
 
 
 def beyond_longest_ratio(classes: Sequence[RequestClass]) -> float:
@@ -172,30 +177,51 @@ def prompt_work_ratio(model: StepModel, mix: RequestMix) -> FloatArray:
     prompts = mix.prompts
     if prompts is None:
         return np.ones(len(model.candidates))
-    work = prefill_s(model, prompts.tokens, prompts.cached)
-    return np.asarray((prompts.weight @ work) / prefill_s(model, mix.lengths.input_tokens, 0.0)[0])
+    work_s = prefill_s(model, *with_mean_prompt(mix, prompts))
+    return np.asarray((prompts.weight @ work_s[:-1]) / work_s[-1])
 
 
-def prefill_s(model: StepModel, tokens: FloatArray | float, cached: FloatArray | float) -> FloatArray:
+def with_mean_prompt(mix: RequestMix, prompts: Prompts) -> tuple[FloatArray, FloatArray]:
+    """Tokens of the prompts and what is cached of them; the last is one of mean length of which nothing is."""
+    return np.append(prompts.tokens, mix.lengths.input_tokens), np.append(prompts.cached, 0.0)
+
+
+def prefill_s(model: StepModel, tokens: FloatArray, cached: FloatArray) -> FloatArray:
     """Kernels of prompts of which a prefix is cached: what the whole takes more than its prefix   [s].
 
     Rows are prompts, columns candidates.   t(n | h) = max(t(n) - t(h), t(n - h))   The rest attends to the prefix too.
     """
-    whole, held = np.atleast_1d(tokens), np.atleast_1d(cached)
-    rest_s = _prefill_s(model, whole - held)
-    if not held.any():
+    rest_s = model.seconds(each_alone(model, tokens - cached))
+    if not cached.any():
         return rest_s
-    return np.maximum(_prefill_s(model, whole) - _prefill_s(model, np.maximum(held, 1.0)), rest_s)
+    whole_s, held_s = (model.seconds(each_alone(model, n)) for n in (tokens, np.maximum(cached, 1.0)))
+    return np.maximum(whole_s - held_s, rest_s)
 
 
-def _prefill_s(model: StepModel, tokens: FloatArray) -> FloatArray:
-    ones = np.ones((len(tokens), len(model.candidates)))
-    return model.seconds(StepLoad(np.zeros_like(ones), 1.0, ones, tokens[:, None]))
+def each_alone(model: StepModel, tokens: FloatArray) -> StepLoad:
+    """Steps of one prompt each, [prompt, candidate]."""
+    return prompts_load(np.ones((len(tokens), len(model.candidates))), Lengths(tokens[:, None], 1.0))
 
 
-def first_token_beyond_mean_s(model: StepModel, mix: RequestMix, tokens: float, cached_ratio: float) -> FloatArray:
-    """What a prompt of `tokens` takes longer to its first token than the mixture's mean prompt, alone   [s]."""
-    own = Lengths(tokens * (1 - cached_ratio), 1.0)
-    cached_s = prefill_s(model, tokens, tokens * cached_ratio)[0] - prefill_s(model, own.input_tokens, 0.0)[0]
-    scaled = model.candidates.engine_constant("prefill_scale_ratio") * cached_s
-    return np.asarray(lone_ttft_s(model, own) + scaled - lone_ttft_s(model, mix.lengths))
+def first_tokens_beyond_mean_s(
+    model: StepModel, mix: RequestMix, tokens: FloatArray, cached_ratio: float
+) -> FloatArray:
+    """What prompts take longer to a first token than the mixture's mean, alone   [s], [prompt, candidate]."""
+    beyond_s = lone_ttfts_s(model, tokens * (1 - cached_ratio)) - lone_ttft_s(model, mix.lengths)
+    if not cached_ratio:
+        return beyond_s
+    rest = tokens * (1 - cached_ratio)
+    cached_s = prefill_s(model, tokens, tokens * cached_ratio) - prefill_s(model, rest, np.zeros(len(rest)))
+    return np.asarray(beyond_s + model.candidates.engine_constant("prefill_scale_ratio") * cached_s)
+
+
+def lone_ttfts_s(model: StepModel, tokens: FloatArray) -> FloatArray:
+    """TTFT of prompts that each find the engine idle, [prompt, candidate]."""
+    return lone_ttft_s(model, Lengths(tokens[:, None], 1.0), np.ones((len(tokens), len(model.candidates))))
+
+
+def loads_of_mix(model: StepModel, mix: RequestMix, percentiles: Sequence[FloatArray]) -> list[StepLoad]:
+    """Steps that the mixture asks for beside those of its mean request, where nothing is cached."""
+    if mix.prompts is None:
+        return []
+    return [each_alone(model, tokens) for tokens in (with_mean_prompt(mix, mix.prompts)[0], *percentiles)]

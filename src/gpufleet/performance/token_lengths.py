@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import lru_cache
 
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
-from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.performance.queueing import normal_quantile
 
 QUANTILES = (0.50, 0.90, 0.95, 0.99)
 NUM_POINTS, NUM_PARTS = 800, 8
+LONGEST_QUANTILE = 0.999
+"""Of assumed lengths: those beyond it are not planned for."""
+CUT_HALVINGS = 60
 
 
 def of_sample(tokens: FloatArray) -> TokenCounts:
@@ -61,13 +65,75 @@ def of_percentiles(given: Mapping[float, float], mean: float | None, longest: fl
     points = np.exp(straight(np.array(z), np.array(logs), middle_quantiles()))
     at = np.exp(straight(np.array(z), np.array(logs), np.array([normal_quantile(q) for q in QUANTILES])))
     points, at = (np.minimum(tokens, math.inf if longest is None else longest) for tokens in (points, at))
-    found = float(points.mean()) if mean is None else mean
-    if points[0] == points[-1]:
-        return TokenCounts(found)
-    parts = points.reshape(NUM_PARTS, -1).mean(axis=1) * (found / points.mean())
-    variation = float(points.var() / points.mean() ** 2)
     most, beyond_ratio = (float(at[-1]), 1 - QUANTILES[-1]) if longest is None else (longest, 0.0)
-    return TokenCounts(found, variation, tuple(map(float, at)), most, tuple(map(float, parts)), beyond_ratio)
+    return of_points(points, at, float(points.mean()) if mean is None else mean, most, beyond_ratio)
+
+
+def of_points(points: FloatArray, at: FloatArray, mean: float, longest: float, beyond_ratio: float) -> TokenCounts:
+    """Counts of which `points` stand for equal shares and `at` are QUANTILES."""
+    if points[0] == points[-1]:
+        return TokenCounts(mean)
+    parts = points.reshape(NUM_PARTS, -1).mean(axis=1) * (mean / points.mean())
+    variation = float(points.var() / points.mean() ** 2)
+    return TokenCounts(mean, variation, tuple(map(float, at)), longest, tuple(map(float, parts)), beyond_ratio)
+
+
+@lru_cache(maxsize=4096)
+def log_normal(mean: float, log_spread: float, most: float = math.inf) -> TokenCounts:
+    """Counts whose logarithms are normal, cut at `most`; their mean stays what it is.
+
+    x_q = m exp(z_q s), at least one token and at most `most`   [tokens]
+    m = mean exp(-s^2 / 2), more where some are cut
+    Those beyond the 99.9th percentile are not planned for.   Source: the spread, in habits.toml
+
+    >>> counts = log_normal(1000.0, 0.9)
+    >>> round(counts.at("p50")), round(counts.at("p95")), round(counts.longest)
+    (667, 2931, 10764)
+    >>> log_normal(1000.0, 0.9, 3000.0).at("p50"), log_normal(1000.0, 0.9, 3000.0).mean
+    (719.8, 1000.0)
+    """
+    points, mean_shape = np.exp(log_spread * middle_quantiles()), math.exp(log_spread**2 / 2)
+    middle = mean / mean_shape
+    longest = middle * math.exp(log_spread * normal_quantile(LONGEST_QUANTILE))
+    is_cut = longest > most
+    if is_cut:
+        middle, longest = middle_of_cut(points, mean, most), most
+    at = np.clip(middle * np.exp([log_spread * normal_quantile(q) for q in QUANTILES]), 1.0, most)
+    return of_points(np.clip(middle * points, 1.0, most), at, mean, longest, 0.0 if is_cut else 1 - LONGEST_QUANTILE)
+
+
+def middle_of_cut(shape: FloatArray, mean: float, most: float) -> float:
+    """The median with which min(median x shape, most) has this mean, by halving its logarithm's interval."""
+    low, high = math.log(mean / shape[-1]), math.log(most / shape[0])
+    for _ in range(CUT_HALVINGS):
+        middle = (low + high) / 2
+        is_short = np.minimum(math.exp(middle) * shape, most).mean() < mean
+        low, high = (middle, high) if is_short else (low, middle)
+    return math.exp(high)
+
+
+def assumed(mean: float, log_spread: float, other_mean: float, context_tokens: float) -> AssumedCounts:
+    """Counts of which only the mean is known, cut where the model's context leaves no room beside the other mean.
+
+    >>> assumed(1000.0, 0.9, 300.0, 1300.0).is_alike, assumed(1.0, 0.9, 300.0, 8192.0).is_alike
+    (True, True)
+    """
+    most = context_tokens - other_mean
+    counts = log_normal(mean, log_spread, most) if 1 < mean < most else TokenCounts(mean)
+    return AssumedCounts(**vars(counts), log_spread=log_spread, context_tokens=context_tokens)
+
+
+def at_means(prompts: TokenCounts, answers: TokenCounts, means: tuple[float, float]) -> tuple[TokenCounts, TokenCounts]:
+    """The same prompts and answers made longer or shorter, to other means: assumed ones are cut anew."""
+    prompt, answer = means
+    return moved(prompts, prompt, answer), moved(answers, answer, prompt)
+
+
+def moved(counts: TokenCounts, mean: float, other_mean: float) -> TokenCounts:
+    """The same counts at another mean."""
+    if isinstance(counts, AssumedCounts):
+        return assumed(mean, counts.log_spread, other_mean, counts.context_tokens)
+    return counts.scaled(mean / counts.mean)
 
 
 def spread_of(z: float, log_ratio: float) -> float:
@@ -88,6 +154,7 @@ def straight(z: FloatArray, logs: FloatArray, at: FloatArray) -> FloatArray:
     return np.asarray(np.where(at < z[0], below, np.where(at > z[-1], above, inside)))
 
 
+@lru_cache(maxsize=1)
 def middle_quantiles() -> FloatArray:
     """Normal quantiles in the middle of NUM_POINTS equal shares."""
     return np.array([normal_quantile((i + 0.5) / NUM_POINTS) for i in range(NUM_POINTS)])
