@@ -67,6 +67,7 @@ def job_plan(kind: JobKind[C, R, P], context: JobContext[C], asked: Asked) -> P:
         period_s=job.period_s,
         headroom_wanted_ratio=job.headroom_ratio,
         confidence=job.confidence,
+        missed_confidence=asked.missed_confidence,
         inputs=asked.inputs,
         deployments=deployments,
         rejections=rejection_counts(solution.rejections),

@@ -53,7 +53,7 @@ def rented_service(
 ) -> dict[str, Any]:
     """What every deployment of a service says of machines, price, latency and cost."""
     p, offer, rate, has_quiet = priced.placement, priced.offer, demand.workload.rate_requests_per_s, bool(demand.quiet)
-    capacity = p.replicas * float(found.requests_per_s[p.row])
+    capacity = capacity_figure(found, p.row, p.replicas, bounds, grade)
     return {
         **machines_of(offer, p.instance, p.instance_count, priced.steady),
         "interruption": offer.interruption,
@@ -63,9 +63,9 @@ def rented_service(
         "idle_gpus": p.idle_gpus,
         "batch": running.batch,
         "latency": latency,
-        "requests_per_s_capacity": capacity_figure(found, p.row, p.replicas, bounds, grade),
+        "requests_per_s_capacity": capacity,
         "load_ratio": running.requests_per_s / float(found.sustained_requests_per_s[p.row]),
-        "headroom_ratio": capacity / rate - 1,
+        "headroom_ratio": capacity.value / rate - 1,
         "usd_per_hour": priced.usd_per_hour,
         "busy_usd_per_hour": priced.busy_usd_per_hour if has_quiet else None,
         "busy_time_ratio": demand.busy_ratio,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -19,7 +20,7 @@ from gpufleet.answers.service_figures import (
 )
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.market import PricedPlacement
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, is_sold
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, as_expected, is_sold
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
@@ -76,6 +77,8 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         mean_requests_per_s=None if demand.quiet is None else demand.mean_requests_per_s,
         headroom_wanted_ratio=demand.headroom_ratio,
         confidence=demand.confidence,
+        missed_confidence=asked.missed_confidence,
+        expected_alternative=expected_alternative(kind, context),
         inputs=asked.inputs,
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         deployments=deployments,
@@ -89,6 +92,16 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         input_hash=asked.input_hash,
         **kind.of_plan(context),
     )
+
+
+def expected_alternative(kind: ServiceKind[C, R, P], context: Context[C]) -> R | None:
+    """What would be rented if limits had to hold as expected only, where that costs less."""
+    if not context.solution.ranked:
+        return None
+    gamble = as_expected(context.question, context.solution)
+    if gamble is None or gamble.ranked[0].usd_per_hour >= context.solution.ranked[0].usd_per_hour:
+        return None
+    return deployment(kind, replace(context, solution=gamble), gamble.ranked[0])
 
 
 def deployment(kind: ServiceKind[C, R, P], context: Context[C], priced: PricedPlacement) -> R:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -32,7 +33,7 @@ from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
 from gpufleet.optimize.copies.decoder import Decoder, WriterQuestion
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.job import BatchQuestion, Job, solve_batch
+from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.questions.fields import BatchRequest as BatchRequest
 from gpufleet.results.base import Input
 from gpufleet.results.batch import BatchPlan
@@ -53,12 +54,13 @@ def plan_batch(
     asked, tables, read = batch_question(request, load_catalog() if catalog is None else catalog)
     question = asked.service
     arch, demand = question.model.arch, question.demand
-    solution = solve_batch(asked, calibration_of(tables))
+    job, solution = solve_promised_batch(asked, calibration_of(tables), is_asked=request.confidence is not None)
+    missed, asked = None if job is asked.job else asked.job.confidence, replace(asked, job=job)
     inputs = understood(request, question, asked.job)
     sliced = [SLICE_NOTE] if request.fractions else []
     of_model = [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
     notes = [*read, *sliced, *request.notes, *demand_notes(demand, has_objectives=False), *of_model]
-    shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
+    shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))
     return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})

@@ -22,7 +22,7 @@ from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
 from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
-from gpufleet.questions.fields import DEFAULT_HEADROOM, PlanRequest, words_of
+from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, PlanRequest, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 
 MOST_CONFIDENCE = 0.99
@@ -64,8 +64,8 @@ def checked_headroom(request: PlanRequest) -> float:
 
 
 def checked_confidence(asked: float | None) -> float:
-    """How surely limits hold: the expected value unless said."""
-    confidence = EXPECTED if asked is None else asked
+    """How surely limits hold."""
+    confidence = DEFAULT_CONFIDENCE if asked is None else asked
     if not EXPECTED <= confidence <= MOST_CONFIDENCE:
         expected = f"from {EXPECTED:.0%} (the expected value) to {MOST_CONFIDENCE:.0%}"
         raise UsageError("the confidence is out of range", found=confidence, expected=expected)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -22,7 +23,7 @@ from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.job import BatchQuestion, Job, solve_batch
+from gpufleet.optimize.job import BatchQuestion, Job, solve_promised_batch
 from gpufleet.optimize.service import ServeQuestion
 from gpufleet.questions.fields import EncoderBatchRequest as EncoderBatchRequest
 from gpufleet.results.base import Input
@@ -51,8 +52,10 @@ def plan_encoder_batch(
     service = ServeQuestion(choices.model, market.instances, market.offers, demand)
     question = BatchQuestion(service, job, load_interruptions())
     inputs, notes = understood(request, choices, job), [*choices.notes, *request.notes]
-    asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows)
-    return answered_job(JOB, JobContext.of(question, solve_batch(question, calibration_of(tables))), asked, tables)
+    kept, solution = solve_promised_batch(question, calibration_of(tables), is_asked=request.confidence is not None)
+    missed = None if kept is job else job.confidence
+    asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows, missed)
+    return answered_job(JOB, JobContext.of(replace(question, job=kept), solution), asked, tables)
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

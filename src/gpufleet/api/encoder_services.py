@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -23,7 +24,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.encoder import LATENCY, EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.service import solve_serve
+from gpufleet.optimize.service import solve_promised
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -47,15 +48,16 @@ def plan_encoder_serve(
 
 def solved_encoder(
     request: EncoderServeRequest, tables: Catalog
-) -> tuple[EncoderServeQuestion, EncoderServeSolution, EncoderChoices]:
-    """The question with its solution, and how it was read."""
+) -> tuple[EncoderServeQuestion, EncoderServeSolution, EncoderChoices, float | None]:
+    """The question with its solution, how it was read, and the confidence that nothing keeps and nobody asked for."""
     slo = latency_slo(request)
     choices = encoder_choices(request, tables)
     demand = demand_of(request, choices, slo)
     market = choices.market
     refuse_too_old(request, market.offers)
     question = EncoderServeQuestion(choices.model, market.instances, market.offers, demand, purse_of(request))
-    return question, solve_serve(question, calibration_of(tables)), choices
+    kept, solution = solve_promised(question, calibration_of(tables), is_asked=request.confidence is not None)
+    return replace(question, demand=kept), solution, choices, None if kept is demand else demand.confidence
 
 
 def encoder_answered(
@@ -63,13 +65,14 @@ def encoder_answered(
     question: EncoderServeQuestion,
     solution: EncoderServeSolution,
     choices: EncoderChoices,
+    missed_confidence: float | None,
     tables: Catalog,
 ) -> EncoderServePlan:
     """The plan of a solved question, with the alternatives that were not asked for."""
     demand = question.demand
     inputs = understood(request, choices, demand)
     notes = [*choices.notes, *request.notes, *failure_notes(demand)]
-    asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
+    asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed_confidence)
     return answered_service(SERVICE, Context.of(question, solution), asked, request, tables)
 
 

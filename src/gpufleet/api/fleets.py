@@ -110,8 +110,9 @@ class PlannedEncoder(NamedTuple):
 def planned_encoder(request: EncoderServeRequest, tables: Catalog) -> PlannedEncoder:
     """One encoder, planned alone."""
     with named(request.model):
-        question, solution, choices = solved_encoder(request, tables)
-    return PlannedEncoder((question, solution), encoder_answered(request, question, solution, choices, tables))
+        question, solution, choices, missed = solved_encoder(request, tables)
+    plan = encoder_answered(request, question, solution, choices, missed, tables)
+    return PlannedEncoder((question, solution), plan)
 
 
 def encoder_on_own_machines(encoder: PlannedEncoder, priced: PricedPlacement) -> EncoderServePlan:

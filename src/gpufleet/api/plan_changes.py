@@ -25,7 +25,7 @@ from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, Write
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
 from gpufleet.optimize.placement import Placement, place_all
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.service import solve_serve
+from gpufleet.optimize.service import solve_promised
 from gpufleet.optimize.together import planned_together
 from gpufleet.records import dataclass
 from gpufleet.results.fleet import FleetPlan
@@ -198,7 +198,8 @@ def recorded(plan: ServePlan) -> PlanBasis:
 def market_of(request: ServeRequest, tables: Catalog) -> Market:
     """Today's placements for a request."""
     question, _ = serve_question(request, architecture_of(request), tables)
-    solution = solve_serve(question, calibration_of(tables))
+    kept, solution = solve_promised(question, calibration_of(tables), is_asked=request.confidence is not None)
+    question = replace(question, demand=kept)
     return Market(question, solution, place_all(question.instances, solution.copies, solution.found, question.demand))
 
 

@@ -70,7 +70,8 @@ def answered(prepared: Prepared) -> ServeAnswer:
     of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     sliced = [SLICE_NOTE] if request.fractions else []
     said = [*prepared.notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
-    asked = Asked(inputs, digest(inputs, question.offers), said, tables.sources, request.rows)
+    missed = prepared.missed_confidence
+    asked = Asked(inputs, digest(inputs, question.offers), said, tables.sources, request.rows, missed)
     context = Context.of(question, solution)
     plan = service_plan(SERVICE, context, asked).model_copy(update={"quality_costs": quality_costs(question.model)})
     plan = with_mix(plan, prepared)

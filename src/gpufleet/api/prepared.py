@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
@@ -10,19 +12,23 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.errors import Infeasible
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
-from gpufleet.optimize.service import solve_serve
+from gpufleet.optimize.service import solve_promised
 from gpufleet.records import dataclass
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A request with its tables, the question that it asks, its solution, and notes on how its names were read."""
+    """A request with its tables, the question that it asks, its solution, and notes on how its names were read.
+
+    Nothing keeps the limits with `missed_confidence`, which nobody asked for: the question is that of expected values.
+    """
 
     request: ServeRequest
     tables: Catalog
     question: WriterQuestion
     solution: WriterSolution
     notes: tuple[str, ...]
+    missed_confidence: float | None = None
 
     @property
     def calibration(self) -> Calibration:
@@ -42,4 +48,6 @@ def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
     sold = sold_tables(request, tables)
     question, notes = serve_question(request, architecture_of(request), sold)
     refuse_too_old(request, question.offers)
-    return Prepared(request, sold, question, solve_serve(question, calibration_of(sold)), tuple(notes))
+    kept, solution = solve_promised(question, calibration_of(sold), is_asked=request.confidence is not None)
+    missed = None if kept is question.demand else question.demand.confidence
+    return Prepared(request, sold, replace(question, demand=kept), solution, tuple(notes), missed)

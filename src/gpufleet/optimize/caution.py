@@ -42,11 +42,12 @@ class Caution:
     """Factors on expected times at a confidence, [candidate, batch].
 
     Steps that are `tpot_ratio` times as slow serve a rate as the expected ones serve `tpot_ratio` times that rate, so
-    many times later; first tokens come `ttft_ratio` times later.
+    many times later; first tokens come `ttft_ratio` times later. Not `is_late`: faster than expected.
     """
 
     ttft_ratio: FloatArray
     tpot_ratio: FloatArray
+    is_late: bool = True
 
     @classmethod
     def at(cls, confidence: float, model: StepModel, batch: FloatArray, lengths: Lengths) -> Caution | None:
@@ -62,7 +63,7 @@ class Caution:
             slow_ratio(confidence, np.stack([column[name].high_ratio for column in columns], axis=1))
             for name in ("ttft", "tpot")
         )
-        return cls(ttft, tpot)
+        return cls(ttft, tpot, confidence > EXPECTED)
 
     @classmethod
     def of_passes(cls, confidence: float, high_ratio: FloatArray, num_columns: int) -> Caution | None:
@@ -74,7 +75,7 @@ class Caution:
         if confidence == EXPECTED:
             return None
         ratio = np.repeat(slow_ratio(confidence, high_ratio)[:, None], num_columns, axis=1)
-        return cls(ratio, ratio)
+        return cls(ratio, ratio, confidence > EXPECTED)
 
     def of(self, metric: str) -> FloatArray:
         """The factor on a metric: whole answers are late as their steps are."""

@@ -40,8 +40,8 @@ Terms: TypeAlias = tuple[str, str, str, str | None, int | None]
 class Job:
     """So many requests, done within `deadline_s` of the start of the machines.
 
-    Machines take `startup_s` before they work. The work is planned `headroom_ratio` longer than expected, and done in
-    time with `confidence`: 0.5 is the expected speed, 0.9 the high end of the range of its time. `longest_ratio` is the
+    Machines take `startup_s` before they work. The job is done in time if the work takes `headroom_ratio` longer than
+    expected, and with `confidence` if it does not: 0.9 is the high end of the range of its time. `longest_ratio` is the
     longest answer over the mean one: the last wave waits for it. The job comes again every `period_s`; None: it runs
     once, and buys nothing for a term.
     """
@@ -145,8 +145,8 @@ class JobPlacement:
         return float(elapsed_work_s(work_s, per_hour / HOUR, startup_s, self.wave_s / 2, wait_s))
 
     def planned_s(self, job: Job, work_s: float) -> float:
-        """Time to the end that has to meet the deadline: such work with the headroom, at the confidence of the job."""
-        slow_s = work_s * (1 + job.headroom_ratio) * self.slow_ratio
+        """Time to the end that has to meet the deadline: with the headroom, or at the confidence of the job."""
+        slow_s = work_s * max(1 + job.headroom_ratio, self.slow_ratio)
         per_hour, wait_s = (planned_value(job.confidence, spread) for spread in (self.per_hour, self.wait_s))
         return self.elapsed_s(job.startup_s, slow_s, per_hour, wait_s)
 
@@ -181,8 +181,8 @@ class Late:
 class Tried:
     """What candidates do with numbers of machines: `machines` [choice], `per_machine` replicas [row], the rest by both.
 
-    `done_s` is the time to the end with the headroom at the confidence of the job, `paid_s` what each machine is
-    expected to be paid for.
+    `done_s` is the time to the end with the headroom or at the confidence of the job, the later; `paid_s` what each
+    machine is expected to be paid for.
     """
 
     machines: FloatArray
@@ -212,6 +212,17 @@ def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) 
     hosts = Hosts.of(service.instances, copies, rates, market.job.confidence)
     ranked = within_usd(place_jobs(market, hosts, rates, rejections), market.job, rejections)
     return BatchSolution(copies, rates, ranked, rejections)
+
+
+def solve_promised_batch(
+    question: BatchQuestion[Model[C_co]], calibration: Calibration, *, is_asked: bool
+) -> tuple[Job, BatchSolution[C_co]]:
+    """The solution and the job that it does: in time with a confidence that nobody asked for, or else as expected."""
+    solution = solve_batch(question, calibration)
+    if solution.ranked or is_asked or question.job.confidence == EXPECTED:
+        return question.job, solution
+    as_expected = replace(question.job, confidence=EXPECTED)
+    return as_expected, solve_batch(replace(question, job=as_expected), calibration)
 
 
 def work_s(rates: WorkRates, rows: IntArray, requests: FloatArray, longest_ratio: float) -> FloatArray:
@@ -310,7 +321,7 @@ def try_machines(market: JobMarket, offer: Offer, hosts: Hosts, rates: WorkRates
     seconds = work_s(rates, rows, requests, job.longest_ratio)
     rate, wait = interruptions_of(market, offer)
     per_s, wave_s = rate.expected / HOUR, rates.wave_s(rows)
-    planned = seconds * (1 + job.headroom_ratio) * hosts.slow_ratio[rows][:, None]
+    planned = seconds * np.maximum(1 + job.headroom_ratio, hosts.slow_ratio[rows])[:, None]
     often, waited_s = (planned_value(job.confidence, spread) for spread in (rate, wait))
     done = elapsed_work_s(planned, often / HOUR, job.startup_s, wave_s[:, None] / 2, waited_s)
     used = paid_work_s(seconds, per_s, job.startup_s, wave_s[:, None] / 2)

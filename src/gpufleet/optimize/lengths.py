@@ -102,11 +102,13 @@ class Race:
     def leaders(self, shorter: Heat, longer: Heat) -> Field:
         """Machine types that may win between two lengths.
 
-        Longer requests cost no less: who costs more at the shorter length than the winner at the longer one loses all
-        the way. Where not all machines may be spot, more of them may be the first that do, and all take part.
+        Longer requests cost no less: who does not serve at the shorter length, or costs more there than the winner at
+        the longer one, loses all the way. Where not all machines may be spot, more of them may be the first that do,
+        and all take part.
         """
-        contest, may_win = self.field.contest, shorter.usd_per_hour <= longer.usd_per_hour.min()
-        if may_win.all() or contest.is_mixed.any():
+        contest, usd_per_hour = self.field.contest, shorter.usd_per_hour
+        may_win = np.isfinite(usd_per_hour) & (usd_per_hour <= longer.usd_per_hour.min())
+        if may_win.all() or not may_win.any() or contest.is_mixed.any():
             return self.field
         types = {(o.cloud, o.instance) for o, leads in zip(contest.offers, may_win, strict=True) if leads}
         return Field.of(only_of(self.field.question, types), shorter.demand, self.calibration)

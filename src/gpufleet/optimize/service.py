@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,12 +13,13 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Reason, Rejection
+from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, Purse, bought
 from gpufleet.optimize.placement import place_all
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.size import LOAD, ROOM, Capacity
+from gpufleet.optimize.size import LOAD, ROOM, Capacity, without_caution
 from gpufleet.records import dataclass
 
 REASONS = {LOAD: Reason("saturated"), ROOM: Reason("no_room_for_burst")}
@@ -69,6 +70,27 @@ def solve_serve(
     placements = place_all(question.instances, copies, found, question.demand)
     ranked = bought(placements, question.offers, question.purse, rejections)
     return ServeSolution(copies, found, ranked, rejections)
+
+
+def solve_promised(
+    question: ServeQuestion[Model[C_co]], calibration: Calibration, *, is_asked: bool
+) -> tuple[Demand, ServeSolution[C_co]]:
+    """The solution and the demand that it keeps: with a confidence that nobody asked for, or else as expected."""
+    solution = solve_serve(question, calibration)
+    if solution.ranked or is_asked or question.demand.confidence == EXPECTED:
+        return question.demand, solution
+    as_expected = replace(question.demand, confidence=EXPECTED)
+    return as_expected, solve_serve(replace(question, demand=as_expected), calibration)
+
+
+def as_expected(question: ServeQuestion[Model[C_co]], solution: ServeSolution[C_co]) -> ServeSolution[C_co] | None:
+    """What would be rented if limits had to hold as expected only, where the solution keeps them more surely."""
+    if solution.found.caution is None:
+        return None
+    found, demand = without_caution(solution.found), replace(question.demand, confidence=EXPECTED)
+    placements = place_all(question.instances, solution.copies, found, demand)
+    ranked = bought(placements, question.offers, question.purse, Rejections())
+    return replace(solution, found=found, ranked=ranked) if ranked else None
 
 
 def solve_owned(

@@ -47,7 +47,8 @@ class Capacity:
     reason to where it forbids a batch, `strains` to what is planned over what is allowed; `best` is the last admissible
     column at the highest rate, `beyond` how far towards the next column every limit still holds (0..1),
     `requests_per_s` the rate there (0: none is admissible).
-    With `caution` limits hold and the rate is served even where all is so much slower than expected.
+    With `caution` limits hold and the rate is served even where all is so much slower than expected, the headroom as
+    expected: `requests_per_s` is then what either allows of a rate with `headroom_ratio` on it.
     """
 
     curves: RateCurves
@@ -59,6 +60,7 @@ class Capacity:
     sustained_requests_per_s: FloatArray
     caution: Caution | None = None
     strains: Mapping[str, FloatArray] = field(default_factory=dict)
+    headroom_ratio: float = 0.0
 
     def planned_s(self, label: str) -> FloatArray:
         """What a figure is planned to be: its expected value, or how late it comes with the confidence asked for."""
@@ -76,18 +78,44 @@ def capacity_within(
     strains: Mapping[str, FloatArray],
     sustained: FloatArray,
     caution: Caution | None = None,
+    headroom_ratio: float = 0.0,
 ) -> Capacity:
-    """The highest rate of each candidate at which every strain (planned / limit) stays at or below 1."""
+    """The highest rate of each candidate at which every strain (planned / limit) stays at or below 1.
+
+    With caution min(expected, cautious (1 + headroom)): the rate itself is kept with caution, the headroom as expected.
+    """
     breaks = {reason: ~(strain <= 1) for reason, strain in strains.items()}
     served = curves.requests_per_s if caution is None else curves.requests_per_s / caution.tpot_ratio
     best, beyond, found = highest_rate(list(strains.values()), served)
-    return Capacity(curves, objectives, breaks, best, beyond, found, sustained, caution, strains)
+    if caution is not None and caution.is_late:
+        expected = list(strains_as_expected(strains, objectives, caution).values())
+        found = np.minimum(highest_rate(expected, curves.requests_per_s)[2], found * (1 + headroom_ratio))
+    return Capacity(curves, objectives, breaks, best, beyond, found, sustained, caution, strains, headroom_ratio)
+
+
+def strains_as_expected(
+    strains: Mapping[str, FloatArray], objectives: Mapping[str, FloatArray], caution: Caution | None
+) -> dict[str, FloatArray]:
+    """The same strains where nothing comes later than expected."""
+    return {reason: np.asarray(x / ratio_of(reason, objectives, caution)) for reason, x in strains.items()}
+
+
+def without_caution(found: Capacity) -> Capacity:
+    """The same replicas where limits have to hold as expected only."""
+    strains = strains_as_expected(found.strains, found.objectives_s, found.caution)
+    return capacity_within(found.curves, found.objectives_s, strains, found.sustained_requests_per_s)
+
+
+def ratio_of(reason: str, objectives: Mapping[str, FloatArray], caution: Caution | None) -> FloatArray | float:
+    """How many times later than expected an objective is planned to be; 1 for what is no objective."""
+    return 1.0 if caution is None or reason not in objectives else caution.of(metric_of(reason))
 
 
 def at_limit(found: Capacity, limit: Limit, limit_s: float) -> Capacity:
     """The same replicas with another value of one limit: only what it allows is found anew."""
     strains = {**found.strains, limit.label: found.planned_s(limit.label) / limit_s}
-    return capacity_within(found.curves, found.objectives_s, strains, found.sustained_requests_per_s, found.caution)
+    sustained, ratio = found.sustained_requests_per_s, found.headroom_ratio
+    return capacity_within(found.curves, found.objectives_s, strains, sustained, found.caution, ratio)
 
 
 def highest_rate(strains: Sequence[FloatArray], served: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
@@ -105,12 +133,10 @@ def rate_within_limits(found: Capacity, row: int, step_ratio: float, late_ratio:
     """
 
     def strain(reason: str) -> FloatArray:
-        planned = found.strains[reason][[row]]
         if reason not in found.objectives_s:
-            return planned
-        metric = metric_of(reason)
-        planned_ratio = 1.0 if found.caution is None else found.caution.of(metric)[[row]]
-        return np.asarray(planned * late_ratio[metric] / planned_ratio)
+            return found.strains[reason][[row]]
+        as_expected = found.strains[reason] / ratio_of(reason, found.objectives_s, found.caution)
+        return np.asarray(as_expected[[row]] * late_ratio[metric_of(reason)])
 
     strains = [strain(reason) for reason in found.strains]
     return float(highest_rate(strains, found.curves.requests_per_s[[row]] / step_ratio)[2][0])
@@ -175,15 +201,18 @@ def operate_beyond(found: Capacity, row: int, requests_per_s: float) -> Operatio
 
 
 def operation_at(found: Capacity, row: int, requests_per_s: float, position: float) -> Operation:
-    """Batch and objectives at a place between two columns."""
+    """Batch and objectives at a place between two columns; below the first, as many fewer as requests come."""
     below = min(int(position), len(found.curves.batch) - 1)
     above, share = min(below + 1, len(found.curves.batch) - 1), position - below
 
     def at(values: FloatArray) -> float:
         return float(values[below]) if share == 0 else float(values[below] * (1 - share) + values[above] * share)
 
+    fewer = min(requests_per_s / float(found.curves.requests_per_s[row, 0]), 1.0)
     return Operation(
-        at(found.curves.batch), requests_per_s, {name: at(values[row]) for name, values in found.objectives_s.items()}
+        fewer * at(found.curves.batch),
+        requests_per_s,
+        {name: at(values[row]) for name, values in found.objectives_s.items()},
     )
 
 

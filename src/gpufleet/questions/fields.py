@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
 MOST_ROWS = 1000
 DEFAULT_HEADROOM = 0.2
+DEFAULT_CONFIDENCE = 0.8
 
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
@@ -114,7 +115,8 @@ class NamedPath(Protocol):
 class PlanRequest:
     """What every question of a plan may say; None takes the default. Lists name what is allowed.
 
-    Limits hold with `confidence`, from 0.5 (the expected value; so where None) over 0.9 (the high end of every range).
+    Limits hold with `confidence`, from 0.5 (the expected value) over 0.8 (where None) to 0.9 (the high end of ranges)
+    and beyond; where nothing keeps what nobody asked for, the plan is that of 0.5 and says so.
     `price_change`: what if all rented machines cost so much more (0.2: 20 %) or less (-0.1) than known here.
     Prices older than `max_price_age_s` on `today` end the question with DataMissing.
     `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change nothing
@@ -164,7 +166,7 @@ class PlanRequest:
     )
     confidence: float | None = optional(
         SHARE,
-        "How surely limits hold: 0.5 (default) as expected, 0.9 at the high end of ranges.",
+        f"How surely limits hold: {DEFAULT_CONFIDENCE:g} (default), 0.5 as expected, 0.9 at the high end of ranges.",
         SLACK,
         label="confidence",
         shown="{:.3g}".format,
@@ -315,7 +317,7 @@ class JobRequest(PlanRequest):
     )
     confidence: float | None = optional(
         SHARE,
-        "How surely the job is in time: 0.5 (default) as expected, 0.9 at the high end of ranges.",
+        f"How surely the job is in time: {DEFAULT_CONFIDENCE:g} (default), 0.5 as expected, 0.9 at the high end.",
         SLACK,
         label="confidence",
         shown="{:.3g}".format,

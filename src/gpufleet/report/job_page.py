@@ -30,9 +30,9 @@ from gpufleet.report.rented import (
     rented_words,
     tight_row,
     until_line,
+    verdict,
 )
 from gpufleet.report.search import notes_of, rejection_table
-from gpufleet.report.service_reasons import EXPECTED_CONFIDENCE
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
@@ -143,7 +143,8 @@ def headline(plan: P, words: JobWords[P]) -> str:
         return f"{asked}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     cost, done = f"{about(d)}{usd(d.usd.value)}", f"done in {duration(d.finish_s.value)}"
-    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {usd(unit_usd)} {unit}, {done}."
+    sure = verdict(plan, d.is_tight, "is in time", "late")
+    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {usd(unit_usd)} {unit}, {done}. {sure}"
 
 
 def why_nothing(plan: JobPlan) -> str:
@@ -218,15 +219,6 @@ def tight_line(plan: JobPlan) -> list[str]:
     """Where the answer is late at the high end of its range: the cheapest row that is not."""
     prices = [usd(d.usd.value) for d in plan.deployments]
     return tight_row(plan.deployments, prices, "late at the high end of its range", "is in time")
-
-
-def confidence_line(plan: JobPlan) -> list[str]:
-    """How surely it is done in time, where more than the expected value was asked for."""
-    if plan.confidence <= EXPECTED_CONFIDENCE:
-        return []
-    sure = f"Planned at {percent(plan.confidence)} confidence"
-    what = "the job meets the deadline, headroom included"
-    return [f"{sure}: {what}, at that percentile of speed and of spot interruptions."]
 
 
 def cost_table(plan: JobPlan, title: str, unit_costs: Mapping[str, Figure | None]) -> Table:
@@ -341,7 +333,6 @@ def why_table(plan: JobPlan, own: OwnReasons) -> Table:
         *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),
-        *confidence_line(plan),
     ]
     return lines_table("Why this one", lines)
 

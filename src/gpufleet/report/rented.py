@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Protocol
 
-from gpufleet.report.numbers import amount
+from gpufleet.report.numbers import amount, percent
 from gpufleet.report.text import cut
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
+EXPECTED_CONFIDENCE, HIGH_END = 0.5, 0.9
 EVERYWHERE = "all"
 PLANS_FOR_IT = "--confidence 0.9 plans for it"
 
@@ -51,6 +53,30 @@ def about(d: OfferedMachines) -> str:
 def until_line(d: OfferedMachines) -> list[str]:
     """When the price ends, where it does."""
     return [] if d.price_until is None else [f"This price holds until {d.price_until} ({d.price_source})."]
+
+
+class Promised(Protocol):
+    """A plan that keeps its limits with a confidence."""
+
+    @property
+    def confidence(self) -> float:
+        """How surely limits are kept."""
+        ...
+
+    @property
+    def missed_confidence(self) -> float | None:
+        """How surely nothing keeps them."""
+        ...
+
+
+def verdict(plan: Promised, is_tight: bool, holds: str, breaks: str) -> str:
+    """How surely a plan `holds`, and whether it `breaks` at the high end of its ranges, as a sentence."""
+    if plan.missed_confidence is not None:
+        return f"No plan {holds} at {percent(plan.missed_confidence)} confidence: this one {holds} as expected."
+    sure = "as expected" if plan.confidence <= EXPECTED_CONFIDENCE else f"at {percent(plan.confidence)} confidence"
+    if is_tight:
+        return f"Tight: {holds} {sure}, {breaks} at {percent(HIGH_END)}."
+    return f"{holds.capitalize()} {sure}."
 
 
 def tight_row(rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str) -> list[str]:

@@ -11,7 +11,7 @@ from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
-from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line
+from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line, verdict
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.search import (
     LOWER_PRECISION,
@@ -24,7 +24,7 @@ from gpufleet.report.search import (
 from gpufleet.report.service_reasons import (
     binding_line,
     capacity_line,
-    confidence_line,
+    gamble_line,
     hours_line,
     idle_line,
     kind,
@@ -122,7 +122,8 @@ def headline(plan: P, words: ServiceWords[P]) -> str:
         return f"{words.asked(plan)}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
-    return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}."
+    sure = verdict(plan, d.is_tight, "holds", "breaks")
+    return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}. {sure}"
 
 
 def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
@@ -138,7 +139,7 @@ def why_table(plan: ServicePlan, own: OwnReasons) -> Table:
         f"{usd_per_hour(d.price_per_gpu_usd_per_hour)} per GPU.",
         *own.quality,
         *steadier_line(plan),
-        *confidence_line(plan),
+        *gamble_line(plan),
         *hours_line(d),
         *until_line(d),
         *own_line(d),

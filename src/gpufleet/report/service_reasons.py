@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from gpufleet.results.plan_changes import PlanChanges
 
 MOSTLY_IDLE_RATIO = 0.2
-EXPECTED_CONFIDENCE = 0.5
 UNMEASURED = "roofline"
 BINDING = {
     "load": "Load binds: no replica is planned beyond 95% of what it sustains.",
@@ -72,8 +71,7 @@ def capacity_line(plan: ServicePlan, d: RentedService) -> str:
     c = d.requests_per_s_capacity
     carried = ranged(c.value, c.low, c.high, "requests/s", digits=3)
     has = headroom(d.headroom_ratio) + ("" if d.headroom_ratio >= MULTIPLE_FROM else " headroom")
-    sure = f" at {percent(plan.confidence)} confidence" if plan.confidence > EXPECTED_CONFIDENCE else ""
-    return f"Carries {carried}: {has}{sure}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
+    return f"Carries {carried}: {has}, {wanted_beside(d.headroom_ratio, plan.headroom_wanted_ratio)} wanted."
 
 
 def binding_line(plan: ServicePlan, d: RentedService) -> str:
@@ -107,13 +105,14 @@ def tight_words(plan: ServicePlan) -> str:
     return f"{' and '.join(broken)} {verbs[0]} at the high end of {verbs[1]} range ({holds})"
 
 
-def confidence_line(plan: ServicePlan) -> list[str]:
-    """How surely limits hold, where more than the expected value was asked for."""
-    if plan.confidence <= EXPECTED_CONFIDENCE:
+def gamble_line(plan: ServicePlan) -> list[str]:
+    """What limits that hold as expected only would save."""
+    d = plan.expected_alternative
+    if d is None:
         return []
-    return [
-        f"Planned at {percent(plan.confidence)} confidence: limits and headroom hold at that percentile of each range."
-    ]
+    saved = 1 - d.usd_per_hour / plan.deployments[0].usd_per_hour
+    price = f"{about(d)}{usd_per_hour(d.usd_per_hour)} ({machines(d)})"
+    return [f"A gamble saves {percent(saved)}: {price} holds as expected only (--confidence 0.5)."]
 
 
 def idle_line(plan: ServicePlan, d: RentedService) -> list[str]:

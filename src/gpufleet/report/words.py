@@ -118,7 +118,7 @@ def had(number: Figure) -> str:
 def soonest(figures: Mapping[str, Any]) -> str:
     """When a job would be done at the soonest, with how many machines, and how many would do."""
     f = figures
-    sure = f" at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED_CONFIDENCE else ""
+    sure = f" or at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED_CONFIDENCE else ""
     of = "" if f["to_be_had"] is None else f", {f['to_be_had']:,} available"
     enough = "" if f["enough_machines"] is None else f"; {f['enough_machines']} would be enough"
     return ("none available" if f["hours_s"] is None else f"{f['hours_s']} with the headroom{sure}{of}") + enough

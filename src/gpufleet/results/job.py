@@ -41,7 +41,7 @@ class JobPlan(Result):
     """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
 
     The job comes again every `period_s`; None: it runs once. It is done in time with `confidence`: 0.5 is the expected
-    time, 0.9 the high end of its range.
+    time, 0.9 the high end of its range; nothing is with `missed_confidence`, which nobody asked for.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -53,6 +53,7 @@ class JobPlan(Result):
     period_s: float | None = None
     headroom_wanted_ratio: float
     confidence: float = 0.5
+    missed_confidence: float | None = None
     inputs: list[Input]
     deployments: Sequence[RentedJob]
     rejections: list[RejectionCount]

@@ -277,8 +277,10 @@ class ServicePlan(Judged):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
     `mean_requests_per_s` is the rate over all hours, where there are quiet ones: what costs per token, electricity and
-    bills by the request rest on. Limits and headroom are kept with `confidence`: 0.5 is the expected value, 0.9 the
-    high end of every range. A file also says `is_feasible`: whether objectives, budget and quotas are kept.
+    bills by the request rest on. Limits are kept with `confidence` at the rate (0.5 is the expected value, 0.9 the high
+    end of every range), the headroom as expected. `missed_confidence`: nothing keeps the limits so surely, which nobody
+    asked for; `expected_alternative`: what is cheaper where they have to hold as expected only.
+    A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -288,9 +290,11 @@ class ServicePlan(Judged):
     mean_requests_per_s: float | None = None
     headroom_wanted_ratio: float
     confidence: float = 0.5
+    missed_confidence: float | None = None
     inputs: list[Input]
     objectives: dict[str, float]
     deployments: Sequence[RentedService]
+    expected_alternative: RentedService | None = None
     spot_alternative: RentedService | None = None
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
@@ -332,6 +336,7 @@ class ServePlan(ServicePlan):
     deployments: list[Deployment]
     looser_limits: list[LooserLimit] = []
     mix: MixedDeployment | None = None
+    expected_alternative: Deployment | None = None
     spot_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
     basis: PlanBasis | None = None

@@ -163,8 +163,9 @@ def test_no_row_planned_at_the_high_end_is_late_there(pricing: list[str]) -> Non
 
 
 def test_more_confidence_in_a_job_never_costs_less() -> None:
-    costs = [job_usd(requests=1e9, deadline_s=HOUR, confidence=c) for c in (None, 0.5, 0.7, 0.9, 0.95)]
-    assert costs[0] == costs[1] < costs[-1]
+    costs = [job_usd(requests=1e9, deadline_s=HOUR, confidence=c) for c in (0.5, 0.7, None, 0.8, 0.9, 0.95)]
+    assert costs[2] == costs[3]
+    assert costs[0] < costs[-1]
     assert costs == sorted(costs)
 
 
@@ -199,7 +200,7 @@ def passes_on(gpu: str) -> tuple[float, float, tuple[list[float], list[float]]]:
 
 @pytest.mark.parametrize(("requests", "deadline_h"), [(1e3, 1.0), (1e7, 24.0), (2.5e8, 3.0), (1e9, 1.0)])
 def test_no_offer_and_no_number_of_machines_is_cheaper(requests: float, deadline_h: float) -> None:
-    plan = job(requests=requests, deadline_s=deadline_h * HOUR, pricing=["on_demand"])
+    plan = job(requests=requests, deadline_s=deadline_h * HOUR, pricing=["on_demand"], confidence=0.5)
     least = tried_everything(requests, deadline_h * HOUR)
     assert least <= plan.answer.usd.value * (1 + 1e-9)
     assert plan.answer.usd.value == pytest.approx(least, rel=0.02 if plan.answer.instance_count > 200 else 1e-6)
@@ -255,8 +256,9 @@ def test_every_row_keeps_its_limits_and_says_where_it_may_not(plan: EncoderServe
 @every_service
 def test_one_machine_fewer_does_not_carry_what_is_wanted(plan: EncoderServePlan) -> None:
     for d in plan.deployments:
-        fewer = d.requests_per_s_capacity.value * (d.instance_count - 1) / d.instance_count
-        assert fewer < plan.rate_requests_per_s * (1 + plan.headroom_wanted_ratio)
+        share = (d.instance_count - 1) / d.instance_count
+        lacks_headroom = share * d.requests_per_s_capacity.value < plan.rate_requests_per_s * 1.2
+        assert lacks_headroom or share * d.requests_per_s_capacity.low < plan.rate_requests_per_s
 
 
 @every_service
@@ -413,12 +415,13 @@ def test_every_copy_keeps_its_limits_at_the_confidence(slo: str | None) -> None:
     assert plan.deployments
     for d in plan.deployments:
         assert not d.is_tight
-        assert d.requests_per_s_capacity.low == pytest.approx(3000.0 * (1 + d.headroom_ratio))
+        assert d.requests_per_s_capacity.low >= 3000.0 * (1 - 1e-9)
+        assert d.requests_per_s_capacity.value == pytest.approx(3000.0 * (1 + d.headroom_ratio))
         assert d.headroom_ratio >= 0.2 - 1e-9
 
 
 def test_more_confidence_in_copies_never_costs_less() -> None:
-    costs = [usd_per_hour(rate=3000.0, confidence=c) for c in (0.5, 0.7, 0.9, 0.95)]
+    costs = [usd_per_hour(rate=3000.0, confidence=c) for c in (0.5, 0.8, 0.9, 0.95)]
     assert costs == sorted(costs)
-    assert costs[0] == usd_per_hour(rate=3000.0)
+    assert costs[1] == usd_per_hour(rate=3000.0)
     assert costs[0] < costs[-1]

@@ -11,6 +11,7 @@ from gpufleet.api import estimate
 from gpufleet.api.plans import plan_serve
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.calibration import load_formulas
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.performance.elementwise import elementwise_s
 from gpufleet.results.estimate import ServingEstimate
@@ -133,6 +134,7 @@ def test_a_load_that_one_replica_cannot_take_says_what_it_can() -> None:
         ask(rate=10_000)
 
 
+ALIKE = {"input_tokens": TokenCounts(4096.0), "output_tokens": TokenCounts(200.0)}
 CROWDED = {"gpus": "H100:8", "tp": 4, "pp": 2, "precision": "fp8", "input_tokens": 4096, "output_tokens": 200}
 
 
@@ -160,16 +162,23 @@ def test_a_full_queue_fills_the_engine_where_that_serves_most() -> None:
 def test_arrivals_are_held_against_the_best_batch_too() -> None:
     """A rate that only a smaller batch than the largest sustains is served, at a batch below the best."""
     best = ask("qwen3-235b-a22b", **CROWDED, full_queue=True)
-    found = ask("qwen3-235b-a22b", **CROWDED, rate=0.9 * best.requests_per_s.value)
-    assert found.load_ratio == pytest.approx(0.9)
+    found = ask("qwen3-235b-a22b", **{**CROWDED, **ALIKE}, rate=0.9 * best.requests_per_s.value)
+    assert found.load_ratio == pytest.approx(0.9, rel=0.01)
     assert found.batch < best.batch
 
 
 def test_a_rate_just_below_the_most_is_served_and_just_above_is_refused() -> None:
-    most = ask(full_queue=True).requests_per_s.value
-    assert ask(rate=0.94 * most).load_ratio == pytest.approx(0.94)
+    most = 4.0 / ask(rate=4.0).load_ratio
+    assert ask(rate=0.949 * most).load_ratio == pytest.approx(0.949)
     with pytest.raises(Infeasible, match="of what one replica sustains"):
-        ask(rate=0.96 * most)
+        ask(rate=0.951 * most)
+
+
+def test_what_arrivals_sustain_is_what_a_full_queue_does() -> None:
+    """Where all requests are alike: the grid of batches misses the best one by little."""
+    alike = {"input_tokens": TokenCounts(1000.0), "output_tokens": TokenCounts(200.0)}
+    full = ask(full_queue=True).requests_per_s.value
+    assert 4.0 / ask(rate=4.0, **alike).load_ratio == pytest.approx(full, rel=0.02)
 
 
 def test_poisson_arrivals_fill_the_batch_by_littles_law() -> None:
@@ -200,24 +209,26 @@ def test_the_formula_of_a_term_is_that_of_its_kernels(model: str, gpus: str) -> 
 def test_percentiles_of_arrivals_are_those_of_a_plan(rate: float) -> None:
     figures = [f"{metric}.p{q}" for metric in ("ttft", "tpot", "latency") for q in (50, 90, 95, 99)]
     slo = ",".join(f"{figure}<1h" for figure in figures)
-    planned = plan_serve(ServeRequest("llama-3.1-8b", rate, 1000, 200, slo, gpus=("H100",), headroom=0.0)).answer
+    asked = ServeRequest("llama-3.1-8b", rate, 1000, 200, slo, gpus=("H100",), headroom=0.0, confidence=0.5)
+    planned = plan_serve(asked).answer
     assert (planned.replicas, planned.layout) == (1, "TP1")
     found = {
         f"{metric}.p{100 * p.quantile:g}": getattr(p, f"{metric}_s").value
         for p in ask(rate=rate).percentiles
         for metric in ("ttft", "tpot", "latency")
     }
-    assert found == pytest.approx({name: planned.latency[name].value for name in figures}, rel=0.01)
+    assert found == pytest.approx({name: planned.latency[name].value for name in figures}, rel=1e-9)
 
 
 def test_percentiles_rise_and_all_are_the_lone_request_where_nobody_else_comes() -> None:
-    busy, quiet = ask(rate=20.0), ask(rate=1e-6)
+    alike = {"input_tokens": TokenCounts(1000.0), "output_tokens": TokenCounts(200.0)}
+    busy, quiet = ask(rate=20.0), ask(rate=1e-6, **alike)
     for name in ("ttft_s", "tpot_s", "latency_s"):
         rising = [getattr(p, name).value for p in busy.percentiles]
         assert rising == sorted(rising)
         assert rising[0] <= getattr(busy, name).value < rising[-1]
         alone = [getattr(p, name).value for p in quiet.percentiles]
-        assert alone == pytest.approx([getattr(quiet, name).value] * 4, rel=1e-4)
+        assert alone == pytest.approx([getattr(quiet, name).value] * 4, rel=1e-3)
     assert quiet.ttft_s.value == pytest.approx(ask(concurrency=1).ttft_s.value, rel=1e-3)
     assert ask().percentiles == []
 
@@ -359,7 +370,7 @@ def test_a_refusal_names_the_question_that_says_what_would_fit() -> None:
 @pytest.mark.parametrize("rate", [0.5, 0.9, 0.99])
 def test_a_load_that_is_carried_has_a_first_token(rate: float) -> None:
     """Queue and capacity share one prompt service: below full load nothing is unlimited."""
-    question = {"input_tokens": 8000, "output_tokens": 2}
+    question = {"input_tokens": TokenCounts(8000.0), "output_tokens": TokenCounts(2.0)}
     full = estimate("llama-3.3-70b", "H100:4", full_queue=True, **question).requests_per_s.value
     found = estimate("llama-3.3-70b", "H100:4", rate=0.95 * rate * full, **question)
     assert math.isfinite(found.ttft_s.value)

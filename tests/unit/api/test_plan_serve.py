@@ -13,6 +13,7 @@ import pytest
 from gpufleet.api import BatchRequest, ServeRequest, plan_batch, plan_serve
 from gpufleet.catalog.load import SHIPPED, Catalog, load_catalog
 from gpufleet.cli import main
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.report.plan import plan_page
@@ -180,7 +181,8 @@ def test_what_is_needed_is_what_the_best_with_a_price_misses() -> None:
 
 
 def started(prompts: str) -> Launch:
-    asked = ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), 350, clouds=["aws"], rows=1)
+    """On a card that cannot hold the whole context of the model twice."""
+    asked = ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), TokenCounts(350.0), gpus=["L40S"], rows=1)
     found = plan_serve(asked).answer.launch
     assert found is not None
     return found
@@ -189,9 +191,17 @@ def started(prompts: str) -> Launch:
 def test_a_start_command_says_which_requests_it_refuses_until_the_longest_is_stated() -> None:
     guessed, known = started("mean=1500,p95=5000"), started("mean=1500,p95=5000,max=32k")
     [refused] = [note for note in guessed.notes if "the engine refuses them" in note]
-    assert "about 1% of the requests (0.12/s) are longer" in refused
+    assert "About 1% of the requests (0.12/s) are longer" in refused
     assert not any("refuses" in note for note in known.notes)
     assert known.arguments[known.arguments.index("--max-model-len") + 1] == str(32 * 1024 + 350)
+
+
+def test_a_roomy_replica_takes_all_that_its_model_takes() -> None:
+    """Nobody who said a mean alone finds requests refused, nor a limit of mean and mean."""
+    launch = plan_serve(ServeRequest("llama-3.1-8b", 4.0, 1000, 200, gpus=["H100"], rows=1)).answer.launch
+    assert launch is not None
+    assert launch.arguments[launch.arguments.index("--max-model-len") + 1] == "131072"
+    assert not any("refuses" in note for note in launch.notes)
 
 
 def shown(asked: ServeRequest) -> str:
@@ -209,10 +219,11 @@ def test_an_engine_that_keeps_its_cache_in_8_bits_by_default_says_so_and_how_it_
         assert "default for fp8 weights" not in shown(kept)
 
 
-@pytest.mark.parametrize(("prompts", "queue"), [("1500", "M/D/1"), ("mean=1500,p95=5000", "M/G/1")])
+@pytest.mark.parametrize(
+    ("prompts", "queue"), [("fixed=1500", "M/D/1"), ("1500", "M/G/1"), ("mean=1500,p95=5000", "M/G/1")]
+)
 def test_the_explanation_names_the_queue_that_is_computed(prompts: str, queue: str) -> None:
-    counts = parse_token_counts(prompts)
-    words = shown(ServeRequest("qwen3-32b", 12.0, 1500 if counts.is_alike else counts, 350, rows=1))
+    words = shown(ServeRequest("qwen3-32b", 12.0, parse_token_counts(prompts), 350, rows=1))
     assert f"the wait for others' prompts ({queue}" in words
 
 

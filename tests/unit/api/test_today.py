@@ -16,6 +16,7 @@ from gpufleet.api.answers import ServeAnswer
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import OFFER_COLUMNS
 from gpufleet.domain.offer import PriceKind
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.report.formats import as_json
@@ -29,7 +30,9 @@ from gpufleet.results.today import Today
 
 EXAMPLES = Path(__file__).resolve().parents[3] / "examples"
 HOURS_PER_MONTH = 730
-CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms")
+CHAT = ServeRequest(
+    "llama-3.3-70b", 50.0, TokenCounts(1000.0), TokenCounts(300.0), "ttft.p95<500ms,tpot.p95<40ms", confidence=0.5
+)
 
 
 @lru_cache(maxsize=32)

@@ -81,7 +81,7 @@ def holds_limits(d: Deployment, longest: float) -> None:
 @pytest.mark.parametrize("engine", FLAGS)
 @pytest.mark.parametrize("model", ["llama-3.1-8b", "deepseek-v3", "gpt-oss-120b", "llama-2-7b"])
 def test_layout_and_limits_of_the_command_are_those_of_every_row(model: str, engine: str) -> None:
-    plan = plan_serve(ServeRequest(model, 4.0, 1000, 200, engine=engine, rows=30))
+    plan = plan_serve(ServeRequest(model, 4.0, TokenCounts(1000.0), TokenCounts(200.0), engine=engine, rows=30))
     assert plan.deployments
     for d in plan.deployments:
         holds_layout(d)
@@ -94,7 +94,7 @@ def test_layout_and_limits_of_the_command_are_those_of_every_row(model: str, eng
 
 def test_the_longest_request_is_let_in_not_the_mean_one() -> None:
     prompts = TokenCounts(1000, 0.5, (900, 1500, 2000, 3000), 4000.0, tuple(125.0 * n for n in range(4, 12)))
-    plan = plan_serve(ServeRequest("llama-3.1-8b", 4.0, prompts, 200))
+    plan = plan_serve(ServeRequest("llama-3.1-8b", 4.0, prompts, TokenCounts(200.0)))
     assert said(of(plan.answer.launch), "vllm")["length"] == 4200
 
 
@@ -119,7 +119,7 @@ def test_an_engine_that_serves_no_requests_has_no_command() -> None:
 
 
 def test_a_job_is_started_at_the_batch_that_does_most() -> None:
-    plan = plan_batch(BatchRequest("llama-3.1-8b", 1e6, 1000, 200, deadline_s=24 * HOUR))
+    plan = plan_batch(BatchRequest("llama-3.1-8b", 1e6, TokenCounts(1000.0), TokenCounts(200.0), deadline_s=24 * HOUR))
     figures = said(of(plan.answer.launch), "vllm")
     assert figures["sequences"] == int(plan.answer.batch)
     assert (figures["tp"], figures["length"]) == (parts_of(plan.answer.layout)["TP"], 1200)

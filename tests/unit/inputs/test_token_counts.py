@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import pytest
 
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.inputs.token_counts import parse_token_counts
 
 
-def test_one_number_is_a_number_for_all() -> None:
-    assert parse_token_counts("1,000").is_alike
-    assert parse_token_counts("mean=8k").mean == 8192
+def test_one_number_is_a_mean_and_fixed_is_for_all() -> None:
+    assert parse_token_counts("1,000") == parse_token_counts("mean=1000") == 1000.0
+    assert parse_token_counts("fixed=8k") == TokenCounts(8192.0)
+    with pytest.raises(UsageError, match="fixed tokens have no other statistics"):
+        parse_token_counts("fixed=1000,p95=3000")
 
 
 def test_stated_percentiles_and_mean_are_kept() -> None:

@@ -155,5 +155,5 @@ def test_an_interruption_costs_a_start_a_wait_and_on_average_half_of_a_wave() ->
     waited_s = job.elapsed_s(600.0, job.work_s, 0.5, wait_s=900.0)
     assert waited_s - often == pytest.approx(900.0)
     planned = Job(1.0, DAY, 600.0, 0.2, 1.0, 10, math.inf, None, EXPECTED)
-    assert replace(job, slow_ratio=1.5).planned_s(planned, 1000.0) == pytest.approx(600.0 + 1000.0 * 1.2 * 1.5)
+    assert replace(job, slow_ratio=1.5).planned_s(planned, 1000.0) == pytest.approx(600.0 + 1000.0 * 1.5)
     assert job.usd(job.paid_s(600.0, job.work_s, 0.5)) == pytest.approx(3 * effective_price(offer) * often / HOUR)

@@ -12,7 +12,9 @@ from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.workload import Workload
 from gpufleet.optimize.estimate import (
+    EVERY_FIGURE,
     EstimateQuestion,
     EstimateSolution,
     Load,
@@ -30,6 +32,7 @@ from gpufleet.performance.step import StepModel
 ARCH = shipped_architecture("llama-3.1-8b")
 ENGINE = load_engine("vllm")
 LENGTHS = checked_lengths(1000, 200)
+WORKLOAD = Workload(1000.0, 200.0, slo=EVERY_FIGURE)
 
 
 def candidates() -> Candidates:
@@ -37,13 +40,13 @@ def candidates() -> Candidates:
 
 
 def solve(scenario: str, amount: float = np.inf) -> EstimateSolution:
-    question = EstimateQuestion(ARCH, candidates(), LENGTHS, Load(scenario, amount), Client())
+    question = EstimateQuestion(ARCH, candidates(), WORKLOAD, Load(scenario, amount), Client())
     return solve_estimate(question, calibration_of(load_catalog()))
 
 
 @pytest.mark.parametrize(
     ("scenario", "amount", "evaluations"),
-    [("closed_loop", 16.0, 1), ("static_batch", 16.0, 1), ("full_queue", np.inf, 1), ("open_loop", 2.0, 3)],
+    [("closed_loop", 16.0, 1), ("static_batch", 16.0, 1), ("full_queue", np.inf, 1), ("open_loop", 2.0, 2)],
 )
 def test_kernels_are_evaluated_once_for_all_loads_of_an_answer(
     scenario: str, amount: float, evaluations: int, monkeypatch: pytest.MonkeyPatch
@@ -56,13 +59,13 @@ def test_kernels_are_evaluated_once_for_all_loads_of_an_answer(
     assert len(loads) == evaluations
 
 
-def test_another_rate_asks_anew_only_where_it_settles(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_another_rate_asks_nothing_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """What a replica sustains of some lengths is known; what it finds is that of a replica that was never asked."""
     solve("open_loop", 2.0)
     loads, evaluate = [], StepModel.evaluated
     monkeypatch.setattr(StepModel, "evaluated", lambda model, load: loads.append(load) or evaluate(model, load))
     kept = solve("open_loop", 3.0).serving
-    assert len(loads) == 2
+    assert not loads
     sustained.cache_clear()
     anew = solve("open_loop", 3.0).serving
     assert kept is not None
@@ -90,12 +93,13 @@ def test_a_queue_that_serves_more_in_smaller_batches_is_told_without_asking_agai
 
 @pytest.mark.parametrize("rate", [0.001, 0.1, 1.0, 5.0, 15.0])
 def test_arrivals_settle_where_the_batch_carries_them(rate: float) -> None:
+    """Between the columns of the grid of batches, 20 % apart, all is taken for straight."""
     solution = solve("open_loop", rate)
     assert solution.serving is not None
     model, batch = solution.model, solution.serving.batch
     at = phases(model, batch, LENGTHS)
     carried = batch / cycle_s(model, at, batch, LENGTHS)
-    assert carried[0] == pytest.approx(rate, rel=1e-5)
+    assert carried[0] == pytest.approx(rate, rel=0.003 if batch[0] > 0.1 else 0.03)
 
 
 def test_the_rooms_of_two_contexts_are_those_of_each() -> None:

@@ -7,11 +7,11 @@ from dataclasses import replace
 import pytest
 
 from gpufleet.api.estimates import configured
-from gpufleet.api.lengths import checked_lengths
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
-from gpufleet.optimize.estimate import EstimateQuestion, Load
+from gpufleet.domain.workload import Workload
+from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load
 from gpufleet.optimize.faster import Alternative, Goal, SolvedAlternative, alternatives, fastest
 from gpufleet.performance.serving import Client
 
@@ -21,7 +21,7 @@ def neighbours(model: str, tp: int, ep: int, load: Load) -> dict[str, Alternativ
     arch, profile = shipped_architecture(model), load_engine("vllm")
     parts = (tp, tp, 1, ep, 1)
     placed = configured(load_catalog(), arch, "H100", profile, parts, None, None, None).candidates
-    question = EstimateQuestion(arch, placed, checked_lengths(1000, 200), load, Client())
+    question = EstimateQuestion(arch, placed, Workload(1000.0, 200.0, slo=EVERY_FIGURE), load, Client())
     return {a.name: a for a in alternatives(question) if a.kind == "size"}
 
 

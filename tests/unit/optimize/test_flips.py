@@ -23,7 +23,7 @@ from gpufleet.optimize.lengths import Field, Heat, Race, at_lengths, only_of, pr
 from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.size import at_limit
 
-CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s")
+CHAT = ServeRequest("llama-3.3-70b", 50.0, 1000, 300, "ttft.p95<500ms,tpot.p95<40ms,latency.p95<30s")
 QUESTIONS = range(12)
 
 
@@ -93,7 +93,7 @@ def test_few_lengths_are_asked_of_all_replicas(monkeypatch: pytest.MonkeyPatch) 
     flips = list(length_flips(Standing.of(question, solution), question, calibration))
     assert sum(flip.value is not None for flip in flips) == 4
     whole = max(asked_rows)
-    assert sum(rows == whole for rows in asked_rows) <= 20
+    assert sum(rows == whole for rows in asked_rows) <= 30
     assert np.median(asked_rows) < whole / 3
 
 

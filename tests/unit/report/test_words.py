@@ -48,7 +48,7 @@ def test_every_code_that_a_rule_gives_has_a_sentence_and_the_other_way_round() -
         (Reason.of("late_with_cap", cap_machines=1), "not done by the deadline with the cap of 1 machine"),
         (
             Reason.of("soonest", hours_s=5400.0, to_be_had=3, confidence=0.8, enough_machines=7),
-            "90.0 min with the headroom at 80% confidence, 3 available; 7 machines would be enough",
+            "90.0 min with the headroom or at 80% confidence, 3 available; 7 machines would be enough",
         ),
         (
             Reason.of("soonest", hours_s=None, to_be_had=0, confidence=0.5, enough_machines=None),

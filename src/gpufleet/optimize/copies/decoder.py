@@ -273,4 +273,4 @@ def capacity(curves: LoadCurves, candidates: Candidates, demand: Demand, caution
         crowd = crowded_batch(curves.batch, ADMISSION_QUANTILE, demand.mix.held_squared_variation)
         strains[ROOM] = crowd[None, :] / curves.largest_batch[:, None]
         strains[LOAD] = curves.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
-    return capacity_within(curves, objectives, strains, sustained, caution)
+    return capacity_within(curves, objectives, strains, sustained, caution, demand.headroom_ratio)

@@ -178,7 +178,7 @@ class EncoderCopies:
         """The highest rate of each copy that keeps every latency and 95 % of its load."""
         loads = PassLoads(self, self.asked.num_windows)
         caution = Caution.of_passes(self.demand.confidence, self.figures("high_ratio"), len(loads.batch))
-        return pass_capacity(loads, self.demand.workload.slo, caution)
+        return pass_capacity(loads, self.demand, caution)
 
     def work_rates(self) -> WorkRates:
         """Inputs per second in passes up to the full one, 0 beyond."""
@@ -288,13 +288,14 @@ class PassLoads:
         return np.asarray(np.maximum.accumulate(found, axis=1))
 
 
-def pass_capacity(loads: PassLoads, slo: Slo, caution: Caution | None) -> Capacity:
+def pass_capacity(loads: PassLoads, demand: Demand, caution: Caution | None) -> Capacity:
     """The highest rate of each copy that keeps every latency and 95 % of its load."""
+    slo = demand.workload.slo
     objectives = {label: loads.latency_s(QUANTILES[statistic]) for label, statistic in latency_figures(slo).items()}
     strains = {x.label: later(objectives[x.label], x.metric, caution) / x.limit_s for x in slo.limits}
     sustained = loads.sustained_requests_per_s
     strains[LOAD] = loads.requests_per_s / (HIGHEST_LOAD_RATIO * sustained[:, None])
-    return capacity_within(loads, objectives, strains, sustained, caution)
+    return capacity_within(loads, objectives, strains, sustained, caution, demand.headroom_ratio)
 
 
 def latency_figures(slo: Slo) -> dict[str, str]:
