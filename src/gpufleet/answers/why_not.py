@@ -7,13 +7,33 @@ from dataclasses import replace
 from gpufleet.answers.decoder_service import SERVICE
 from gpufleet.answers.service_plan import Context, deployment
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
-from gpufleet.optimize.market import PricedPlacement, effective_price
+from gpufleet.optimize.market import PricedPlacement, bought, effective_price
+from gpufleet.optimize.placement import place_all
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.size import at_limit, needed_together
 from gpufleet.results.plan import Deployment
+
+WORKABLE_RATIO = 1.5
+"""A limit at what a lone request takes leaves no room for others: with half as much again machines can be loaded."""
 
 
 def best_of(question: WriterQuestion, solution: WriterSolution) -> Deployment | None:
     """The cheapest that a question leads to."""
     return deployment(SERVICE, Context.of(question, solution), solution.ranked[0]) if solution.ranked else None
+
+
+def needed_to_serve(question: WriterQuestion, solution: WriterSolution) -> tuple[dict[str, float], Deployment | None]:
+    """Limits with which what serves nothing would serve under load, and the cheapest that does then."""
+    needed = needed_together(solution.found, question.demand.workload.slo.limits)
+    found, limits = solution.found, {}
+    for limit, seconds, _ in needed:
+        limits[limit.label] = seconds * WORKABLE_RATIO
+        found = at_limit(found, limit, limits[limit.label])
+    if not limits:
+        return {}, None
+    placements = place_all(question.instances, solution.copies, found, question.demand)
+    ranked = bought(placements, question.offers, question.purse, Rejections())
+    return limits, best_of(question, replace(solution, found=found, ranked=ranked))
 
 
 def price_to_win(solution: WriterSolution, answer: Deployment | None) -> float | None:

@@ -184,6 +184,7 @@ def length_rows(workload: Workload) -> list[InputRow]:
     return [
         ("input tokens", "input_tokens", count_words(only.input_tokens), True),
         ("output tokens", "output_tokens", count_words(only.output_tokens), True),
+        *assumed_lengths(workload.classes),
     ]
 
 
@@ -202,9 +203,7 @@ def class_words(c: RequestClass) -> str:
 
 def count_words(tokens: float | TokenCounts) -> str:
     """Token counts as they were read."""
-    if isinstance(tokens, AssumedCounts):
-        return f"{in_full(tokens.mean)} on average, assumed p95 {tokens.at('p95'):,.0f}"
-    if isinstance(tokens, TokenCounts) and not tokens.is_alike:
+    if isinstance(tokens, TokenCounts) and not tokens.is_alike and not isinstance(tokens, AssumedCounts):
         middle = f"mean {in_full(round(tokens.mean, 1))}, p50 {tokens.at('p50'):.0f}"
         return f"{middle}, p95 {tokens.at('p95'):.0f}{longest_words(tokens)}"
     return in_full(mean_of(tokens))
@@ -222,21 +221,16 @@ def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
     latency = ", TTFT and latency on prompt and answer at each objective's own percentile (upper bounds from p90 on)"
     means = f"Lengths differ: throughput and KV rest on their means{latency if has_objectives else ''}"
     notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit"] if varied else []
-    notes += assumed_lengths(classes)
     if any(c.cached_ratio for c in classes):
         notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; the hit rate is not checked")
     return [*notes, *failure_notes(demand)]
 
 
-def assumed_lengths(classes: Sequence[RequestClass]) -> list[str]:
-    """That lengths of which only the mean was said are taken to spread, and how to say otherwise."""
-    words = {"--in": [c.input_tokens for c in classes], "--out": [c.output_tokens for c in classes]}
-    bare = [(word, t) for word, counts in words.items() for t in counts if is_assumed_to_differ(t)]
-    if not bare:
-        return []
-    said = ", ".join(f"{word} {in_full(t.mean)} is a mean, of p95 {t.at('p95'):,.0f}" for word, t in bare[:2])
-    how = " ".join(f"{word} fixed={in_full(t.mean)}" for word, t in bare[:2])
-    return [f"Lengths spread as in published traces: {said}; '{how}' if all are alike"]
+def assumed_lengths(classes: Sequence[RequestClass]) -> list[InputRow]:
+    """How lengths of which only the mean was said are taken to spread, as in published traces."""
+    both = [(c.input_tokens, "in") for c in classes] + [(c.output_tokens, "out") for c in classes]
+    said = [f"{t.at('p95'):,.0f} {which}" for t, which in both if is_assumed_to_differ(t)]
+    return [("spread of lengths", "lengths", f"p95 {', '.join(said)}", False)] if said else []
 
 
 def is_assumed_to_differ(counts: TokenCounts) -> bool:

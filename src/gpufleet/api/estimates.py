@@ -9,7 +9,7 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.demands import assumed_lengths, length_rows, mean_of, workload_of
+from gpufleet.api.demands import length_rows, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import (
@@ -120,7 +120,6 @@ def estimate(
         *replica.notes,
         *([version] if version else []),
         *remarks_on_load(question, solution),
-        *assumed_lengths(workload.classes),
     ]
     answer = serving_estimate(question, solution, [*replica.inputs, *understood(question)], notes)
     if explain:
@@ -397,8 +396,8 @@ def one_candidate(
 def understood(question: EstimateQuestion) -> list[Input]:
     """Lengths and load as they were read."""
     load = question.load
-    words = {
-        **{name: value for name, _, value, _ in length_rows(question.workload)},
-        load.scenario.replace("_", " "): in_full(load.amount),
-    }
-    return [Input(name=name, value=value, origin="given") for name, value in words.items()]
+    rows = [
+        *length_rows(question.workload),
+        (load.scenario.replace("_", " "), load.scenario, in_full(load.amount), True),
+    ]
+    return [Input(name=name, value=value, origin="given" if said else "default") for name, _, value, said in rows]

@@ -7,7 +7,7 @@ import math
 from gpufleet.answers.flips import flips_of
 from gpufleet.answers.front import front_of
 from gpufleet.answers.rejections import refusals
-from gpufleet.answers.why_not import best_of, price_to_win
+from gpufleet.answers.why_not import best_of, needed_to_serve, price_to_win
 from gpufleet.api.prepared import Prepared
 from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.domain.slo import metric_of
@@ -32,6 +32,7 @@ def why_not(prepared: Prepared, plan: ServePlan, text: str) -> WhyNot:
     kept = EveryRejection()
     solution = solve_serve(question, prepared.calibration, kept)
     cheapest, answer = best_of(question, solution), plan.answer if plan.deployments else None
+    limits, then = ({}, None) if cheapest is not None else needed_to_serve(question, solution)
     return WhyNot(
         model=question.model.name,
         asked=setup.asked,
@@ -42,6 +43,8 @@ def why_not(prepared: Prepared, plan: ServePlan, text: str) -> WhyNot:
         cheapest=cheapest,
         answer=answer,
         wins_below_usd_per_hour=price_to_win(solution, answer),
+        needed_limits_s=limits,
+        serves_then=then,
         refused=refusals(kept.kept),
         notes=list(setup.notes),
     )

@@ -23,10 +23,11 @@ TAKES: dict[type, Any] = {list: Optional[list[str]], str: Optional[str]}  # noqa
 
 
 class Typed(NamedTuple):
-    """What was typed, and what the user's configuration prefers where nothing is said."""
+    """What was typed, what the user's configuration prefers where nothing is said, and words left at their default."""
 
     words: WorkloadFile
     preferred: WorkloadFile
+    unsaid: frozenset[str] = frozenset()
 
     @property
     def workload(self) -> str | None:
@@ -89,7 +90,14 @@ def typed_of(values: Mapping[str, Any], rows: Mapping[str, Word[Any]], context: 
 
     said = WorkloadFile({name: as_said(value) for name, value in values.items() if value})
     liked = {name for name, row in rows.items() if parameter_of(row) in names_preferred(context)}
-    return Typed(said.without(*liked), said.only({name for name in liked if rows[name].preferred is not None}))
+    preferred = said.only({name for name in liked if rows[name].preferred is not None})
+    return Typed(said.without(*liked), preferred, frozenset(n for n, row in rows.items() if is_unsaid(row, context)))
+
+
+def is_unsaid(row: Word[Any], context: typer.Context) -> bool:
+    """Whether a word has its default."""
+    source = context.get_parameter_source(parameter_of(row))
+    return source is None or source.name == "DEFAULT"
 
 
 def as_said(value: bool | int | str | list[str]) -> Said:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -18,18 +17,13 @@ from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
     from gpufleet.cli.plan_words import FurtherFlags
+    from gpufleet.report.detail import Details
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
 
 
 app = verb_group("Machines, layout and price of a workload.")
-
-
-class Show(str, Enum):
-    """What is shown in full."""
-
-    REJECTED = "rejected"
 
 
 ModelArgument = Annotated[
@@ -74,8 +68,10 @@ GridOption = Annotated[
     typer.Option("--grid", metavar="G", min=0, max=2000, help="Emissions of your grid in g CO2 per kWh."),
 ]
 ShowOption = Annotated[
-    Optional[Show],  # noqa: UP045
-    typer.Option("--show", help="Show every reason for a rejection."),
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--show", metavar="PART,...", help="Show these in full: rejected, limits, prices, energy, or all of the answer."
+    ),
 ]
 
 
@@ -105,11 +101,18 @@ def serve(
     """
     from gpufleet.cli.plan_answers import serve_answer
     from gpufleet.cli.plan_words import ServeFlags
+    from gpufleet.report.detail import details_of
 
+    shown = details_of(show)
     flags = ServeFlags(seed_config, MarketFlags(catalog_dir, max_age, as_of, prices))
     further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
     plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
-    return show_plan(plan, output, out_file, picture, explain, show is Show.REJECTED, flips)
+    return show_plan(plan, output, out_file, picture, explain, shown, flips, rows_typed(asked))
+
+
+def rows_typed(asked: Typed) -> int | None:
+    """How many rows were asked for, where it was said."""
+    return None if "rows" in asked.unsaid else int(asked.words.text("rows") or 0) or None
 
 
 def further_flags(
@@ -140,8 +143,9 @@ def show_plan(
     out_file: str | None,
     picture: str | None,
     explain: bool,
-    all_rejections: bool,
+    shown: Details,
     all_flips: bool,
+    num_rows: int | None,
 ) -> int:
     """The page of a plan where it was asked for; its exit code. A page of HTML explains itself."""
     from gpufleet.cli.plan_pages import serve_page
@@ -149,7 +153,7 @@ def show_plan(
     write_picture(plan, picture)
     chosen = output or format_of(out_file)
     explained = explain or chosen is OutputFormat.HTML
-    page = serve_page(plan, chosen, explain=explained, all_rejections=all_rejections, all_flips=all_flips)
+    page = serve_page(plan, chosen, explain=explained, details=shown, all_flips=all_flips, num_rows=num_rows)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 
@@ -173,10 +177,12 @@ def batch(
     """
     from gpufleet.cli.batch_answers import batch_answer
     from gpufleet.cli.plan_pages import batch_page
+    from gpufleet.report.detail import details_of
 
+    shown = details_of(show)
     market = MarketFlags(catalog_dir, max_age, as_of, prices)
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
-    page = batch_page(plan, output or format_of(out_file), explain=explain, all_rejections=show is Show.REJECTED)
+    page = batch_page(plan, output or format_of(out_file), explain=explain, details=shown, num_rows=rows_typed(asked))
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from datetime import date
 
 from gpufleet.report import encoder_service
+from gpufleet.report.detail import WHOLE, Detail, Details
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Column, Page, Row, Table
@@ -26,17 +27,15 @@ from gpufleet.results.rented import OfferedMachines
 from gpufleet.units import HOURS_PER_MONTH
 
 
-def fleet_page(
-    fleet: FleetPlan, *, explain: bool = False, all_rejections: bool = False, today: date | None = None
-) -> Page:
+def fleet_page(fleet: FleetPlan, *, explain: bool = False, details: Details = WHOLE, today: date | None = None) -> Page:
     """Totals, a row for each model, shared machines; then of each why, its latency, its start, what was rejected."""
     tables = [models_table(fleet)]
     tables += [shared_table(fleet)] if fleet.shared else []
     for index, plan in enumerate(fleet.plans):
-        own = tables_of(plan, tenancies(fleet, index), all_rejections)
+        own = tables_of(plan, tenancies(fleet, index), details)
         tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
     for index, encoder in enumerate(fleet.encoder_plans, len(fleet.plans)):
-        own = tables_of_encoder(encoder, all_rejections)
+        own = tables_of_encoder(encoder, details)
         tables += [titled(table, f"{name_of(fleet, index)}: {table.title}") for table in own]
     if explain:
         tables += [
@@ -58,9 +57,9 @@ def tenancies(fleet: FleetPlan, index: int) -> list[TenantPlan]:
     return [tenant for shared in fleet.shared for tenant in shared.tenants if tenant.plan == index]
 
 
-def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bool) -> list[Table]:
+def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], details: Details) -> list[Table]:
     """What is said of one model, as on a page of its own but for the ranking; started as it shares, where it does."""
-    rejected = rejection_table(plan.rejections, all_rejections)
+    rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
     if not plan.deployments:
         return [relaxation_table(plan), rejected]
     alone = launch_tables(plan.answer.launch, plan.answer.replicas)
@@ -70,9 +69,9 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], all_rejections: bo
     return [*apart, *started, rejected]
 
 
-def tables_of_encoder(plan: EncoderServePlan, all_rejections: bool) -> list[Table]:
+def tables_of_encoder(plan: EncoderServePlan, details: Details) -> list[Table]:
     """What is said of an encoder, as on a page of its own but for the ranking."""
-    rejected = rejection_table(plan.rejections, all_rejections)
+    rejected = rejection_table(plan.rejections, Detail.REJECTED in details)
     if not plan.deployments:
         return [nothing_table(plan, encoder_service.WORDS), rejected]
     latency = objective_table(plan, encoder_service.asked_text(plan))

@@ -7,6 +7,7 @@ from datetime import date
 from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
+from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import (
     count,
@@ -19,7 +20,7 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Page, Row, Table, formulas_table, lines_table
+from gpufleet.report.page import Column, Page, Row, Table, formulas_table, is_warning, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
@@ -32,7 +33,15 @@ from gpufleet.report.rented import (
     until_line,
     verdict,
 )
-from gpufleet.report.search import notes_of, rejection_table
+from gpufleet.report.screen import (
+    NUM_REASONS,
+    ask_line,
+    price_lines,
+    price_table,
+    screen_ranking,
+    screen_rejections,
+)
+from gpufleet.report.search import notes_of, preferred_line, rejection_table, spread_words
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
 
@@ -112,16 +121,63 @@ def job_page(
     words: JobWords[P],
     *,
     explain: bool = False,
-    all_rejections: bool = False,
+    details: Details = WHOLE,
     today: date | None = None,
     width: int = NARROW_PAGE,
+    num_rows: int | None = None,
 ) -> Page:
     """Headline, reasons, costs, ranking and rejections."""
+    explained = [inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
+    if plan.deployments and is_screen(details):
+        tables = [*screen_tables(plan, words, details, width, num_rows), *explained]
+        return Page(headline(plan, words), tables, screen_notes(plan, today))
     tables = answer_tables(plan, words, width) if plan.deployments else []
-    tables.append(rejection_table(plan.rejections, all_rejections))
-    tables += [inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
+    tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
-    return Page(headline(plan, words), tables, notes)
+    return Page(headline(plan, words), [*tables, *explained], notes)
+
+
+def screen_tables(
+    plan: P, words: JobWords[P], details: Details, width: int, num_rows: int | None = None
+) -> list[Table]:
+    """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
+    own, has_limits = words.reasons(plan), Detail.LIMITS in details
+    why = why_table(plan, own) if has_limits else lines_table("Why this one", short_reasons(plan, words))
+    return [
+        why,
+        *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
+        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows),
+        *words.started(plan),
+        screen_rejections(plan.rejections, details, width),
+        *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
+    ]
+
+
+def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
+    """The reasons that matter most."""
+    d, own = plan.deployments[0], words.reasons(plan)
+    steady = next((x for x in plan.deployments if not x.is_tight), None) if d.is_tight else None
+    surer = [f"{machines(steady)} is in time at 90% too: {usd(steady.usd.value)}."] if steady is not None else []
+    lines = [
+        own.layout,
+        f"Done in {ranged_time(d.finish_s)}, {ranged_usd(d.usd)}.",
+        own.batches,
+        BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
+        grade_line(d.grade),
+        *spot_lines(plan, d),
+        *until_line(d),
+        *paid_lines(plan, d),
+        *surer,
+    ]
+    return lines[:NUM_REASONS]
+
+
+def screen_notes(plan: JobPlan, today: date | None) -> list[str]:
+    """Warnings, what was assumed, the price's day, and what may be asked next."""
+    warnings = [f"{note.rstrip('.')}." for note in plan.notes if is_warning(note)]
+    prices = price_lines(plan.price_sources, plan.deployments[0], today)
+    asked = ask_line((), len(plan.notes) - len(warnings))
+    return [*warnings, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
 
 
 def job_rows_page(plan: P, words: JobWords[P]) -> Page:
@@ -143,7 +199,7 @@ def headline(plan: P, words: JobWords[P]) -> str:
         return f"{asked}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     cost, done = f"{about(d)}{usd(d.usd.value)}", f"done in {duration(d.finish_s.value)}"
-    sure = verdict(plan, d.is_tight, "is in time", "late")
+    sure = verdict(plan, d.is_tight, "in time", "late", "is ")
     return f"{asked}: {rented_words(d, kind(d))}: {cost}, {usd(unit_usd)} {unit}, {done}. {sure}"
 
 
@@ -343,6 +399,7 @@ def assumed_line(plan: JobPlan) -> list[str]:
     parts = [words.format(assumed[name]) for name, words in ASSUMED_WORDS.items() if name in assumed]
     open_to_all = [name for name in ("clouds", "regions", "GPUs") if name in assumed]
     parts += [f"all {', '.join(open_to_all)}"] if open_to_all else []
+    parts += spread_words(assumed)
     return [f"Assumed: {'; '.join(parts)}; billed by the second."] if parts else []
 
 

@@ -8,12 +8,13 @@ from gpufleet.report.page import Command, Table
 from gpufleet.results.launch import Launch
 
 
-def launch_tables(launch: Launch | None, replicas: int | None = None) -> list[Table]:
+def launch_tables(launch: Launch | None, replicas: int | None = None, *, is_brief: bool = False) -> list[Table]:
     """The command with what goes before it; nothing where the engine serves no requests as they come."""
     if launch is None:
         return []
     each = f", {replicas} times" if replicas is not None and replicas > 1 else ""
-    notes = [*(f"{note}." for note in launch.notes), f"Flags of {launch.documented}."]
+    documented = [] if is_brief else [f"Flags of {launch.documented}."]
+    notes = [*(f"{note}." for note in launch.notes), *documented]
     return [Table([], [], f"To start a replica{each}", notes, empty="", listing=[*file_lines(launch), command(launch)])]
 
 

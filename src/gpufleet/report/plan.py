@@ -6,39 +6,62 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
 
+from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.mixed import mixed_headline, mixed_tables
 from gpufleet.report.numbers import amount, several, usd
 from gpufleet.report.page import Column, Page, Table
-from gpufleet.report.plan_explained import explained_tables
+from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.report.search import rejection_table, relaxation_table
-from gpufleet.report.service_page import ServiceWords, answer_tables, notes, why_table
+from gpufleet.report.service_page import (
+    ServiceWords,
+    answer_tables,
+    notes,
+    screen_notes,
+    screen_tables,
+    why_table,
+)
 from gpufleet.report.service_page import headline as headline_of
 from gpufleet.report.service_tables import OwnColumns, ranking_table
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import Deployment, ServePlan
 from gpufleet.results.today import Today
 
+SCREEN_REFUSALS = 4
+
 
 def plan_page(
     plan: ServePlan,
     *,
     explain: bool = False,
-    all_rejections: bool = False,
+    details: Details = WHOLE,
     all_flips: bool = False,
     today: date | None = None,
     width: int = NARROW_PAGE,
+    num_rows: int | None = None,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
-    tables = [*today_tables(plan), *served_tables(plan, width)]
-    tables += further_tables(plan, all_flips, width)
-    tables.append(rejection_table(plan.rejections, all_rejections))
-    if explain:
-        tables += explained_tables(plan)
-    return Page(headline(plan), tables, notes_said(plan, today), verdict_on_today(plan))
+    most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
+    further, explained = further_tables(plan, all_flips, width, most), explained_tables(plan) if explain else []
+    on_today = verdict_on_today(plan)
+    if plan.deployments and is_screen(details):
+        tables = further if further and not details else own_screen(plan, details, width, num_rows)
+        tables = [*today_tables(plan), *tables, *(further if details else []), *explained]
+        return Page(headline(plan), tables, screen_notes(plan, WORDS, plan.notes, today), on_today)
+    tables = [*today_tables(plan), *served_tables(plan, width), *further]
+    tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
+    energy = [energy_table(plan)] if plan.deployments and Detail.ENERGY in details else []
+    return Page(headline(plan), [*tables, *energy, *explained], notes_said(plan, today), on_today)
+
+
+def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None) -> list[Table]:
+    """The answer in a few lines a part, with how it is started, two offers together where they cost less."""
+    started = launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True)
+    energy = [energy_table(plan)] if Detail.ENERGY in details else []
+    return [*screen_tables(plan, WORDS, details, width, num_rows, started), *mixed_tables(plan), *energy]
 
 
 def verdict_on_today(plan: ServePlan) -> list[str]:
@@ -133,4 +156,12 @@ def notes_said(plan: ServePlan, today: date | None) -> list[str]:
     return notes(plan, WORDS, said, today)
 
 
-WORDS = ServiceWords(asked_text, lengths_text, unit_cost, own_reasons, own_columns, explained_tables)
+WORDS = ServiceWords(
+    asked_text,
+    lengths_text,
+    unit_cost,
+    own_reasons,
+    own_columns,
+    explained_tables,
+    questions=("--flips", "--why-not L40S:4", "--pareto"),
+)

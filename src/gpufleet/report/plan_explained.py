@@ -219,6 +219,14 @@ def drawn_numbers(e: Energy) -> tuple[str, str]:
     return f"{machines}, as stated and charged; low: x {share} of the time", "with hosts and cooling"
 
 
+def energy_table(plan: ServePlan) -> Table:
+    """Electricity of the answer, and what it emits where the grid was given."""
+    columns = [Column("name", "energy"), Column("value", "expected (80% range)", wraps=True),
+               Column("formula", "is", wraps=True)]  # fmt: skip
+    rows = [{"name": name, "value": value, "formula": formula} for name, value, formula in energy_rows(plan.answer)]
+    return Table(columns, rows, "Energy")
+
+
 def energy_rows(d: Deployment) -> list[tuple[str, str, str]]:
     """Electricity of the GPUs, and what it emits where the grid was given."""
     e = d.energy

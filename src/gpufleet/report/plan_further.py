@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.words import at_least_ms
 from gpufleet.results.flips import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
 from gpufleet.results.refused import Refused
@@ -19,12 +20,12 @@ PRICE_QUANTITIES = {
 }
 
 
-def further_tables(plan: ServePlan, all_flips: bool, width: int) -> list[Table]:
+def further_tables(plan: ServePlan, all_flips: bool, width: int, most_refused: int | None = None) -> list[Table]:
     """Whatever was asked for."""
     return [
         *drawn_front(plan, width),
         *([flip_table(plan.flips, moves_alike(plan))] if all_flips and plan.flips else []),
-        *(why_not_table(asked) for asked in plan.asked_about),
+        *(why_not_table(asked, most_refused) for asked in plan.asked_about),
         *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
     ]
 
@@ -102,10 +103,10 @@ def duration_in_digits(seconds: float) -> str:
     return f"{seconds / scale:.{SHOWN_DIGITS}g} {unit}"
 
 
-def why_not_table(asked: WhyNot) -> Table:
-    """Why something else is not the answer, with every candidate of it that was rejected."""
+def why_not_table(asked: WhyNot, most: int | None = None) -> Table:
+    """Why something else is not the answer, with the candidates of it that were rejected, the nearest first."""
     columns = refused_columns()
-    rows = [refused_row(r) for r in asked.refused]
+    rows = [refused_row(r) for r in sorted(asked.refused, key=nearness)[:most]]
     title = f"Why not {asked.asked}? {verdict(asked)}"
     return Table(columns, rows, title, [f"{note}." for note in asked.notes], empty="")
 
@@ -130,12 +131,31 @@ def verdict(asked: WhyNot) -> str:
     if asked.is_answer and not asked.not_asked:
         return "It is the answer."
     if asked.cheapest is None:
-        return f"It cannot serve this: {best_refusal(asked)}."
+        return f"It cannot serve this: {best_refusal(asked)}.{needed_words(asked)}"
     left_out = f" It was left out by {asked.not_asked}." if asked.not_asked else ""
     best = f"{machines_of(asked.cheapest)}, {asked.cheapest.replicas} x {asked.cheapest.layout}"
     if asked.answer is None:
         return f"It would serve this with {best}.{left_out}"
     return f"It would take {best}: {difference(asked, asked.cheapest, asked.answer)}.{left_out}"
+
+
+def needed_words(asked: WhyNot) -> str:
+    """What limits would let it serve, and what it would cost then."""
+    limits = " and ".join(f"{label} < {at_least_ms(seconds)}" for label, seconds in asked.needed_limits_s.items())
+    d = asked.serves_then
+    if d is None:
+        return f" It would need {limits}, and a price." if limits else ""
+    beside = "" if asked.answer is None else f", {beside_answer(d.usd_per_hour / asked.answer.usd_per_hour - 1)}"
+    return f" It would with {limits}: {machines_of(d)}, {d.replicas} x {d.layout}{beside}."
+
+
+def beside_answer(ratio: float) -> str:
+    """How much more or less than the answer.
+
+    >>> beside_answer(0.5), beside_answer(-0.25)
+    ('50% more than the answer', '25% less than the answer')
+    """
+    return f"{significant(PERCENT * abs(ratio), 2)}% {'less' if ratio < 0 else 'more'} than the answer"
 
 
 def difference(asked: WhyNot, cheapest: Deployment, answer: Deployment) -> str:
@@ -146,7 +166,7 @@ def difference(asked: WhyNot, cheapest: Deployment, answer: Deployment) -> str:
     price = asked.wins_below_usd_per_hour
     needed = "no price makes it win" if price is None else f"it wins below {usd_per_hour(price)} per machine"
     now = usd_per_hour(cheapest.price_per_instance_usd_per_hour)
-    return f"{significant(PERCENT * ratio, 2)}% more than the answer ({machines_of(answer)}); {needed}, now {now}"
+    return f"{beside_answer(ratio)} ({machines_of(answer)}); {needed}, now {now}"
 
 
 def best_refusal(asked: WhyNot) -> str:
@@ -162,8 +182,13 @@ def nearest_refusal(refused: Sequence[Refused]) -> str:
     """Of all that was rejected, what came nearest."""
     if not refused:
         return "no layout of this many GPUs is possible"
-    nearest = min(refused, key=lambda r: (STAGES.get(r.code, 0), r.shortfall))
+    nearest = min(refused, key=nearness)
     return f"{nearest.candidate}, {nearest.reason}" + (f", {nearest.detail}" if nearest.detail else "")
+
+
+def nearness(refused: Refused) -> tuple[int, float]:
+    """How far from serving a candidate is: by its stage, then by how much it misses."""
+    return STAGES.get(refused.code, 0), refused.shortfall
 
 
 STAGES = {"beyond_quota": -5, "no_price": -4, "over_limit": -3, "too_large": -2}

@@ -69,10 +69,11 @@ class Promised(Protocol):
         ...
 
 
-def verdict(plan: Promised, is_tight: bool, holds: str, breaks: str) -> str:
+def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = "breaks", verb: str = "") -> str:
     """How surely a plan `holds`, and whether it `breaks` at the high end of its ranges, as a sentence."""
     if plan.missed_confidence is not None:
-        return f"No plan {holds} at {percent(plan.missed_confidence)} confidence: this one {holds} as expected."
+        does = f"{verb}{holds}"
+        return f"No plan {does} at {percent(plan.missed_confidence)} confidence: this one {does} as expected."
     sure = "as expected" if plan.confidence <= EXPECTED_CONFIDENCE else f"at {percent(plan.confidence)} confidence"
     if is_tight:
         return f"Tight: {holds} {sure}, {breaks} at {percent(HIGH_END)}."

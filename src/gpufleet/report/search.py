@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import TYPE_CHECKING
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from gpufleet.results.job import JobPlan
 
 SHOWN_REJECTIONS = 6
+SPREAD = "spread of lengths"
 OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 
@@ -78,8 +79,15 @@ def assumed_line(plan: ServicePlan) -> list[str]:
         *([f"{assumed['price kinds'].replace('_', ' ')} prices"] if "price kinds" in assumed else []),
         *([f"{assumed['headroom']} headroom"] if "headroom" in assumed else []),
         *([f"all {', '.join(open_to_all)}"] if open_to_all else []),
+        *spread_words(assumed),
     ]
     return [f"Assumed: {'; '.join(parts)}."] if parts else []
+
+
+def spread_words(assumed: Mapping[str, str]) -> list[str]:
+    """How lengths spread of which only the mean was said, and how to say otherwise."""
+    spread = assumed.get(SPREAD)
+    return [f"lengths spread: {spread} (or --in fixed=N)"] if spread else []
 
 
 def notes_of(
@@ -100,11 +108,20 @@ def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[st
     if not sources:
         return []
     listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
-    days = [source.as_of for source in sources if source.first_seen is None]
+    days = [source.as_of for source in dated(sources)]
     if not days:
         return [f"Prices, never live: {listed}."]
-    age = "" if today is None else f", {plural(max((today - min(days)).days, 0), 'day')} old"
-    return [f"Prices, never live: {listed}. Oldest: {min(days)}{age}."]
+    return [f"Prices, never live: {listed}. Oldest: {min(days)}{age_words(min(days), today)}."]
+
+
+def dated(sources: Sequence[PriceSource]) -> list[PriceSource]:
+    """Sources that say their day."""
+    return [source for source in sources if source.first_seen is None]
+
+
+def age_words(day: date, today: date | None) -> str:
+    """How old a day is."""
+    return "" if today is None else f", {plural(max((today - day).days, 0), 'day')} old"
 
 
 def source_day(source: PriceSource) -> str:

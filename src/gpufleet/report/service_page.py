@@ -7,17 +7,28 @@ from datetime import date
 from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
+from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import Page, Table, formulas_table, lines_table
+from gpufleet.report.page import Page, Table, formulas_table, is_warning, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line, verdict
 from gpufleet.report.rest_of_bill import bill_tables
+from gpufleet.report.screen import (
+    NUM_REASONS,
+    ask_line,
+    latency_line,
+    price_lines,
+    price_table,
+    screen_ranking,
+    screen_rejections,
+)
 from gpufleet.report.search import (
     LOWER_PRECISION,
     OTHER_ENGINES,
     assumed_line,
     notes_of,
+    preferred_line,
     rejection_table,
     relaxation_table,
 )
@@ -75,6 +86,7 @@ class ServiceWords(Generic[P_contra]):
     reasons: Callable[[P_contra], OwnReasons]
     columns: Callable[[P_contra], OwnColumns]
     explained: Callable[[P_contra], list[Table]]
+    questions: Sequence[str] = ()
     no_objective: str = "No objective was asked for (--slo): the cheapest that keeps up"
     tried: str = "layouts"
     lower_precision: str = LOWER_PRECISION
@@ -89,15 +101,73 @@ def service_page(
     words: ServiceWords[P],
     *,
     explain: bool = False,
-    all_rejections: bool = False,
+    details: Details = WHOLE,
     today: date | None = None,
     width: int = NARROW_PAGE,
+    num_rows: int | None = None,
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
+    explained = words.explained(plan) if explain else []
+    if plan.deployments and is_screen(details):
+        tables = [*screen_tables(plan, words, details, width, num_rows), *explained]
+        return Page(headline(plan, words), tables, screen_notes(plan, words, plan.notes, today))
     tables = answer_tables(plan, words, width) if plan.deployments else [nothing_table(plan, words)]
-    tables.append(rejection_table(plan.rejections, all_rejections))
-    tables += words.explained(plan) if explain else []
-    return Page(headline(plan, words), tables, notes(plan, words, plan.notes, today))
+    tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
+    return Page(headline(plan, words), [*tables, *explained], notes(plan, words, plan.notes, today))
+
+
+def screen_tables(
+    plan: P,
+    words: ServiceWords[P],
+    details: Details,
+    width: int,
+    num_rows: int | None = None,
+    started: Sequence[Table] = (),
+) -> list[Table]:
+    """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
+    own, has_limits = words.reasons(plan), Detail.LIMITS in details
+    why = why_table(plan, own) if has_limits else lines_table("Why this one", short_reasons(plan, own))
+    return [
+        why,
+        *([objective_table(plan, words.work(plan))] if has_limits else []),
+        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows),
+        *bill_tables(plan),
+        *started,
+        screen_rejections(plan.rejections, details, width),
+        *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
+    ]
+
+
+def short_reasons(plan: ServicePlan, own: OwnReasons) -> list[str]:
+    """The reasons that matter most, those first that say what the answer is and how surely it holds."""
+    d = plan.deployments[0]
+    binds = f"{d.binding_limit} binds." if d.binding in plan.objectives else binding_line(plan, d)
+    is_spot_cheaper = plan.spot_alternative is not None and plan.spot_alternative.usd_per_hour < d.usd_per_hour
+    lines = [
+        own.layout,
+        latency_line(plan),
+        f"{capacity_line(plan, d)} {binds}",
+        grade_line(d.grade),
+        *own.quality,
+        *hours_line(d),
+        *until_line(d),
+        *own_line(d),
+        *gamble_line(plan),
+        *own.cheaper,
+        *(spot_line(plan) if is_spot_cheaper else []),
+        *own.looser,
+        *own.further,
+    ]
+    return lines[:NUM_REASONS]
+
+
+def screen_notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | None) -> list[str]:
+    """Warnings, what was assumed, the price's day, and what may be asked next."""
+    warnings = [f"{note.rstrip('.')}." for note in said if is_warning(note)]
+    free = [f"{words.no_objective}."] if not plan.objectives else []
+    prices = price_lines(plan.price_sources, plan.deployments[0], today)
+    asked = ask_line(words.questions, len(said) - len(warnings))
+    return [*warnings, *free, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
 
 
 def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:
@@ -122,7 +192,7 @@ def headline(plan: P, words: ServiceWords[P]) -> str:
         return f"{words.asked(plan)}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
-    sure = verdict(plan, d.is_tight, "holds", "breaks")
+    sure = verdict(plan, d.is_tight)
     return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}. {sure}"
 
 

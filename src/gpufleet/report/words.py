@@ -13,6 +13,7 @@ from gpufleet.domain.reason import Figure, Reason, Rejection
 from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
 
 ROUNDING, EXPECTED_CONFIDENCE = 1e-9, 0.5
+IN_SECONDS_FROM_S = 10.0
 LIMITS = {
     "throughput": "throughput no longer grows with the batch",
     "engine_batch": "the engine's largest batch",
@@ -136,21 +137,25 @@ def sized(size_bytes: float) -> str:
 
 
 def in_ms(seconds: float) -> str:
-    """Milliseconds as an SLO can take them: whole ones from 10 ms on.
+    """Milliseconds as an SLO can take them: whole ones from 10 ms on; seconds from 10 s on.
 
-    >>> in_ms(0.5), in_ms(0.0005)
-    ('500 ms', '0.5 ms')
+    >>> in_ms(0.5), in_ms(0.0005), in_ms(30.0)
+    ('500 ms', '0.5 ms', '30 s')
     """
+    if seconds >= IN_SECONDS_FROM_S:
+        return f"{seconds:.10g} s"
     milliseconds = seconds / MILLISECOND
     return f"{milliseconds:.0f} ms" if milliseconds >= 10 else f"{milliseconds:.3g} ms"
 
 
 def at_least_ms(seconds: float) -> str:
-    """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on.
+    """Milliseconds that a limit must allow: rounded up, whole ones from 10 ms on; tenths of a second from 10 s on.
 
-    >>> at_least_ms(0.5001), at_least_ms(0.0023141)
-    ('501 ms', '2.32 ms')
+    >>> at_least_ms(0.5001), at_least_ms(0.0023141), at_least_ms(12.001)
+    ('501 ms', '2.32 ms', '12.1 s')
     """
+    if seconds >= IN_SECONDS_FROM_S:
+        return f"{math.ceil(seconds * 10 - ROUNDING) / 10:.10g} s"
     milliseconds = seconds / MILLISECOND
     scale = 1.0 if milliseconds >= 10 else 10.0 ** (2 - math.floor(math.log10(milliseconds)))
     return f"{math.ceil(milliseconds * scale - ROUNDING) / scale:.10g} ms"

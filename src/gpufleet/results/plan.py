@@ -194,7 +194,8 @@ class WhyNot(Result):
 
     `cheapest` is the best that they can do, None where nothing of them serves: then `refused` says why, for every
     candidate. `wins_below_usd_per_hour` is the price of one of its machines below which it would be the answer.
-    `gpus_per_replica` None: replicas of any size. `not_asked`: the question itself left these GPUs out.
+    `gpus_per_replica` None: replicas of any size. `not_asked`: the question itself left these GPUs out. Where nothing
+    of them serves, `needed_limits_s` are objectives with which something would under load, `serves_then` the cheapest.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -207,6 +208,8 @@ class WhyNot(Result):
     cheapest: Deployment | None
     answer: Deployment | None
     wins_below_usd_per_hour: float | None
+    needed_limits_s: dict[str, float] = {}
+    serves_then: Deployment | None = None
     refused: list[Refused]
     notes: list[str] = []
 

@@ -1,0 +1,82 @@
+"""An answer on one screen: every part of it in a few lines, the rest by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from typing import TYPE_CHECKING
+
+from gpufleet.report.detail import Detail, Details
+from gpufleet.report.numbers import count, duration, plural, ranged_duration
+from gpufleet.report.page import Column, Table, lines_table
+from gpufleet.report.rented import NARROW_PAGE
+from gpufleet.report.search import age_words, dated, rejection_table, source_day
+from gpufleet.report.text import cut
+from gpufleet.results.plan import PriceSource, RejectionCount, ServicePlan
+
+if TYPE_CHECKING:
+    from gpufleet.results.rented import RentedMachines
+
+NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
+MOST_PRIORITY, MARGIN = 1, 2
+NOT_TO_BE_HAD = frozenset(
+    {"link_unknown", "no_price", "unpriced", "no_curve", "unsupported_architecture", "unsupported_device",
+     "unsupported_weights", "device_lacks_weights", "device_runs_wider", "device_refuses_weights",
+     "unmaintained_device"}
+)  # fmt: skip
+"""Rules that hold whatever is rented: who could rent a machine asks first about the others."""
+
+
+def screen_ranking(table: Table, width: int, num_rows: int | None) -> Table:
+    """The first rows of a ranking; on a narrow page its essential columns alone."""
+    columns = [c for c in table.columns if c.priority <= MOST_PRIORITY or width >= NARROW_PAGE]
+    return replace(table, columns=columns, rows=table.rows[: num_rows or NUM_ROWS], notes=[])
+
+
+def screen_rejections(rejections: Sequence[RejectionCount], details: Details, width: int) -> Table:
+    """The commonest reasons, first of what could have been rented, a line each; all of them where that is asked."""
+    if Detail.REJECTED in details or not rejections:
+        return rejection_table(rejections, everything=True)
+    ordered = sorted(rejections, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
+    total, digits = sum(r.count for r in rejections), len(count(max(r.count for r in rejections)))
+    lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:NUM_REJECTIONS]]
+    title = f"Rejected: {plural(total, 'candidate')}, for {plural(len(rejections), 'reason')} (--show rejected)"
+    return lines_table(title, [cut(line, width - MARGIN) for line in lines])
+
+
+def latency_line(plan: ServicePlan) -> str:
+    """Every latency figure of the answer with its range, beside its limit."""
+    return "; ".join(latency_words(plan, name) for name in plan.deployments[0].latency) + "."
+
+
+def latency_words(plan: ServicePlan, name: str) -> str:
+    """One figure: ttft.p95 301 (199-516) ms of 500 ms."""
+    figure, limit_s = plan.deployments[0].latency[name], plan.objectives.get(name)
+    found = f"{name} {ranged_duration(figure.value, figure.low, figure.high)}"
+    return found if limit_s is None else f"{found} of {duration(limit_s)}"
+
+
+def price_lines(sources: Sequence[PriceSource], answer: RentedMachines | None, today: date | None) -> list[str]:
+    """Where the answer's price comes from and when it was seen, and the oldest of all that are shown."""
+    if answer is None or not sources:
+        return []
+    said = f"Price: {answer.price_source}, {answer.price_day}"
+    oldest = min(dated(sources), key=lambda s: s.as_of, default=None)
+    if oldest is None:
+        return [f"{said}; never live."]
+    return [f"{said}; never live. Oldest of the rows: {oldest.id} {oldest.as_of}{age_words(oldest.as_of, today)}."]
+
+
+def price_table(sources: Sequence[PriceSource]) -> Table:
+    """Every source of the shown prices with its day."""
+    columns = [Column("id", "source of prices"), Column("day", "day"), Column("title", "is", wraps=True)]
+    rows = [{"id": s.id, "day": source_day(s).strip("()"), "title": s.title} for s in sources]
+    return Table(columns, rows, "Prices, never live")
+
+
+def ask_line(questions: Sequence[str], num_notes: int) -> str:
+    """What may be asked next, and how much is not on this screen."""
+    more = f" ({plural(num_notes, 'note')} among it)" if num_notes else ""
+    asked = "".join(f"{question}, " for question in questions)
+    return f"Ask on: {asked}--explain, --show limits,prices,rejected,energy or all{more}."
