@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from gpufleet.answers.rented import machines_of
-from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Limit, metric_of
 from gpufleet.optimize.demand import Demand
@@ -21,10 +20,7 @@ from gpufleet.optimize.size import (
     ROOM,
     Capacity,
     Operation,
-    among,
     binding_limit,
-    needed_alone,
-    needed_together,
     operate_beyond,
     rate_within_limits,
 )
@@ -34,9 +30,7 @@ from gpufleet.performance.uncertainty import Bounds
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.pricing.unit_cost import usd_per_request
-from gpufleet.report.words import at_least_ms, in_ms
 from gpufleet.results.base import Figure
-from gpufleet.results.plan import Relaxation
 
 ONE_REPLICA, ONE_MACHINE, LEAST_REPLICAS, SPARE = "one_replica", "one_machine", "least_replicas", "spare_machines"
 BUSY_RATIO = 0.8
@@ -173,30 +167,3 @@ def is_tight(latency: Mapping[str, Figure], limits: Sequence[Limit]) -> bool:
     """Whether the high end of any objective's range breaks its limit, or of any latency has no end."""
     unlimited = any(figure.high == math.inf for figure in latency.values())
     return unlimited or any((latency[limit.label].high or 0.0) > limit.limit_s for limit in limits)
-
-
-def relaxations(
-    found: Capacity, is_sold: BoolArray, limits: Sequence[Limit], name: Callable[[int], str]
-) -> list[Relaxation]:
-    """The smallest change of one objective, or of all together where none suffices, that makes a plan feasible.
-
-    Only candidates that some priced machine can host count: a limit that none of them meets stays broken.
-    """
-    sold = among(found, is_sold)
-    if sold.is_feasible.any():
-        return []
-    alone = needed_alone(sold, limits)
-    changes = alone or needed_together(sold, limits)
-    changes.sort(key=lambda item: item[1] / item[0].limit_s)
-    return [
-        Relaxation(
-            limit=limit.label,
-            asked_s=limit.limit_s,
-            needed_s=seconds,
-            asked=in_ms(limit.limit_s),
-            needed=at_least_ms(seconds),
-            candidate=name(row),
-            together=not alone,
-        )
-        for limit, seconds, row in changes
-    ]

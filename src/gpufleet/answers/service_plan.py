@@ -11,22 +11,22 @@ import numpy as np
 from gpufleet.answers.asked import Asked
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rejections import rejection_counts
+from gpufleet.answers.relaxations import relaxations
 from gpufleet.answers.service_figures import (
     bought_for,
     latency_figures,
-    relaxations,
     rented_service,
     slack_of_limits,
 )
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.market import PricedPlacement
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, as_expected, is_sold
+from gpufleet.optimize.service import ServeQuestion, ServeSolution, as_expected
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.report.words import limit_words
-from gpufleet.results.plan import Relaxation, RentedService, ServicePlan
+from gpufleet.results.plan import RentedService, ServicePlan
 
 C = TypeVar("C", bound=Copies)
 R = TypeVar("R", bound=RentedService)
@@ -83,7 +83,7 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         objectives={limit.label: limit.limit_s for limit in demand.workload.slo.limits},
         deployments=deployments,
         rejections=rejection_counts(solution.rejections),
-        relaxations=[] if deployments or not len(copies) else helping(context),
+        relaxations=[] if deployments or not len(copies) else relaxations(question, solution),
         num_layouts=copies.num_layouts,
         num_configurations=solution.num_configurations,
         num_offers=len(question.offers),
@@ -125,9 +125,3 @@ def deployment(kind: ServiceKind[C, R, P], context: Context[C], priced: PricedPl
         **kind.of_row(context, priced, running),
     }
     return kind.row(**said, binding_limit=limit_words(said["binding"]))
-
-
-def helping(context: Context[Copies]) -> list[Relaxation]:
-    """What would have to give way, where nothing serves."""
-    copies, limits = context.solution.copies, context.question.demand.workload.slo.limits
-    return relaxations(context.solution.found, is_sold(context.question, copies), limits, copies.label)

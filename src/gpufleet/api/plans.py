@@ -19,6 +19,7 @@ from gpufleet.api.demands import demand_notes
 from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
+from gpufleet.api.other_ways import other_ways
 from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, unmeasured_kernels
@@ -77,6 +78,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     plan = with_mix(plan, prepared)
     plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
+        plan = plan.model_copy(update={"relaxations": [*plan.relaxations, *other_ways(prepared)]})
         unbilled = [NO_BILL] if plan.mix is not None and tables.bill_lines else []
         return ServeAnswer.of(plan.model_copy(update={"notes": [*plan.notes, *unbilled]}), prepared)
     spot = best_on_spot(request, solution.ranked, tables)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 SHOWN_REJECTIONS = 6
 SPREAD = "spread of lengths"
+NOTHING_HELPS = "No change of one of its parts helps, and none of two of them by the same factor up to 10."
 OVER_BUDGET, BEYOND_QUOTA = "over_budget", "beyond_quota"
 LOWER_PRECISION, OTHER_ENGINES = "lower precision (--allow-lower-precision)", "other engines (--engine all)"
 
@@ -36,10 +37,10 @@ def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> T
     return Table(columns, [r.model_dump() for r in shown], title, notes, empty="Nothing was rejected.")
 
 
-def relaxation_table(plan: ServicePlan, lower: str = LOWER_PRECISION, engines: str = OTHER_ENGINES) -> Table:
-    """The smallest change of the objectives after which something serves."""
+def relaxation_table(plan: ServicePlan, lower: str = "", engines: str = "") -> Table:
+    """The smallest changes after which something serves."""
     columns = [
-        Column("limit", "objective"),
+        Column("limit", "what"),
         Column("asked", "asked", align="right"),
         Column("needed", "needed", align="right"),
         Column("candidate", "then possible with", wraps=True),
@@ -48,8 +49,8 @@ def relaxation_table(plan: ServicePlan, lower: str = LOWER_PRECISION, engines: s
     together = any(r.together for r in plan.relaxations)
     how = "No single one is enough: all of these are needed together." if together else "Any one of these is enough."
     notes = [how] if len(rows) > 1 else []
-    notes += untried_line(plan, lower, engines)
-    return Table(columns, rows, "The smallest change that helps", notes, empty="No change of the objectives helps.")
+    notes += untried_line(plan, lower, engines) if lower else []
+    return Table(columns, rows, "The smallest change that helps", notes, empty=NOTHING_HELPS)
 
 
 def untried_line(plan: ServicePlan, lower: str, engines: str) -> list[str]:

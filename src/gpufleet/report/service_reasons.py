@@ -46,8 +46,6 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
 
 def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     """Why there is no answer."""
-    if plan.relaxations:
-        return "no machine on offer meets every objective."
     if not plan.rejections:
         return "no machine on offer can run it."
     dear = next((r for r in plan.rejections if r.code == OVER_BUDGET), None)
@@ -56,6 +54,8 @@ def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     short = next((r for r in plan.rejections if r.code == BEYOND_QUOTA), None)
     if short is not None:
         return f"everything that can serve it needs {short.reason} (fewest: {short.best})."
+    if plan.relaxations:
+        return "no machine on offer meets every objective."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Most common reason: {first.reason} (nearest: {first.best})."
 
