@@ -11,6 +11,7 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -25,7 +26,7 @@ from gpufleet.compat.classic.copies import best_copies
 from gpufleet.compat.classic.fragments import FILES, shipped_folder
 from gpufleet.compat.classic.report import OF_ITS_DAY
 from gpufleet.compat.classic.rules_settled import RULES
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOL = REPOSITORY / "gpu-migration-analyzer"
@@ -249,7 +250,7 @@ def test_each_report_opens_with_what_is_true_today() -> None:
     truth = text[text.index("TRUE TODAY") : text.index(OF_ITS_DAY)]
     assert "llama-2-13b (13.02B) stands for Small (13B)" in truth
     assert "1,000 input and 200 output tokens, 1 request/s" in truth
-    assert "x today's tokens/s: at full load a token costs" in truth
+    assert truth.startswith("TRUE TODAY (catalog and model, not the arithmetic below) - BEST TODAY by cost: ")
     assert "Cheapest on AWS" in truth
     assert "2,000 TFLOPS are with sparsity, 989 dense" in truth
     assert "no NVLink 4-way, its GPUs talk over PCIe" in truth
@@ -262,23 +263,124 @@ def test_a_refuted_recommendation_is_marked_wherever_it_is_given(capsys: pytest.
     assert "REFUTED: move to 3x G6e: does not fit" in tuning.partition(OF_ITS_DAY)[0]
     assert "> 3x G6e !" in tuning
     assert "REFUTED TODAY: does not fit without adapters or offloading. Do not act on what follows." in said
-    assert re.search(r"1x G6e, saves \$33,480/month, 0.24x speed REFUTED TODAY: at full load a token costs", said)
-    for report in (tuning, serving):
-        option = report.data["recommendation"]["option"]
-        assert option["refuted_today"]
-        assert option["refuted_because_today"]
+    assert re.search(r"1x G6e, saves \$33,480/month, 0.24x speed true today: ", said)
+    assert said.count("best today: ") == 2
+    option = tuning.data["recommendation"]["option"]
+    assert option["refuted_today"]
+    assert option["refuted_because_today"]
     assert serving.data["recommendation"]["option"]["performance_ratio_today"] < 1
 
 
-def test_an_option_is_refuted_by_what_it_claims_and_by_nothing_else() -> None:
-    options = AWSGPUMigrationAnalyzer().report_of("inference_small_p5").data["options"]
-    stands = {o["instance"] for o in options if not o["refuted_today"]}
-    assert "P5" in stands
+@pytest.mark.parametrize("goal", ["cost", "performance", "reliability"])
+@pytest.mark.parametrize("workload", ["inference_small_p5", "production_serving_g4dn", "inference_massive_p5e"])
+def test_an_option_is_refuted_by_what_it_claims_and_by_nothing_else(workload: str, goal: str) -> None:
+    options = AWSGPUMigrationAnalyzer().report_of(workload, goal).data["options"]
+    today = next(o for o in options if o["is_today"])
     for o in options:
-        cheaper_and_dearer = o["monthly_saving_usd"] > 0 and o["monthly_saving_usd_today"] <= 0
-        slower = o["performance_ratio"] > 1 > o["performance_ratio_today"]
-        if cheaper_and_dearer or slower:
-            assert o["refuted_today"], o["instance"]
+        price = o["monthly_cost_usd_today"] / today["monthly_cost_usd_today"]
+        printed, speed = o["monthly_cost_usd"] / today["monthly_cost_usd"], o["performance_ratio_today"]
+        why = " ".join(o["refuted_because_today"])
+        if speed is None or "short of" in why:
+            assert o["refuted_today"], o
+            continue
+        saves_nothing = printed < 1 <= price
+        overpays = printed >= 1 and price - 1 > 2 * (printed - 1) and price > speed
+        slower = goal != "cost" and o["performance_ratio"] > 1 > speed
+        is_wrong = not o["is_today"] and (saves_nothing or overpays or slower)
+        assert o["refuted_today"] is is_wrong, o
+
+
+def test_an_over_provisioned_gpu_is_judged_at_the_load_that_it_carries() -> None:
+    """An idle GPU may be exchanged for a smaller one, though a token of a busy one is cheaper."""
+    report = AWSGPUMigrationAnalyzer().report_of("inference_small_p5")
+    [moved] = [o for o in report.data["options"] if o["instance"] == "G6e"]
+    assert not moved["refuted_today"]
+    assert moved["monthly_saving_usd_today"] > 0
+    assert "at full load a token costs" in " ".join(report.split())
+
+
+def test_a_load_that_the_scenario_states_is_the_one_it_is_judged_by(tmp_path: Path) -> None:
+    scenario = '{"workloads": {"inference_small_p5": {"scenario": {"requests_per_s": 4}}}}'
+    (tmp_path / "workloads.json").write_text(scenario, encoding="utf-8")
+    report = AWSGPUMigrationAnalyzer(tmp_path).report_of("inference_small_p5")
+    [moved] = [o for o in report.data["options"] if o["instance"] == "G6e"]
+    assert moved["refuted_because_today"] == ["short of 4 request/s"]
+    assert "4 request/s (800 tokens/s), as the scenario says" in " ".join(report.split())
+    with pytest.raises(UsageError, match="requests_per_s"):
+        AWSGPUMigrationAnalyzer().generate_migration_report("P5", 1, "inference", "small", requests_per_s=-1)
+
+
+@pytest.mark.parametrize("workload", list(AWSGPUMigrationAnalyzer(true_today=False).config.workloads))
+@pytest.mark.parametrize("goal", ["cost", "performance"])
+def test_the_first_words_name_the_best_that_todays_facts_do_not_refute(workload: str, goal: str) -> None:
+    report = AWSGPUMigrationAnalyzer().report_of(workload, goal)
+    first = " ".join(report.partition("TRUE TODAY")[2].partition("  - ")[2].partition("  - ")[0].split())
+    best = report.data["best_today"]
+    assert not best["refuted_today"]
+    assert first.startswith(f"BEST TODAY by {goal}: ")
+    assert f"{best['gpu_count']}x {best['instance']}" in first
+    assert f"${best['monthly_cost_usd_today']:,.0f} for" in first
+    stands = [o for o in report.data["options"] if not o["refuted_today"] and o["monthly_cost_usd_today"] is not None]
+    if goal == "cost":
+        assert all(best["monthly_cost_usd_today"] <= o["monthly_cost_usd_today"] for o in stands)
+    elif best["performance_ratio_today"]:
+        assert all(best["performance_ratio_today"] >= o["performance_ratio_today"] for o in stands)
+
+
+def test_counts_between_the_fewest_and_those_of_today_are_tried() -> None:
+    """Two T4 do not hold it and 13 are wasted: by today's facts the smallest that carries it lies between."""
+    report = only("G4dn", 13)
+    best = report.data["best_today"]
+    listed = {o["gpu_count"] for o in report.data["options"]}
+    assert min(listed) < best["gpu_count"] < max(listed)
+    assert best["gpu_count"] not in listed
+
+
+def only(instance: str, count: int) -> MigrationReport:
+    """Inference of a small model where no other instance is configured."""
+    analyzer = AWSGPUMigrationAnalyzer()
+    rows = {key: row for key, row in analyzer.config.instances.items() if row.key == instance}
+    analyzer.config = replace(analyzer.config, instances=rows)
+    return analyzer.generate_migration_report(instance, count, "inference", "small")
+
+
+def test_a_model_that_the_rule_keeps_out_and_that_fits_is_told_so() -> None:
+    report = AWSGPUMigrationAnalyzer().generate_migration_report("P5", 1, "inference", "medium")
+    assert fit("codellama-34b", "H100:1", 1200, precision="fp16", batch=1).fits
+    assert "CANNOT FIT MODEL by this rule. REFUTED TODAY: it fits" in " ".join(report.split())
+
+
+def test_where_no_printed_count_holds_a_training_the_fewest_gpus_that_do_are_named() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("fine_tuning_medium_p5")
+    assert all(o["refuted_today"] for o in report.data["options"])
+    best = report.data["best_today"]
+    assert not best["refuted_today"]
+    assert best["gpu_count"] > max(o["gpu_count"] for o in report.data["options"] if o["instance"] == best["instance"])
+    assert "holds fine-tuning state of 560 GB" in " ".join(report.split())
+
+
+def test_a_cost_that_is_understated_is_marked_as_loudly_as_a_saving_that_is_none() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("inference_small_p5", "performance")
+    dearer = report.data["recommendation"]["option"]
+    assert dearer["saving_percent"] == pytest.approx(-20.0)
+    text = " ".join(report.split())
+    assert re.search(r"REFUTED: move to 1x P6: it costs [\d.]+x today's price, not 1.20x", text)
+    assert "> 1x P6 !" in report
+    paying = AWSGPUMigrationAnalyzer().report_of("inference_massive_p5e")
+    understated = paying.data["recommendation"]["option"]
+    assert understated["refuted_today"] or "COST UNDERSTATED TODAY: it costs" in " ".join(paying.split())
+
+
+@pytest.mark.parametrize("workload", list(AWSGPUMigrationAnalyzer(true_today=False).config.workloads))
+def test_what_does_not_fit_is_nowhere_said_to_fit(workload: str) -> None:
+    report = AWSGPUMigrationAnalyzer().report_of(workload)
+    option, text = report.data["recommendation"]["option"], " ".join(report.split())
+    if option["refuted_today"]:
+        assert "fits with room" not in text
+        assert "by the figures of the configuration alone, which today's facts refute" in text
+    today = [o for o in report.data["options"] if o["is_today"]]
+    if today and today[0]["refuted_today"]:
+        assert "fits by this rule. REFUTED TODAY: " in text
 
 
 def test_without_the_install_the_first_line_says_of_which_day_the_figures_are(run: Run) -> None:

@@ -12,6 +12,7 @@ from gpufleet.units import TABLE_NUMBERS
 
 HOURS_OF_A_LONG_MONTH = 744
 MOST_GPUS = 10_000
+MOST_REQUESTS_PER_S = 1_000_000
 LONGEST_TEXT = 500
 NOTE_PREFIX = "_"
 
@@ -163,6 +164,7 @@ SCENARIO: Mapping[str, Field] = {
     "use_spot": Field(flag, required=False),
     "precision": Field(text, required=False),
     "goal": Field(text, required=False),
+    "requests_per_s": Field(number(0, MOST_REQUESTS_PER_S), required=False),
 }
 WORKLOAD: Mapping[str, Field] = {
     "name": Field(text),
