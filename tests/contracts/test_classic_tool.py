@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pty
 import re
@@ -17,8 +18,10 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api import estimate, fit
+from gpufleet.catalog.list_prices import list_prices
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, MigrationReport, ModelSize, WorkloadType
 from gpufleet.compat.classic.comparison import accelerator_of
 from gpufleet.compat.classic.config import FOLDER_VARIABLE
@@ -26,6 +29,7 @@ from gpufleet.compat.classic.copies import best_copies
 from gpufleet.compat.classic.fragments import FILES, shipped_folder
 from gpufleet.compat.classic.report import OF_ITS_DAY
 from gpufleet.compat.classic.rules_settled import RULES
+from gpufleet.domain.offer import PriceKind
 from gpufleet.errors import Infeasible, UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -390,6 +394,31 @@ def test_without_the_install_the_first_line_says_of_which_day_the_figures_are(ru
     (report,) = json.loads(run(str(TOOL / "gpu_migration_analyzer.py"), "--json", "inference_small_p5").stdout)
     assert report["prices_and_speeds"] == OF_ITS_DAY
     assert report["recommendation"]["option"]["refuted_today"] is None
+
+
+def test_without_the_install_the_shipped_list_says_which_prices_are_of_whole_machines(run: Run) -> None:
+    text = " ".join(run(str(TOOL / "gpu_migration_analyzer.py"), "inference_small_p5").stdout.split())
+    assert "$50.00 for P5 is the price of a whole machine, not of one GPU: p5.48xlarge with 8 GPUs costs $" in text
+    assert "$60.00 for P6 is the price of a whole machine" in text
+    assert "for G6e is the price of a whole machine" not in text
+    assert (
+        "1x p5.48xlarge, whole, 8 GPUs each: $36,000 a month; the printed $50.00 is the price of a whole machine"
+        in text
+    )
+    assert "1x g6e.48xlarge, whole, 8 GPUs each: $20,160 a month; the printed $3.50 is the price of one GPU" in text
+
+
+def test_the_list_read_with_nothing_installed_is_the_catalogs() -> None:
+    tables, listed = load_catalog(), list_prices("aws")
+    offers = matching_offers(tables, OfferFilter(clouds={"aws"}, price_kinds={PriceKind.ON_DEMAND}))
+    cheapest: dict[str, float] = {}
+    for offer in offers:
+        cheapest[offer.instance] = min(offer.price_per_instance_usd_per_hour, cheapest.get(offer.instance, math.inf))
+    known = [
+        row.stands_for for row in AWSGPUMigrationAnalyzer().config.instances.values() if row.stands_for in cheapest
+    ]
+    assert len(known) >= 8
+    assert {name: listed[name].usd_per_hour for name in known} == {name: cheapest[name] for name in known}
 
 
 def test_more_gpus_hold_more_copies_and_never_give_less() -> None:

@@ -19,11 +19,12 @@ from gpufleet.compat.classic.records import DEFAULT_HOURS, DEFAULT_PRECISION, Sc
 from gpufleet.compat.classic.report import OF_ITS_DAY, REFUTED, MigrationReport, migration_report, today_in_words
 from gpufleet.compat.classic.troubles import trouble_of
 from gpufleet.compat.classic.truth import Truth, Verdict
+from gpufleet.compat.classic.whole_machines import whole_machine_lines
 from gpufleet.errors import UsageError
 
 HOW_TO_GET_IT = (
-    "Needs the full install: 'pip install .' in the clone, or 'make plan' there and its .venv/bin/python instead of "
-    "python3. The arithmetic below needs nothing."
+    "Which option stands by prices and speeds of today is told with the full install: 'pip install .' in the clone, or "
+    "'make plan' there and its .venv/bin/python instead of python3."
 )
 
 
@@ -122,8 +123,13 @@ def true_today(config: Config, answer: Analysis) -> Truth:
     try:
         from gpufleet.compat.classic.comparison import comparison
     except ImportError:
-        return Truth([HOW_TO_GET_IT])
+        return Truth([*whole_machine_lines(config.instances.values(), rows_named(answer)), HOW_TO_GET_IT])
     return comparison(config.instances, answer)
+
+
+def rows_named(answer: Analysis) -> set[str]:
+    """The instances of today and of the best option by each goal."""
+    return {setup.instance.key for setup in (answer.question.today, *(option.setup for option in answer.best.values()))}
 
 
 def title_of(question: Question) -> str:

@@ -13,6 +13,7 @@ from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, percent, plura
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Option, Remedy
 from gpufleet.compat.classic.truth import Truth, Verdict
+from gpufleet.compat.classic.whole_machines import is_price_of_machine, machine_sold
 from gpufleet.report.controls import visible_lines
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text, wrapped
@@ -23,6 +24,7 @@ REFUTED, MARK = "REFUTED TODAY", "!"
 UNDERSTATED, DEARER_MARK = "COST UNDERSTATED TODAY", "$"
 CANNOT_FIT = "CANNOT FIT MODEL"
 TRUE_HEADING = "TRUE TODAY (catalog and model, not the arithmetic below)"
+LISTED_HEADING = "TRUE TODAY (shipped list prices, not the arithmetic below)"
 Section = tuple[str, Sequence[str]]
 
 
@@ -55,7 +57,8 @@ def report_text(a: Analysis, title: str, expected: str, notes: Sequence[str], tr
     sections = [section for section in _sections(a, expected, notes, truth) if section[1]]
     bodies = ["\n".join([heading, *lines]) for heading, lines in sections]
     head = ["=" * WIDTH, wrapped(f"GPU MIGRATION REPORT: {title}", WIDTH), "=" * WIDTH]
-    true = ["\n".join([TRUE_HEADING, *bullets(truth.lines)])] if truth.lines else []
+    heading = TRUE_HEADING if truth.verdicts else LISTED_HEADING
+    true = ["\n".join([heading, *bullets(truth.lines)])] if truth.lines else []
     of_its_day = [*true, OF_ITS_DAY] if truth.verdicts else [OF_ITS_DAY, *true]
     return "\n".join(head) + "\n\n" + "\n\n".join([*of_its_day, *bodies]) + "\n"
 
@@ -130,15 +133,18 @@ def _memory(a: Analysis) -> str:
 def _sold_as(setup: Setup) -> str:
     """The per-instance truth beside the price per GPU."""
     instance = setup.instance
-    name = instance.stands_for or instance.key
-    if instance.gpus_per_instance == 1:
+    name, gpus = instance.stands_for or instance.key, instance.gpus_per_instance
+    if gpus == 1:
         return f"{setup.machines}x {name} with one GPU each"
     rate = instance.spot_cost_per_hour if setup.use_spot else instance.on_demand_cost_per_hour
-    whole = usd(setup.machines * rate * setup.monthly_hours)
-    return (
-        f"{setup.machines}x {name}, whole, {instance.gpus_per_instance} GPUs each: {whole} a month if the printed "
-        "price is that of a whole instance"
-    )
+    is_of_machine = is_price_of_machine(instance, machine_sold(instance))
+    whole = setup.machines * rate * setup.monthly_hours * (gpus if is_of_machine is False else 1)
+    basis = {
+        True: f"the printed ${rate:,.2f} is the price of a whole machine",
+        False: f"the printed ${rate:,.2f} is the price of one GPU",
+        None: "if the printed price is that of a whole instance",
+    }
+    return f"{setup.machines}x {name}, whole, {gpus} GPUs each: {usd(whole)} a month; {basis[is_of_machine]}"
 
 
 def _cannot_fit(a: Analysis, truth: Truth) -> Iterator[str]:
