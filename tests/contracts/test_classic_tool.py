@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import math
 import os
@@ -164,6 +165,33 @@ def test_a_mistake_is_one_line_and_exit_code_2_or_5(run: Run, words: tuple[str, 
     assert done.returncode in (2, 5)
     assert says in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("script", ["gpu_migration_analyzer.py", "config_viewer.py"])
+def test_a_folder_that_was_copied_alone_is_told_in_one_line(run: Run, tmp_path: Path, script: str) -> None:
+    shutil.copytree(TOOL, tmp_path / "alone")
+    done = run(str(tmp_path / "alone" / script))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "'src' of the repository is missing" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["gpu_migration_analyzer.py", "config_viewer.py"])
+def test_an_older_python_is_told_in_one_line(run: Run, script: str) -> None:
+    """The script itself must be read by an older Python: no newer syntax before the check, nor after it."""
+    ast.parse((TOOL / script).read_text(encoding="utf-8"), feature_version=(3, 7))
+    code = "import sys, runpy; sys.version_info = (3, 9, 2); runpy.run_path({!r}, run_name='__main__')"
+    done = run("-c", code.format(str(TOOL / script)))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: Python 3.10 or later is needed, found 3.9\n"
+
+
+def test_each_fault_of_a_workload_has_its_line(run: Run, tmp_path: Path) -> None:
+    scenario = {"current_instance": "P5", "current_gpu_count": 0, "model_size": "small", "use_spot": 1}
+    mine = {"workloads": {"mine": {"name": "Mine", "scenario": scenario}}}
+    (tmp_path / "workloads.json").write_text(json.dumps(mine), encoding="utf-8")
+    lines = run(str(TOOL / "gpu_migration_analyzer.py"), "--config-dir", str(tmp_path)).stderr.splitlines()
+    assert lines[0].endswith("workload mine has 3 faults:")
+    assert [line[:4] for line in lines[1:]] == ["  1.", "  2.", "  3."]
 
 
 def test_a_wheel_holds_the_names_and_the_configs(run: Run, tmp_path: Path) -> None:
