@@ -8,6 +8,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
+from gpufleet.files import entries_of, read_text_file
+from gpufleet.units import MB
+
+LARGEST_TABLE_BYTES = 100 * MB
 SHIPPED = Path(__file__).parent.parent / "data"
 
 
@@ -25,7 +29,8 @@ class MachinePrice(NamedTuple):
 @lru_cache(maxsize=8)
 def accelerators_of(cloud: str) -> dict[str, tuple[str, float]]:
     """GPU and number of GPUs of each machine of a cloud whose number is known."""
-    rows = rows_of(SHIPPED / "instances" / f"{cloud}.csv")
+    tables = [path for path in entries_of(SHIPPED / "instances") if path.name == f"{cloud}.csv"]
+    rows = (row for path in tables for row in rows_of(path))
     return {row["name"]: (row["accelerator"], float(row["gpu_count"])) for row in rows if row["gpu_count"]}
 
 
@@ -37,7 +42,7 @@ def list_prices(cloud: str) -> dict[str, MachinePrice]:
     8.0
     """
     newest: dict[tuple[str, str], MachinePrice] = {}
-    for path in sorted((SHIPPED / "offers" / cloud).glob("*.csv")):
+    for path in entries_of(SHIPPED / "offers" / cloud):
         for price in prices_in(path, accelerators_of(cloud)):
             known = newest.get((price.name, price.region))
             if known is None or known.as_of <= price.as_of:
@@ -55,9 +60,6 @@ def prices_in(path: Path, machines: dict[str, tuple[str, float]]) -> Iterator[Ma
             yield MachinePrice(name, *machines[name], price, row["region"], row["as_of"])
 
 
-def rows_of(path: Path) -> list[dict[str, str]]:
-    """The rows of a table; none where it was not copied along."""
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as table:
-        return list(csv.DictReader(table))
+def rows_of(path: Path) -> csv.DictReader[str]:
+    """The rows of a table."""
+    return csv.DictReader(read_text_file(path, "a shipped table", LARGEST_TABLE_BYTES).splitlines())
