@@ -398,6 +398,7 @@ def test_a_cost_that_is_understated_is_marked_as_loudly_as_a_saving_that_is_none
     text = " ".join(report.split())
     assert re.search(r"REFUTED: move to 1x P6: it costs [\d.]+x today's price, not 1.20x", text)
     assert "> 1x P6 !" in report
+    assert "It pays" not in text
     paying = AWSGPUMigrationAnalyzer().report_of("inference_massive_p5e")
     understated = paying.data["recommendation"]["option"]
     assert understated["refuted_today"] or "COST UNDERSTATED TODAY: it costs" in " ".join(paying.split())
@@ -433,7 +434,14 @@ def test_without_the_install_the_shipped_list_says_which_prices_are_of_whole_mac
         "1x p5.48xlarge, whole, 8 GPUs each: $36,000 a month; the printed $50.00 is the price of a whole machine"
         in text
     )
+    assert re.search(r"Listed at \$[\d,]+ a month on demand today: g6e.xlarge with 1 GPU costs \$", text)
     assert "1x g6e.48xlarge, whole, 8 GPUs each: $20,160 a month; the printed $3.50 is the price of one GPU" in text
+
+
+def test_without_the_install_a_set_says_nothing_of_a_best_option_and_what_costs_more_costs(run: Run) -> None:
+    text = run(str(TOOL / "gpu_migration_analyzer.py"), "--set", "performance_focus").stdout
+    assert "training_large_p4d: 8x P6, costs $161,280 more/month, 6.49x speed" in text
+    assert "best today" not in text
 
 
 def test_the_list_read_with_nothing_installed_is_the_catalogs() -> None:

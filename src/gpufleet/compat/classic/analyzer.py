@@ -12,7 +12,7 @@ from gpufleet.compat.classic import schema
 from gpufleet.compat.classic.analysis import Analysis, analysis
 from gpufleet.compat.classic.arithmetic import Setup, memory_needed_gb, model_size_gb
 from gpufleet.compat.classic.config import Config, load_config
-from gpufleet.compat.classic.lines import INDENT, bullets, hanging, usd
+from gpufleet.compat.classic.lines import INDENT, bullets, hanging, said_saving
 from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, member_named
 from gpufleet.compat.classic.options import USUAL_GOAL, Question
 from gpufleet.compat.classic.records import DEFAULT_HOURS, DEFAULT_PRECISION, Scenario
@@ -159,7 +159,7 @@ def set_lines(name: str, ids: Sequence[str], reports: Sequence[MigrationReport])
         if option is None:
             lines.append(f"  {workload_id}: CANNOT FIT MODEL")
         else:
-            change = f"saves {usd(option['monthly_saving_usd'])}/month, {option['performance_ratio']:.2f}x speed"
+            change = f"{said_saving(option['monthly_saving_usd'])}/month, {option['performance_ratio']:.2f}x speed"
             lines.append(f"  {workload_id}: {option['gpu_count']}x {option['instance']}, {change}")
             lines += hanging(today_of(option), INDENT * 2)
         lines += hanging(best_of(report), INDENT * 2)
@@ -178,7 +178,7 @@ def best_of(report: MigrationReport) -> str:
     """The best option that today's facts do not refute; nothing where none is known."""
     best = report.data["best_today"]
     if best is None:
-        return "best today: none" if report.data["true_today"] else ""
+        return "best today: none" if report.data["checked_today"] else ""
     move = "stay with" if best["is_today"] else "move to"
     return f"best today: {move} {best['gpu_count']}x {best['instance']}, {figures_today(best)}"
 

@@ -109,7 +109,7 @@ def counts_tried(facts: Facts, row: GpuInstance, known: Mapping[Setup, Finding])
         setup = replace(today, instance=row, gpu_count=count)
         found = known.get(setup) or finding(facts, "Recommended", setup)
         yield setup, found
-        if found.works and not does_any_work and found.rented is not None:
+        if found.works and not does_any_work and count > today.gpu_count and found.rented is not None:
             whole = replace(setup, gpu_count=max(count, found.rented.gpus_paid_for))
             yield whole, finding(facts, "Recommended", whole)
         does_any_work = does_any_work or found.works

@@ -13,7 +13,7 @@ from gpufleet.compat.classic.lines import INDENT, WIDTH, bullets, percent, plura
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Option, Remedy
 from gpufleet.compat.classic.truth import Truth, Verdict
-from gpufleet.compat.classic.whole_machines import is_price_of_machine, machine_sold
+from gpufleet.compat.classic.whole_machines import is_price_of_machine, listed_lines, machine_sold
 from gpufleet.report.controls import visible_lines
 from gpufleet.report.page import Column, Table
 from gpufleet.report.text import table_as_text, wrapped
@@ -102,6 +102,7 @@ def _current(a: Analysis, truth: Truth) -> Iterator[str]:
                 f"{today.memory_gb:,g} GB ({share(q.needed_gb / today.memory_gb)} used): {_verdict_on_today(a, truth)}",
             ),
             ("Sold as", _sold_as(today)),
+            *(("Listed at", line) for line in listed_lines(today)),
         ]
     )
 
@@ -313,6 +314,7 @@ def _reasons(a: Analysis, truth: Truth) -> Iterator[str]:
     yield f"Migration complexity {best.complexity.level.title}: {'; '.join(best.complexity.reasons)}."
     if best.setup.instance.gpus_per_instance > 1:
         yield f"Sold as {_sold_as(best.setup)}."
+    yield from (f"Listed at {line}." for line in listed_lines(best.setup))
     if other is not None and other.setup != best.setup and not other.is_today:
         yield f"At least as fast as today for least: {_one_line(other, truth)}."
 
@@ -349,6 +351,7 @@ def report_data(a: Analysis, title: str, expected: str, notes: Sequence[str], tr
         "notes": list(notes),
         "prices_and_speeds": OF_ITS_DAY,
         "true_today": list(truth.lines),
+        "checked_today": bool(truth.verdicts),
         "best_today": None if truth.best is None else _option_data(truth.best, truth),
     }
 

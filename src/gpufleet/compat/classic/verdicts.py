@@ -41,7 +41,7 @@ def verdict_on(question: Question, option: Option, today: Finding, found: Findin
     wrong: list[str] = []
     dearer = ""
     if found.works and not option.is_today:
-        dearer, gain = understated(option, price), f" for {speed:.2f}x its tokens/s" if speed else ""
+        dearer, gain = understated(option, price), f", for {speed:.2f}x its tokens/s" if speed else ""
         overpays = bool(dearer and price and speed and price > speed)
         wrong = [no_saving(option, price), f"{dearer}{gain}" * overpays, slower(question, option, speed)]
     against = (*found.fails, *(reason for reason in wrong if reason))
@@ -132,7 +132,11 @@ def verdict_lines(best: Option, verdict: Verdict) -> list[str]:
         but = f", but {verdict.understated}" if verdict.understated else ""
         said = f"Not refuted: {word} {best.setup.label}, the recommendation below{but}."
     saves = verdict.saving_usd_per_month
-    if saves is None or best.is_today:
+    if best.is_today:
+        return [said]
+    if verdict.month_usd is None:
+        return [f"{said} Its price today is unknown."]
+    if saves is None:
         return [said]
     return [
         f"{said} At prices of today it {said_saving(saves)} a month; by those below it {said_saving(best.saving_usd)}."
@@ -149,7 +153,6 @@ def conclusion(question: Question, today: Finding, option: Finding | None = None
     known += [f"{speed:.2f}x today's tokens/s"] if speed else []
     lines = [f"So by catalog and model the move means {' and '.join(known)}."] if known else []
     if question.work is WorkloadType.INFERENCE and price and speed and price > speed:
-        lines.append(
-            f"It pays while today's GPUs are mostly idle: at full load a token costs {price / speed:.2f}x as much."
-        )
+        condition = "It pays while today's GPUs are mostly idle: at" if price < 1 else "At"
+        lines.append(f"{condition} full load a token costs {times(price / speed)} as much.")
     return lines

@@ -6,6 +6,8 @@ import math
 from collections.abc import Collection, Iterable, Iterator
 
 from gpufleet.catalog.list_prices import MachinePrice, accelerators_of, list_prices
+from gpufleet.compat.classic.arithmetic import Setup
+from gpufleet.compat.classic.lines import plural, usd
 from gpufleet.compat.classic.records import GpuInstance
 
 CLOUD = "aws"
@@ -49,7 +51,18 @@ def whole_machine_lines(rows: Iterable[GpuInstance], told: Collection[str]) -> I
         yield f"What a move from or to {', '.join(whole)} saves below is not real: all of them print such prices."
 
 
+def listed_lines(setup: Setup) -> Iterator[str]:
+    """What the cheapest single machine with the GPUs of a setup lists at, where there is one with a price."""
+    behind = machine_sold(setup.instance)
+    prices = list_prices(CLOUD).values() if behind is not None else ()
+    holding = [p for p in prices if behind and p.accelerator == behind.accelerator and p.gpu_count >= setup.gpu_count]
+    if holding:
+        machine = min(holding, key=lambda price: price.usd_per_hour)
+        month = usd(machine.usd_per_hour * setup.monthly_hours)
+        yield f"{month} a month on demand today: {said(machine)}"
+
+
 def said(machine: MachinePrice) -> str:
     """A machine and its list price."""
     price = f"${machine.usd_per_hour:,.2f}/h in {machine.region}, list price of {machine.as_of}"
-    return f"{machine.name} with {machine.gpu_count:g} GPUs costs {price}"
+    return f"{machine.name} with {plural(machine.gpu_count, 'GPU')} costs {price}"
