@@ -6,7 +6,8 @@
 
 An id is document:line, such as guide:185. What counts: headings; tables (their header) and their rows; code blocks, and
 inside them each command (shell), formula (arithmetic in Python, `Cost: ...` in plain text), metric, threshold, figure
-(YAML) and setting (Terraform); formulas in TeX; and every other line of prose that does more than introduce the next.
+(YAML) and setting (YAML, JSON, Terraform); formulas in TeX; and every other line of prose that does more than introduce
+the next.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from gpufleet.cli.verbs import VERBS
@@ -42,9 +44,10 @@ INTRODUCTION = re.compile(r"^(?!- )[^0-9]*:[* ]*$")
 """A line that ends in a colon, holds no figure and is no item of a list."""
 YAML_FIGURE = re.compile(r"^\s*(memory_required|training_time|batch_size|gpu_count|savings|commitment):\s*\S")
 YAML_THRESHOLD = re.compile(r"^\s*(threshold|\w+_target):\s*\S")
-YAML_COMMENTED_SETTING = re.compile(r"^\s*[\w./-]+: .* # .*\d")
+YAML_SETTING = re.compile(r"^\s*(?:- )?[\w./-]+:\s+\S|^\s*- \S")
+JSON_SETTING = re.compile(r'^\s*"[\w-]+":\s*(?:[^{\[\s]|\[\s*[^{\s])|^\s*"[^"]+",?\s*(?://.*)?$')
 YAML_METRIC = re.compile(r"^\s*- (\w+)\s*$")
-TERRAFORM_SETTING = re.compile(r"^\s*\w+\s*=\s*.*\d")
+TERRAFORM_SETTING = re.compile(r"^\s*\w+\s*=\s*\S")
 PLAIN_FORMULA = re.compile(r"^Cost: .*=")
 PLAIN_FIGURE = re.compile(r"^(Configuration|Usage): ")
 COMMENTED_FIGURE = re.compile(r".*# .*\d(?:GB|x|%)")
@@ -215,8 +218,9 @@ def line_kind(language: str, line: str) -> str | None:
             (YAML_FIGURE, "figure"),
             (YAML_THRESHOLD, "threshold"),
             (YAML_METRIC, "metric"),
-            (YAML_COMMENTED_SETTING, "setting"),
+            (YAML_SETTING, "setting"),
         ),
+        "json": ((JSON_SETTING, "setting"),),
         "hcl": ((TERRAFORM_SETTING, "setting"),),
         "": ((PLAIN_FORMULA, "formula"), (PLAIN_FIGURE, "figure")),
         "python": ((COMMENTED_FIGURE, "figure"),),
@@ -358,9 +362,18 @@ def faults_of(entry: Entry) -> Iterator[str]:
 
 
 def has_test(file: str, test: str) -> bool:
-    """Whether tests/FILE defines that test."""
+    """Whether pytest would collect that test from tests/FILE: a function of its module, not one inside another."""
+    return test in tests_of(file)
+
+
+@cache
+def tests_of(file: str) -> frozenset[str]:
+    """The tests of a file that pytest reads."""
     path = REPOSITORY / "tests" / file
-    return path.is_file() and f"def {test}(" in path.read_text(encoding="utf-8")
+    if not path.is_file() or not path.name.startswith("test_"):
+        return frozenset()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[:5] == "test_")
 
 
 def exists(name: str) -> bool:

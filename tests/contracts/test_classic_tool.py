@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import json
+import math
 import os
 import pty
 import re
@@ -11,13 +13,16 @@ import subprocess
 import sys
 import zipfile
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from gpufleet.api import estimate, fit
+from gpufleet.catalog.list_prices import list_prices
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, MigrationReport, ModelSize, WorkloadType
 from gpufleet.compat.classic.comparison import accelerator_of
 from gpufleet.compat.classic.config import FOLDER_VARIABLE
@@ -25,7 +30,8 @@ from gpufleet.compat.classic.copies import best_copies
 from gpufleet.compat.classic.fragments import FILES, shipped_folder
 from gpufleet.compat.classic.report import OF_ITS_DAY
 from gpufleet.compat.classic.rules_settled import RULES
-from gpufleet.errors import Infeasible
+from gpufleet.domain.offer import PriceKind
+from gpufleet.errors import Infeasible, UsageError
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 TOOL = REPOSITORY / "gpu-migration-analyzer"
@@ -161,6 +167,33 @@ def test_a_mistake_is_one_line_and_exit_code_2_or_5(run: Run, words: tuple[str, 
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize("script", ["gpu_migration_analyzer.py", "config_viewer.py"])
+def test_a_folder_that_was_copied_alone_is_told_in_one_line(run: Run, tmp_path: Path, script: str) -> None:
+    shutil.copytree(TOOL, tmp_path / "alone")
+    done = run(str(tmp_path / "alone" / script))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    assert "'src' of the repository is missing" in done.stderr
+
+
+@pytest.mark.parametrize("script", ["gpu_migration_analyzer.py", "config_viewer.py"])
+def test_an_older_python_is_told_in_one_line(run: Run, script: str) -> None:
+    """The script itself must be read by an older Python: no newer syntax before the check, nor after it."""
+    ast.parse((TOOL / script).read_text(encoding="utf-8"), feature_version=(3, 7))
+    code = "import sys, runpy; sys.version_info = (3, 9, 2); runpy.run_path({!r}, run_name='__main__')"
+    done = run("-c", code.format(str(TOOL / script)))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == "error: Python 3.10 or later is needed, found 3.9\n"
+
+
+def test_each_fault_of_a_workload_has_its_line(run: Run, tmp_path: Path) -> None:
+    scenario = {"current_instance": "P5", "current_gpu_count": 0, "model_size": "small", "use_spot": 1}
+    mine = {"workloads": {"mine": {"name": "Mine", "scenario": scenario}}}
+    (tmp_path / "workloads.json").write_text(json.dumps(mine), encoding="utf-8")
+    lines = run(str(TOOL / "gpu_migration_analyzer.py"), "--config-dir", str(tmp_path)).stderr.splitlines()
+    assert lines[0].endswith("workload mine has 3 faults:")
+    assert [line[:4] for line in lines[1:]] == ["  1.", "  2.", "  3."]
+
+
 def test_a_wheel_holds_the_names_and_the_configs(run: Run, tmp_path: Path) -> None:
     source, site = tmp_path / "source", tmp_path / "site"
     kept = shutil.ignore_patterns("__pycache__", "data")
@@ -249,7 +282,7 @@ def test_each_report_opens_with_what_is_true_today() -> None:
     truth = text[text.index("TRUE TODAY") : text.index(OF_ITS_DAY)]
     assert "llama-2-13b (13.02B) stands for Small (13B)" in truth
     assert "1,000 input and 200 output tokens, 1 request/s" in truth
-    assert "x today's tokens/s: at full load a token costs" in truth
+    assert truth.startswith("TRUE TODAY (catalog and model, not the arithmetic below) - BEST TODAY by cost: ")
     assert "Cheapest on AWS" in truth
     assert "2,000 TFLOPS are with sparsity, 989 dense" in truth
     assert "no NVLink 4-way, its GPUs talk over PCIe" in truth
@@ -262,23 +295,125 @@ def test_a_refuted_recommendation_is_marked_wherever_it_is_given(capsys: pytest.
     assert "REFUTED: move to 3x G6e: does not fit" in tuning.partition(OF_ITS_DAY)[0]
     assert "> 3x G6e !" in tuning
     assert "REFUTED TODAY: does not fit without adapters or offloading. Do not act on what follows." in said
-    assert re.search(r"1x G6e, saves \$33,480/month, 0.24x speed REFUTED TODAY: at full load a token costs", said)
-    for report in (tuning, serving):
-        option = report.data["recommendation"]["option"]
-        assert option["refuted_today"]
-        assert option["refuted_because_today"]
+    assert re.search(r"1x G6e, saves \$33,480/month, 0.24x speed true today: ", said)
+    assert said.count("best today: ") == 2
+    option = tuning.data["recommendation"]["option"]
+    assert option["refuted_today"]
+    assert option["refuted_because_today"]
     assert serving.data["recommendation"]["option"]["performance_ratio_today"] < 1
 
 
-def test_an_option_is_refuted_by_what_it_claims_and_by_nothing_else() -> None:
-    options = AWSGPUMigrationAnalyzer().report_of("inference_small_p5").data["options"]
-    stands = {o["instance"] for o in options if not o["refuted_today"]}
-    assert "P5" in stands
+@pytest.mark.parametrize("goal", ["cost", "performance", "reliability"])
+@pytest.mark.parametrize("workload", ["inference_small_p5", "production_serving_g4dn", "inference_massive_p5e"])
+def test_an_option_is_refuted_by_what_it_claims_and_by_nothing_else(workload: str, goal: str) -> None:
+    options = AWSGPUMigrationAnalyzer().report_of(workload, goal).data["options"]
+    today = next(o for o in options if o["is_today"])
     for o in options:
-        cheaper_and_dearer = o["monthly_saving_usd"] > 0 and o["monthly_saving_usd_today"] <= 0
-        slower = o["performance_ratio"] > 1 > o["performance_ratio_today"]
-        if cheaper_and_dearer or slower:
-            assert o["refuted_today"], o["instance"]
+        price = o["monthly_cost_usd_today"] / today["monthly_cost_usd_today"]
+        printed, speed = o["monthly_cost_usd"] / today["monthly_cost_usd"], o["performance_ratio_today"]
+        why = " ".join(o["refuted_because_today"])
+        if speed is None or "short of" in why:
+            assert o["refuted_today"], o
+            continue
+        saves_nothing = printed < 1 <= price
+        overpays = printed >= 1 and price - 1 > 2 * (printed - 1) and price > speed
+        slower = goal != "cost" and o["performance_ratio"] > 1 > speed
+        is_wrong = not o["is_today"] and (saves_nothing or overpays or slower)
+        assert o["refuted_today"] is is_wrong, o
+
+
+def test_an_over_provisioned_gpu_is_judged_at_the_load_that_it_carries() -> None:
+    """An idle GPU may be exchanged for a smaller one, though a token of a busy one is cheaper."""
+    report = AWSGPUMigrationAnalyzer().report_of("inference_small_p5")
+    [moved] = [o for o in report.data["options"] if o["instance"] == "G6e"]
+    assert not moved["refuted_today"]
+    assert moved["monthly_saving_usd_today"] > 0
+    assert "at full load a token costs" in " ".join(report.split())
+
+
+def test_a_load_that_the_scenario_states_is_the_one_it_is_judged_by(tmp_path: Path) -> None:
+    scenario = '{"workloads": {"inference_small_p5": {"scenario": {"requests_per_s": 4}}}}'
+    (tmp_path / "workloads.json").write_text(scenario, encoding="utf-8")
+    report = AWSGPUMigrationAnalyzer(tmp_path).report_of("inference_small_p5")
+    [moved] = [o for o in report.data["options"] if o["instance"] == "G6e"]
+    assert moved["refuted_because_today"] == ["short of 4 request/s"]
+    assert "4 request/s (800 tokens/s), as the scenario says" in " ".join(report.split())
+    with pytest.raises(UsageError, match="requests_per_s"):
+        AWSGPUMigrationAnalyzer().generate_migration_report("P5", 1, "inference", "small", requests_per_s=-1)
+
+
+@pytest.mark.parametrize("workload", list(AWSGPUMigrationAnalyzer(true_today=False).config.workloads))
+@pytest.mark.parametrize("goal", ["cost", "performance"])
+def test_the_first_words_name_the_best_that_todays_facts_do_not_refute(workload: str, goal: str) -> None:
+    report = AWSGPUMigrationAnalyzer().report_of(workload, goal)
+    first = " ".join(report.partition("TRUE TODAY")[2].partition("  - ")[2].partition("  - ")[0].split())
+    best = report.data["best_today"]
+    assert not best["refuted_today"]
+    assert first.startswith(f"BEST TODAY by {goal}: ")
+    assert f"{best['gpu_count']}x {best['instance']}" in first
+    assert f"${best['monthly_cost_usd_today']:,.0f} for" in first
+    stands = [o for o in report.data["options"] if not o["refuted_today"] and o["monthly_cost_usd_today"] is not None]
+    if goal == "cost":
+        assert all(best["monthly_cost_usd_today"] <= o["monthly_cost_usd_today"] for o in stands)
+    elif best["performance_ratio_today"]:
+        assert all(best["performance_ratio_today"] >= o["performance_ratio_today"] for o in stands)
+
+
+def test_counts_between_the_fewest_and_those_of_today_are_tried() -> None:
+    """Two T4 do not hold it and 13 are wasted: by today's facts the smallest that carries it lies between."""
+    report = only("G4dn", 13)
+    best = report.data["best_today"]
+    listed = {o["gpu_count"] for o in report.data["options"]}
+    assert min(listed) < best["gpu_count"] < max(listed)
+    assert best["gpu_count"] not in listed
+
+
+def only(instance: str, count: int) -> MigrationReport:
+    """Inference of a small model where no other instance is configured."""
+    analyzer = AWSGPUMigrationAnalyzer()
+    rows = {key: row for key, row in analyzer.config.instances.items() if row.key == instance}
+    analyzer.config = replace(analyzer.config, instances=rows)
+    return analyzer.generate_migration_report(instance, count, "inference", "small")
+
+
+def test_a_model_that_the_rule_keeps_out_and_that_fits_is_told_so() -> None:
+    report = AWSGPUMigrationAnalyzer().generate_migration_report("P5", 1, "inference", "medium")
+    assert fit("codellama-34b", "H100:1", 1200, precision="fp16", batch=1).fits
+    assert "CANNOT FIT MODEL by this rule. REFUTED TODAY: it fits" in " ".join(report.split())
+
+
+def test_where_no_printed_count_holds_a_training_the_fewest_gpus_that_do_are_named() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("fine_tuning_medium_p5")
+    assert all(o["refuted_today"] for o in report.data["options"])
+    best = report.data["best_today"]
+    assert not best["refuted_today"]
+    assert best["gpu_count"] > max(o["gpu_count"] for o in report.data["options"] if o["instance"] == best["instance"])
+    assert "holds fine-tuning state of 560 GB" in " ".join(report.split())
+
+
+def test_a_cost_that_is_understated_is_marked_as_loudly_as_a_saving_that_is_none() -> None:
+    report = AWSGPUMigrationAnalyzer().report_of("inference_small_p5", "performance")
+    dearer = report.data["recommendation"]["option"]
+    assert dearer["saving_percent"] == pytest.approx(-20.0)
+    text = " ".join(report.split())
+    assert re.search(r"REFUTED: move to 1x P6: it costs [\d.]+x today's price, not 1.20x", text)
+    assert "> 1x P6 !" in report
+    assert "It pays" not in text
+    paying = AWSGPUMigrationAnalyzer().report_of("inference_massive_p5e")
+    understated = paying.data["recommendation"]["option"]
+    assert understated["refuted_today"] or "COST UNDERSTATED TODAY: it costs" in " ".join(paying.split())
+
+
+@pytest.mark.parametrize("workload", list(AWSGPUMigrationAnalyzer(true_today=False).config.workloads))
+def test_what_does_not_fit_is_nowhere_said_to_fit(workload: str) -> None:
+    report = AWSGPUMigrationAnalyzer().report_of(workload)
+    option, text = report.data["recommendation"]["option"], " ".join(report.split())
+    if option["refuted_today"]:
+        assert "fits with room" not in text
+        assert "by the figures of the configuration alone, which today's facts refute" in text
+    today = [o for o in report.data["options"] if o["is_today"]]
+    if today and today[0]["refuted_today"]:
+        assert "fits by this rule. REFUTED TODAY: " in text
 
 
 def test_without_the_install_the_first_line_says_of_which_day_the_figures_are(run: Run) -> None:
@@ -288,6 +423,38 @@ def test_without_the_install_the_first_line_says_of_which_day_the_figures_are(ru
     (report,) = json.loads(run(str(TOOL / "gpu_migration_analyzer.py"), "--json", "inference_small_p5").stdout)
     assert report["prices_and_speeds"] == OF_ITS_DAY
     assert report["recommendation"]["option"]["refuted_today"] is None
+
+
+def test_without_the_install_the_shipped_list_says_which_prices_are_of_whole_machines(run: Run) -> None:
+    text = " ".join(run(str(TOOL / "gpu_migration_analyzer.py"), "inference_small_p5").stdout.split())
+    assert "$50.00 for P5 is the price of a whole machine, not of one GPU: p5.48xlarge with 8 GPUs costs $" in text
+    assert "$60.00 for P6 is the price of a whole machine" in text
+    assert "for G6e is the price of a whole machine" not in text
+    assert (
+        "1x p5.48xlarge, whole, 8 GPUs each: $36,000 a month; the printed $50.00 is the price of a whole machine"
+        in text
+    )
+    assert re.search(r"Listed at \$[\d,]+ a month on demand today: g6e.xlarge with 1 GPU costs \$", text)
+    assert "1x g6e.48xlarge, whole, 8 GPUs each: $20,160 a month; the printed $3.50 is the price of one GPU" in text
+
+
+def test_without_the_install_a_set_says_nothing_of_a_best_option_and_what_costs_more_costs(run: Run) -> None:
+    text = run(str(TOOL / "gpu_migration_analyzer.py"), "--set", "performance_focus").stdout
+    assert "training_large_p4d: 8x P6, costs $161,280 more/month, 6.49x speed" in text
+    assert "best today" not in text
+
+
+def test_the_list_read_with_nothing_installed_is_the_catalogs() -> None:
+    tables, listed = load_catalog(), list_prices("aws")
+    offers = matching_offers(tables, OfferFilter(clouds={"aws"}, price_kinds={PriceKind.ON_DEMAND}))
+    cheapest: dict[str, float] = {}
+    for offer in offers:
+        cheapest[offer.instance] = min(offer.price_per_instance_usd_per_hour, cheapest.get(offer.instance, math.inf))
+    known = [
+        row.stands_for for row in AWSGPUMigrationAnalyzer().config.instances.values() if row.stands_for in cheapest
+    ]
+    assert len(known) >= 8
+    assert {name: listed[name].usd_per_hour for name in known} == {name: cheapest[name] for name in known}
 
 
 def test_more_gpus_hold_more_copies_and_never_give_less() -> None:

@@ -299,7 +299,13 @@ def test_a_shell_block_of_the_guide_runs(block: str, python3: str, session: Sess
 @pytest.mark.parametrize("block", TOOL_PYTHON)
 def test_a_python_block_of_the_guide_runs(block: str, session: Session) -> None:
     printed = ran(session(["python3", "-c", python_of(block)]))
-    assert printed.strip() or block == "guide:517"
+    assert printed.strip()
+
+
+def test_the_custom_analysis_prints_the_report_that_it_asks_for(session: Session) -> None:
+    report = " ".join(ran(session(["python3", "-c", python_of("guide:517")])).split())
+    assert "GPU MIGRATION REPORT: 8x P4d, training, Large model, FP16" in report
+    assert "$10.00 per GPU and hour on spot x 8 x 500 hours" in report
 
 
 def test_the_troubleshooting_block_shows_the_configuration_and_lacks_one_import(session: Session) -> None:

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import re
 import subprocess
+import sys
 from collections.abc import Callable
 from hashlib import sha256
+from pathlib import Path
 
 import pytest
 from tests.contracts.test_seed_figures import FIGURES, FOLLOWS
+from tools import seed_index
 from tools.seed_index import (
     DOCUMENTS,
     PAGE,
+    REPOSITORY,
     SEEDS,
+    TEST,
     all_blocks,
     all_elements,
     commands_in,
@@ -150,6 +155,35 @@ def test_a_command_that_the_page_names_can_be_asked_for_help(command: str, run_g
 def test_a_test_is_looked_up_by_its_whole_name() -> None:
     assert has_test("contracts/test_seed_lines.py", "test_the_page_is_fresh")
     assert not has_test("contracts/test_seed_lines.py", "test_the_page")
+
+
+def test_what_pytest_would_not_collect_is_no_test(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(seed_index, "REPOSITORY", tmp_path)
+    (tmp_path / "tests").mkdir()
+    for name in ("test_new.py", "helpers_new.py"):
+        text = "def test_there(): ...\ndef outer():\n    def test_inside(): ...\n# def test_once(): ...\n"
+        (tmp_path / "tests" / name).write_text(text, encoding="utf-8")
+    names = ("test_there", "test_inside", "test_once")
+    assert [has_test("test_new.py", name) for name in names] == [True, False, False]
+    assert not has_test("helpers_new.py", "test_there")
+
+
+def test_every_test_that_holds_a_line_is_collected() -> None:
+    """By pytest itself, so that a file that cannot be imported is found too."""
+    held = {f"tests/{file}::{test}" for entry in entries_of(TEXT) for file, test in TEST.findall(entry.reason)}
+    files = sorted({test.partition("::")[0] for test in held})
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-o", "addopts=--import-mode=importlib", *files]
+    shown = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False).stdout
+    collected = {line.partition("[")[0] for line in shown.splitlines()}
+    assert len(held) > 100
+    assert held - collected == set()
+
+
+def test_a_setting_inside_a_block_has_its_line() -> None:
+    settings = {element.text for element in ELEMENTS if element.kind == "setting"}
+    assert {'"routing_strategy": "least_busy"', 'auto_scaling: "Based on queue depth"'} <= settings
+    assert {"- Dynamic batching", '"t4-whisper-base.aws.com:50051",      // Cheap, fast'} <= settings
+    assert 'allocation_strategy      = "lowestPrice"' in settings
 
 
 def test_commands_keep_their_continued_lines_and_quoted_programs() -> None:

@@ -176,6 +176,32 @@ def test_a_set_has_as_many_scenarios_as_the_guides_table_says(line: int) -> None
     assert len(load_config().set_of(name)) == int(scenarios.split()[0])
 
 
+def test_the_comprehensive_suite_has_every_kind_of_work() -> None:
+    assert "All workload types" in TEXT["guide:267"]
+    config = ANALYZER.config
+    members = [config.workload(key).scenario.workload_type for key in config.set_of("comprehensive_suite")]
+    assert set(members) == {work.value for work in WorkloadType}
+
+
+def test_best_practices_of_the_kind_of_work_stand_under_tips_in_every_report() -> None:
+    assert "Best practices and common migration patterns" in TEXT["guide:470"]
+    for key, workload in load_config().workloads.items():
+        answered = ANALYZER.report_of(key)
+        tips = flowing(str(answered).partition("\nTIPS\n")[2])
+        assert len(answered.data["tips"]) == 3
+        assert all(f"- {tip}" in tips for tip in answered.data["tips"])
+        assert tips.startswith(f"- {workload.scenario.workload_type.capitalize().replace('_', '-')}: ")  # type: ignore[union-attr]
+
+
+def test_over_provisioned_legacy_gpus_are_consolidated_on_fewer_and_faster_modern_ones() -> None:
+    assert "Right-size with modern instances" in TEXT["guide:566"]
+    answered = ANALYZER.report_of("production_serving_g4dn").data
+    legacy = answered["current"]
+    modern = [o for o in answered["options"] if o["instance"] == "G6e" and o["gpu_count"] < legacy["gpu_count"]]
+    assert [(o["gpu_count"], o["performance_ratio"] > 1, o["memory_available_gb"]) for o in modern] == [(1, True, 48)]
+    assert "HIGH MONTHLY COSTS" in str(ANALYZER.report_of("production_serving_g4dn"))
+
+
 @pytest.mark.parametrize("line", range(266, 271))
 def test_the_sets_are_those_of_the_guides_list(line: int) -> None:
     name = re.search(r"`(\w+)`", TEXT[f"guide:{line}"])

@@ -13,6 +13,7 @@ from gpufleet.compat.classic.comparison import accelerator_of, architecture_of
 from gpufleet.compat.classic.config import Config, load_config
 from gpufleet.compat.classic.names import WorkloadType
 from gpufleet.compat.classic.records import GpuInstance
+from gpufleet.compat.classic.whole_machines import is_price_of_machine, machine_sold
 from gpufleet.domain.fabric import Fabric
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
@@ -35,7 +36,7 @@ class SeedCatalog:
 
 
 def seed_catalog(config_dir: str | os.PathLike[str], today: date, base: Catalog | None = None) -> SeedCatalog:
-    """The rows of a classic config as machines of one cloud, at their printed price per GPU, on demand and on spot.
+    """The rows of a classic config as machines of one cloud, at their printed prices on demand and on spot.
 
     GPUs come from the catalog by name; a row whose GPU is not there is left out, with a note.
 
@@ -48,7 +49,9 @@ def seed_catalog(config_dir: str | os.PathLike[str], today: date, base: Catalog 
     known = {row.key: row for row in config.instances.values() if machines[row.key] is not None}
     if not known:
         raise DataMissing("no GPU of the config is in the catalog", found=", ".join(machines))
-    offers = tuple(offer for row in known.values() for offer in offers_of(row, today))
+    offers = tuple(
+        offer for key, row in known.items() for offer in offers_of(row, gpus_priced(row, machines[key]), today)
+    )
     source = Source(SOURCE, f"classic config {config.folder}", today)
     catalog = replace(
         tables,
@@ -83,17 +86,28 @@ def machine_of(tables: Catalog, row: GpuInstance) -> Instance | None:
     )
 
 
-def offers_of(row: GpuInstance, today: date) -> Iterator[Offer]:
-    """Both prices of a row; a machine costs the printed price for each of its GPUs."""
+def gpus_priced(row: GpuInstance, machine: Instance | None) -> int:
+    """How many times a machine costs the printed price: once where that is of the whole machine, else for each GPU."""
+    sold = machine_sold(row, "" if machine is None else machine.accelerator)
+    return 1 if is_price_of_machine(row, sold) else row.gpus_per_instance
+
+
+def offers_of(row: GpuInstance, times_printed: int, today: date) -> Iterator[Offer]:
+    """Both prices of a row."""
     prices = {PriceKind.ON_DEMAND: row.on_demand_cost_per_hour, PriceKind.SPOT: row.spot_cost_per_hour}
-    for kind, usd_per_gpu_hour in prices.items():
-        price = usd_per_gpu_hour * row.gpus_per_instance
+    for kind, printed_usd_per_hour in prices.items():
+        price = printed_usd_per_hour * times_printed
         yield Offer(CLOUD, REGION, row.key, kind, price, PriceBasis.ESTIMATED, SOURCE, today)
 
 
 def notes_on(config: Config, machines: dict[str, Instance | None]) -> Iterator[str]:
     """What was read how, and what was left out."""
     yield f"Prices and machines from {config.folder}: a machine costs its printed price for each of its GPUs."
+    whole = [
+        row.key for row in config.instances.values() if 1 == gpus_priced(row, machines[row.key]) < row.gpus_per_instance
+    ]
+    if whole:
+        yield f"The printed price is that of the whole machine for {', '.join(whole)}, by the list prices of AWS."
     left_out = [f"{key} ({config.instance(key).gpu_type})" for key, machine in machines.items() if machine is None]
     if left_out:
         yield f"Left out, as the catalog has no such GPU: {', '.join(left_out)}."

@@ -371,3 +371,16 @@ def test_the_calculators_load_with_the_standard_library_alone() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[] ['gpufleet.errors', 'gpufleet.units']"
+
+
+@pytest.mark.parametrize("training", [False, True])
+def test_without_options_nothing_counts_as_asked(training: bool) -> None:
+    answer = runtime_answer(RuntimeQuestion.usual(training))
+    assert {i.origin for i in answer.inputs} == {"default"}
+    assert "operations" not in [i.name for i in answer.inputs]
+
+
+def test_the_count_of_operations_is_shown_with_its_factors() -> None:
+    answer = runtime_answer(RuntimeQuestion(tokens=500))
+    assert [i.name for i in answer.inputs if i.origin == "given"] == ["tokens"]
+    assert answer.notes[0] == "The seed counts 7e+12 operations: 2 x 7B parameters x 500 tokens."

@@ -11,19 +11,20 @@ from typing import Any
 from gpufleet.compat.classic import schema
 from gpufleet.compat.classic.analysis import Analysis, analysis
 from gpufleet.compat.classic.arithmetic import Setup, memory_needed_gb, model_size_gb
-from gpufleet.compat.classic.config import load_config
-from gpufleet.compat.classic.lines import INDENT, bullets, hanging, usd
+from gpufleet.compat.classic.config import Config, load_config
+from gpufleet.compat.classic.lines import INDENT, bullets, hanging, said_saving
 from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, member_named
 from gpufleet.compat.classic.options import USUAL_GOAL, Question
 from gpufleet.compat.classic.records import DEFAULT_HOURS, DEFAULT_PRECISION, Scenario
-from gpufleet.compat.classic.report import OF_ITS_DAY, REFUTED, MigrationReport, migration_report
+from gpufleet.compat.classic.report import OF_ITS_DAY, REFUTED, MigrationReport, migration_report, today_in_words
 from gpufleet.compat.classic.troubles import trouble_of
-from gpufleet.compat.classic.truth import Truth
+from gpufleet.compat.classic.truth import Truth, Verdict
+from gpufleet.compat.classic.whole_machines import whole_machine_lines
 from gpufleet.errors import UsageError
 
 HOW_TO_GET_IT = (
-    "Needs the full install: 'pip install .' in the clone, or 'make plan' there and its .venv/bin/python instead of "
-    "python3. The arithmetic below needs nothing."
+    "Which option stands by prices and speeds of today is told with the full install: 'pip install .' in the clone, or "
+    "'make plan' there and its .venv/bin/python instead of python3."
 )
 
 
@@ -56,11 +57,14 @@ class AWSGPUMigrationAnalyzer:
         use_spot: bool = False,
         precision: str = DEFAULT_PRECISION,
         goal: Goal | str | None = None,
+        requests_per_s: float | None = None,
     ) -> MigrationReport:
-        """Where this setup could move, what that costs and how fast it is; prints as text, `.data` has the figures."""
-        scenario = Scenario(
-            current_instance, current_gpu_count, workload_type, model_size, monthly_hours, use_spot, precision, goal
-        )
+        """Where this setup could move, what that costs and how fast it is; prints as text, `.data` has the figures.
+
+        `requests_per_s` is the load that catalog and model judge inference by; the classic arithmetic knows none.
+        """
+        setup = (current_instance, current_gpu_count, workload_type, model_size, monthly_hours, use_spot)
+        scenario = Scenario(*setup, precision, goal, requests_per_s)
         question = self.question(scenario)
         return self._report(question, title_of(question), "")
 
@@ -76,7 +80,8 @@ class AWSGPUMigrationAnalyzer:
         work = member_named(WorkloadType, s.workload_type, "workload type")
         size, format_ = config.size(s.model_size), config.precision(s.precision)
         wanted = USUAL_GOAL[work] if s.goal is None else member_named(Goal, s.goal, "goal")
-        return Question(today, work, size, format_, wanted, memory_needed_gb(config, size, format_, work))
+        load = None if s.requests_per_s is None else request_rate("requests_per_s", s.requests_per_s)
+        return Question(today, work, size, format_, wanted, memory_needed_gb(config, size, format_, work), load)
 
     def list_available_workloads(self) -> list[str]:
         """Print the workloads and sets of the configuration; the ids are returned."""
@@ -109,17 +114,22 @@ class AWSGPUMigrationAnalyzer:
 
     def _report(self, question: Question, title: str, expected: str) -> MigrationReport:
         answer = analysis(self.config, question)
-        truth = true_today(answer) if self._true_today else Truth()
+        truth = true_today(self.config, answer) if self._true_today else Truth()
         return migration_report(answer, title, expected, self.config.notes, truth)
 
 
-def true_today(answer: Analysis) -> Truth:
+def true_today(config: Config, answer: Analysis) -> Truth:
     """What catalog and model say of today's setup and of every option, or how to get that."""
     try:
         from gpufleet.compat.classic.comparison import comparison
     except ImportError:
-        return Truth([HOW_TO_GET_IT])
-    return comparison(answer)
+        return Truth([*whole_machine_lines(config.instances.values(), rows_named(answer)), HOW_TO_GET_IT])
+    return comparison(config.instances, answer)
+
+
+def rows_named(answer: Analysis) -> set[str]:
+    """The instances of today and of the best option by each goal."""
+    return {setup.instance.key for setup in (answer.question.today, *(option.setup for option in answer.best.values()))}
 
 
 def title_of(question: Question) -> str:
@@ -149,9 +159,10 @@ def set_lines(name: str, ids: Sequence[str], reports: Sequence[MigrationReport])
         if option is None:
             lines.append(f"  {workload_id}: CANNOT FIT MODEL")
         else:
-            change = f"saves {usd(option['monthly_saving_usd'])}/month, {option['performance_ratio']:.2f}x speed"
+            change = f"{said_saving(option['monthly_saving_usd'])}/month, {option['performance_ratio']:.2f}x speed"
             lines.append(f"  {workload_id}: {option['gpu_count']}x {option['instance']}, {change}")
             lines += hanging(today_of(option), INDENT * 2)
+        lines += hanging(best_of(report), INDENT * 2)
     return lines
 
 
@@ -159,10 +170,25 @@ def today_of(option: Mapping[str, Any]) -> str:
     """What catalog and model say of a recommended option; nothing where they were not asked or do not know."""
     if option["refuted_today"]:
         return f"{REFUTED}: {'; '.join(option['refuted_because_today'])}"
-    saving, speed = option["monthly_saving_usd_today"], option["performance_ratio_today"]
-    known = [] if saving is None else [f"saves {usd(saving)}/month"]
-    known += [] if speed is None else [f"{speed:.2f}x tokens/s"]
-    return f"today: {', '.join(known)}" if known else ""
+    known = figures_today(option)
+    return f"true today: {known}" if known else ""
+
+
+def best_of(report: MigrationReport) -> str:
+    """The best option that today's facts do not refute; nothing where none is known."""
+    best = report.data["best_today"]
+    if best is None:
+        return "best today: none" if report.data["checked_today"] else ""
+    move = "stay with" if best["is_today"] else "move to"
+    return f"best today: {move} {best['gpu_count']}x {best['instance']}, {figures_today(best)}"
+
+
+def figures_today(option: Mapping[str, Any]) -> str:
+    """What an option costs at prices of today, and what it does to bill and speed."""
+    cost, saving = option["monthly_cost_usd_today"], option["monthly_saving_usd_today"]
+    speed = option["performance_ratio_today"]
+    verdict = Verdict(saving_usd_per_month=saving, speed_ratio=speed, month_usd=cost)
+    return today_in_words(verdict, option["is_today"])
 
 
 def whole_number(name: str, value: object, most: int) -> int:
@@ -174,7 +200,16 @@ def whole_number(name: str, value: object, most: int) -> int:
 
 def hours(name: str, value: object) -> float:
     """Hours of a month."""
-    most = schema.HOURS_OF_A_LONG_MONTH
+    return positive(name, value, schema.HOURS_OF_A_LONG_MONTH)
+
+
+def request_rate(name: str, value: object) -> float:
+    """Requests a second."""
+    return positive(name, value, schema.MOST_REQUESTS_PER_S)
+
+
+def positive(name: str, value: object, most: float) -> float:
+    """A number above zero."""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= most or math.isnan(value):
         raise UsageError(f"{name} cannot be this", found=value, expected=f"a number above 0, up to {most}")
     return value

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Sequence
 
 from gpufleet.compat.classic.analyzer import AWSGPUMigrationAnalyzer
+from gpufleet.compat.classic.faults import SeveralFaults
 from gpufleet.compat.classic.names import Goal
 from gpufleet.compat.classic.report import MigrationReport
 from gpufleet.errors import GpufleetError, UsageError
@@ -39,9 +40,17 @@ def answered(work: Callable[[], object]) -> int:
 
 
 def complained(error: GpufleetError) -> int:
-    """Say on one line what went wrong; returns the exit code."""
-    remark(f"error: {' '.join(str(error).split())}")
+    """Say what went wrong, one line for each fault; returns the exit code."""
+    faults = error.faults if isinstance(error, SeveralFaults) else ()
+    remark(f"error: {error.problem}:" if faults else f"error: {one_line(error)}")
+    for number, fault in enumerate(faults, start=1):
+        remark(f"  {number}. {one_line(fault)}")
     return error.exit_code
+
+
+def one_line(error: GpufleetError) -> str:
+    """A message without line breaks."""
+    return " ".join(str(error).split())
 
 
 def parser() -> argparse.ArgumentParser:

@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from gpufleet.api import ServeRequest, plan_serve
 from gpufleet.catalog.load import Catalog, load_catalog
-from gpufleet.catalog.query import OfferFilter, known_gpu, matching_offers
+from gpufleet.catalog.query import known_gpu
 from gpufleet.compat.classic.analysis import Analysis
 from gpufleet.compat.classic.arithmetic import Setup
 from gpufleet.compat.classic.copies import INPUT_TOKENS, OUTPUT_TOKENS, best_copies
 from gpufleet.compat.classic.differences import differences
-from gpufleet.compat.classic.lines import usd
 from gpufleet.compat.classic.names import WorkloadType
-from gpufleet.compat.classic.options import Option, Question
+from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Question, option
 from gpufleet.compat.classic.records import GpuInstance, SizeClass
-from gpufleet.compat.classic.truth import Truth, Verdict
+from gpufleet.compat.classic.rental import CLOUD, CLOUD_TITLE, price, rental
+from gpufleet.compat.classic.truth import Truth
+from gpufleet.compat.classic.verdicts import (
+    Finding,
+    best_line,
+    best_standing,
+    conclusion,
+    verdict_lines,
+    verdict_on,
+)
 from gpufleet.compat.rules_today.stand_ins import (
     TRAINING_STATE_BYTES_PER_PARAMETER,
     model_of,
@@ -24,132 +33,86 @@ from gpufleet.compat.rules_today.stand_ins import (
 )
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.instance import Instance
-from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import GpufleetError
+from gpufleet.optimize.links import GPUS_OF_A_MACHINE
 from gpufleet.records import dataclass
+from gpufleet.results.base import Figure
 from gpufleet.units import GB, GIB, GIGA
 
-CLOUD, CLOUD_TITLE, ENGINE_TITLE = "aws", "AWS", "vLLM"
-RATE_PER_S = 1.0
-LOAD_TOKENS_PER_S, SPARE = RATE_PER_S * OUTPUT_TOKENS, 0.2
+ENGINE_TITLE = "vLLM"
+SPARE = 0.2
+GPU_COUNTS = (*range(1, GPUS_OF_A_MACHINE), *range(GPUS_OF_A_MACHINE, MOST_OPTION_GPUS + 1, GPUS_OF_A_MACHINE))
 TRAINING_FAILS = "does not fit without adapters or offloading"
 
 
 @dataclass(frozen=True)
-class Rental:
-    """Machines that are sold with a setup's GPUs, and what they cost."""
+class Facts:
+    """The question, the model that stands for its size class, and the tables that answer it."""
 
-    offer: Offer
-    machine: Instance
-    gpu_count: int
-
-    @property
-    def machines(self) -> int:
-        """Whole machines that hold these GPUs."""
-        return math.ceil(self.gpu_count / self.machine.gpu_count)
+    tables: Catalog
+    question: Question
+    arch: Architecture
 
     @property
-    def usd_per_hour(self) -> float:
-        """All machines together."""
-        return self.machines * self.offer.price_per_instance_usd_per_hour
+    def serves(self) -> bool:
+        """Whether tokens a second are asked for."""
+        return self.question.work is WorkloadType.INFERENCE
 
     @property
-    def label(self) -> str:
-        """How it is said: '1x p5.4xlarge', and how many of its GPUs are asked for where it has more."""
-        there = self.machines * self.machine.gpu_count
-        part = f" ({self.gpu_count} of {there:g} GPUs)" if there > self.gpu_count else ""
-        return f"{self.machines}x {self.machine.name}{part}"
+    def load_tokens_per_s(self) -> float:
+        """Output tokens a second of the scenario's own load."""
+        return self.question.load_requests_per_s * OUTPUT_TOKENS
 
 
-@dataclass(frozen=True)
-class Finding:
-    """What one setup costs a month and gives at most (None is unknown), and why it does not do the work."""
-
-    line: str
-    month_usd: float | None = None
-    tokens_per_s: float | None = None
-    fails: tuple[str, ...] = ()
-    is_known: bool = True
-
-
-def comparison(answer: Analysis) -> Truth:
-    """The verdict first, then the cheapest machines for the same load, both setups, and where the figures differ."""
-    question, best, tables = answer.question, answer.recommended, load_catalog()
-    arch = architecture_of(question.size)
-    setups = {"Today": question.today}
-    if best is not None and not best.is_today:
-        setups["Recommended"] = best.setup
-    today = finding(tables, question, arch, "Today", question.today)
-    checked = {o.setup: finding(tables, question, arch, "Recommended", o.setup) for o in answer.ranked}
-    found = [today, *(checked[setup] for setup in list(setups.values())[1:])]
-    verdicts = {o.setup: verdict_on(o, today, checked[o.setup]) for o in answer.ranked if checked[o.setup].is_known}
-    serves = question.work is WorkloadType.INFERENCE
+def comparison(rows: Mapping[str, GpuInstance], answer: Analysis) -> Truth:
+    """The best that stands first, then the verdict on the recommendation, both setups, and where the figures differ."""
+    question, classic = answer.question, answer.recommended
+    facts = Facts(load_catalog(), question, architecture_of(question.size))
+    today = finding(facts, "Today", question.today)
+    found = {**tried(facts, rows, answer), question.today: today}
+    options = {setup: option(question, setup) for setup in found}
+    verdicts = {s: verdict_on(question, o, today, found[s]) for s, o in options.items() if found[s].is_known}
+    best = best_standing(question.goal, {options[setup]: verdict for setup, verdict in verdicts.items()})
+    setups = [question.today, *([] if classic is None or classic.is_today else [classic.setup])]
+    compared = [today, *(found[setup] for setup in setups[1:])]
     lines = [
-        *([] if best is None or best.setup not in verdicts else verdict_lines(best, verdicts[best.setup])),
-        cheapest(question, arch) if serves else "The speed of training is not predicted yet.",
-        *(f.line for f in found),
-        *conclusion(*found),
-        assumptions(question, arch),
+        best_line(question, best, *((None, None) if best is None else (verdicts[best.setup], found[best.setup]))),
+        *([] if classic is None or classic.setup not in verdicts else verdict_lines(classic, verdicts[classic.setup])),
+        cheapest(facts) if facts.serves else "The speed of training is not predicted yet.",
+        *(f.line for f in compared),
+        *conclusion(question, *compared),
+        assumptions(facts),
     ]
-    rows = {s.instance.key: s.instance for s in setups.values()}
-    gpus = {key: accelerator_of(tables, row) for key, row in rows.items()}
-    return Truth([*lines, *differences(tables, question, list(rows.values()), gpus)], verdicts)
+    told = {setup.instance.key: setup.instance for setup in setups}
+    gpus = {key: accelerator_of(facts.tables, row) for key, row in told.items()}
+    lines += differences(facts.tables, question, list(told.values()), gpus)
+    return Truth(lines, verdicts, best)
 
 
-def verdict_on(option: Option, today: Finding, found: Finding) -> Verdict:
-    """Why an option is refuted: it does not do the work, or what the classic arithmetic says of it is not so."""
-    price, speed = ratio_of(found.month_usd, today.month_usd), ratio_of(found.tokens_per_s, today.tokens_per_s)
-    saves = today.month_usd - found.month_usd if price and today.month_usd and found.month_usd else None
-    if found.fails or option.is_today:
-        return Verdict(found.fails, saves, speed)
-    wrong = []
-    if option.saving_usd > 0 and price and price >= 1:
-        wrong.append(f"it costs {price:.2f}x today's price")
-    elif option.saving_usd > 0 and price and speed and price > speed:
-        wrong.append(f"at full load a token costs {price / speed:.2f}x as much")
-    if option.speed_ratio > 1 and speed and speed < 1:
-        wrong.append(f"it gives {speed:.2f}x today's tokens/s")
-    return Verdict(tuple(wrong), saves, speed)
+def tried(facts: Facts, rows: Mapping[str, GpuInstance], answer: Analysis) -> dict[Setup, Finding]:
+    """What is found of the classic options and of the counts beside them."""
+    found = {o.setup: finding(facts, "Recommended", o.setup) for o in answer.ranked}
+    for row in rows.values():
+        found |= dict(counts_tried(facts, row, found))
+    return found
 
 
-def verdict_lines(best: Option, verdict: Verdict) -> list[str]:
-    """Whether the recommendation stands, and what it saves at prices of today."""
-    word = "stay with" if best.is_today else "move to"
-    saves = verdict.saving_usd_per_month
-    known = saves is not None and not best.is_today
-    saving = f" At prices of today it {said_saving(saves)} a month; by those below it {said_saving(best.saving_usd)}."
-    said = f"REFUTED: {word} {best.setup.label}: {'; '.join(verdict.against)}."
-    if not verdict.against:
-        said = f"Not refuted: {word} {best.setup.label}."
-    return [said + (saving if known else "")]
+def counts_tried(facts: Facts, row: GpuInstance, known: Mapping[Setup, Finding]) -> Iterator[tuple[Setup, Finding]]:
+    """One instance from one GPU to as many as today; where none of those does the work, on to the fewest that do.
 
-
-def said_saving(usd_per_month: float | None) -> str:
-    """What a move does to the bill.
-
-    >>> said_saving(-120.0)
-    'costs $120 more'
+    The rest of a machine that is paid for by those fewest is tried too.
     """
-    amount = usd_per_month or 0.0
-    return f"saves {usd(amount)}" if amount >= 0 else f"costs {usd(-amount)} more"
-
-
-def conclusion(today: Finding, option: Finding | None = None) -> list[str]:
-    """What the recommended move would do by catalog and model, where they know."""
-    if option is None:
-        return []
-    price = ratio_of(option.month_usd, today.month_usd)
-    speed = ratio_of(option.tokens_per_s, today.tokens_per_s)
-    known = [f"{price:.2f}x today's price"] if price else []
-    known += [f"{speed:.2f}x today's tokens/s"] if speed else []
-    each = f": at full load a token costs {price / speed:.2f}x as much" if price and speed else ""
-    return [f"So by catalog and model the move means {' and '.join(known)}{each}."] if known else []
-
-
-def ratio_of(option: float | None, today: float | None) -> float | None:
-    """How one compares with the other, where both are known."""
-    return option / today if option and today else None
+    today, does_any_work = facts.question.today, False
+    for count in GPU_COUNTS:
+        if count > today.gpu_count and does_any_work:
+            return
+        setup = replace(today, instance=row, gpu_count=count)
+        found = known.get(setup) or finding(facts, "Recommended", setup)
+        yield setup, found
+        if found.works and not does_any_work and count > today.gpu_count and found.rented is not None:
+            whole = replace(setup, gpu_count=max(count, found.rented.gpus_paid_for))
+            yield whole, finding(facts, "Recommended", whole)
+        does_any_work = does_any_work or found.works
 
 
 def architecture_of(size: SizeClass) -> Architecture:
@@ -164,60 +127,57 @@ def accelerator_of(tables: Catalog, instance: GpuInstance) -> Accelerator | None
     return None if found is None else found.accelerator
 
 
-def assumptions(question: Question, arch: Architecture) -> str:
+def assumptions(facts: Facts) -> str:
     """Which model, lengths and rate the lines below rest on."""
-    size = question.size
-    model = f"{said(arch)} stands for {size.name} ({size.parameter_count_billion:g}B)"
-    if question.work is not WorkloadType.INFERENCE:
+    question, size = facts.question, facts.question.size
+    model = f"{said(facts.arch)} stands for {size.name} ({size.parameter_count_billion:g}B)"
+    if not facts.serves:
         return f"Assumed: {model}; mixed-precision Adam, {TRAINING_STATE_BYTES_PER_PARAMETER} bytes per parameter."
-    load = f"{RATE_PER_S:g} request/s ({LOAD_TOKENS_PER_S:g} tokens/s)"
-    lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {load}"
+    load = f"{question.load_requests_per_s:g} request/s ({facts.load_tokens_per_s:g} tokens/s)"
+    whose = "" if question.requests_per_s is None else ", as the scenario says"
+    lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {load}{whose}"
     return f"Assumed: {model}, {question.precision.name} weights, {ENGINE_TITLE}, {lengths}."
 
 
-def finding(tables: Catalog, question: Question, arch: Architecture, word: str, setup: Setup) -> Finding:
+def finding(facts: Facts, word: str, setup: Setup) -> Finding:
     """What one setup costs and does."""
-    gpu = accelerator_of(tables, setup.instance)
+    gpu = accelerator_of(facts.tables, setup.instance)
     if gpu is None:
         return Finding(f"{word}, {setup.label}: the catalog has no {setup.instance.gpu_type}.", is_known=False)
-    rented = rental(tables, setup, gpu)
+    rented = rental(facts.tables, setup, gpu)
     month_usd = rented.usd_per_hour * setup.monthly_hours if rented else None
     start = f"{word}, {setup.gpu_count}x {gpu.name}: {price(rented, setup)}"
-    if question.work is not WorkloadType.INFERENCE:
-        fails = () if holds_training(question, setup, gpu) else (TRAINING_FAILS,)
-        return Finding(f"{start}; {training_memory(question, setup, gpu)}", month_usd, fails=fails)
+    done = served(facts, setup, gpu) if facts.serves else trained(facts.question, setup, gpu)
+    return replace(done, line=f"{start}; {done.line}", month_usd=month_usd, rented=rented)
+
+
+def served(facts: Facts, setup: Setup, gpu: Accelerator) -> Finding:
+    """Whether GPUs hold the model, and the load."""
     try:
-        copies = best_copies(arch, question.precision.key.casefold(), gpu, setup.gpu_count)
+        copies = best_copies(facts.arch, facts.question.precision.key.casefold(), gpu, setup.gpu_count)
     except GpufleetError as error:
-        return Finding(f"{start}; {error}", month_usd, fails=(error.problem,))
-    rate = copies.output_tokens_per_s
+        return Finding(str(error), fails=(error.problem,))
+    rate, load = copies.output_tokens_per_s, facts.question.load_requests_per_s
     speed = f"up to {rate.value:,.0f} tokens/s ({rate.low:,.0f} to {rate.high:,.0f}, {rate.grade})"
-    fails = () if rate.value >= LOAD_TOKENS_PER_S else (f"short of {RATE_PER_S:g} request/s",)
+    fails = () if rate.value >= facts.load_tokens_per_s else (f"short of {load:g} request/s",)
     short = ", short of that load" if fails else ""
-    return Finding(f"{start}; fits; {speed} as {copies.label}{short}.", month_usd, rate.value, fails)
+    line = f"fits; {speed} as {copies.label}{short}."
+    return Finding(line, tokens_per_s=rate.value, fails=fails, room=room(facts, rate))
 
 
-def price(rented: Rental | None, setup: Setup) -> str:
-    """The cheapest way to rent a setup's GPUs on AWS today."""
-    if rented is None:
-        return f"no {'spot ' if setup.use_spot else ''}price known on {CLOUD_TITLE}"
-    offer, hours = rented.offer, setup.monthly_hours
-    kind = f"{offer.price_kind.value.replace('_', ' ')}, {offer.basis.value}"
-    return (
-        f"{rented.label} in {offer.region} at ${rented.usd_per_hour:,.2f}/h ({kind} {offer.as_of}), "
-        f"${rented.usd_per_hour * hours:,.0f} for {hours:g} hours"
-    )
+def room(facts: Facts, rate: Figure) -> str:
+    """How far the load fills what GPUs give at most."""
+    load = facts.load_tokens_per_s
+    carries = f"carries {facts.question.load_requests_per_s:g} request/s at {load / rate.value:.0%} of its most"
+    is_tight = rate.low is not None and rate.low < load
+    return f"{carries}: tight, its low end falls short" if is_tight else carries
 
 
-def rental(tables: Catalog, setup: Setup, gpu: Accelerator) -> Rental | None:
-    """The cheapest machines with these GPUs, in one machine where any is large enough; fewer machines where equal."""
-    kind = PriceKind.SPOT if setup.use_spot else PriceKind.ON_DEMAND
-    wanted = OfferFilter(clouds={CLOUD}, accelerators={gpu.name}, price_kinds={kind})
-    offers = [(o, tables.instance_of(o)) for o in matching_offers(tables, wanted)]
-    largest = max((machine.gpu_count for _, machine in offers), default=0)
-    enough = [(o, m) for o, m in offers if m.gpu_count >= min(setup.gpu_count, largest)]
-    rentals = [Rental(o, m, setup.gpu_count) for o, m in enough]
-    return min(rentals, key=lambda r: (r.usd_per_hour, r.machines, r.offer.region), default=None)
+def trained(question: Question, setup: Setup, gpu: Accelerator) -> Finding:
+    """Whether GPUs hold the state of a training."""
+    fails = () if holds_training(question, setup, gpu) else (TRAINING_FAILS,)
+    room = f"holds {question.work.title} state of {training_state_gb(question):,.0f} GB, before activations"
+    return Finding(training_memory(question, setup, gpu), fails=fails, room=room)
 
 
 def holds_training(question: Question, setup: Setup, gpu: Accelerator) -> bool:
@@ -238,12 +198,13 @@ def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
     return f"{question.work.title} state is {training_state_gb(question):,.0f} GB, {there}: {fits}."
 
 
-def cheapest(question: Question, arch: Architecture) -> str:
+def cheapest(facts: Facts) -> str:
     """The cheapest machines on AWS that serve the assumed load."""
+    question = facts.question
     pricing = ("spot",) if question.today.use_spot else None
     request = ServeRequest(
-        arch,
-        RATE_PER_S,
+        facts.arch,
+        question.load_requests_per_s,
         INPUT_TOKENS,
         OUTPUT_TOKENS,
         clouds=[CLOUD],

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from gpufleet.compat.classic import schema
+from gpufleet.compat.classic.faults import OWN_FOLDER
 from gpufleet.compat.classic.fragments import Fragment, fragments_of, overlaid, shipped_folder
 from gpufleet.compat.classic.json_text import Value
 from gpufleet.compat.classic.names import Goal, ModelSize, WorkloadType, canonical, member_named
@@ -18,7 +20,7 @@ from gpufleet.files import named_path
 from gpufleet.records import dataclass
 
 FOLDER_VARIABLE = "GPUFLEET_CLASSIC_CONFIG"
-LONGEST_NAME = 60
+LONGEST_NAME, MOST_NAMED = 60, 20
 Row = TypeVar("Row")
 
 
@@ -61,7 +63,8 @@ def named(rows: Mapping[str, Row], name: object, what: str) -> Row:
     if isinstance(name, str) and canonical(name) in rows:
         return rows[canonical(name)]
     known = [str(getattr(row, "key", key)) for key, row in rows.items()]
-    raise UnknownName(what, name, known, hint=f"Known: {', '.join(known)}." if len(known) <= 20 else None)
+    few = f"Known: {', '.join(known)}." if len(known) <= MOST_NAMED else None
+    raise UnknownName(what, name, known, hint=few if known else f"The configuration has none. {OWN_FOLDER}")
 
 
 def chosen_folder(config_dir: str | os.PathLike[str] | None) -> Path:
@@ -141,23 +144,33 @@ def _workloads(section: Value, rows: _Rows) -> dict[str, Workload]:
 
 
 def _workload(value: Value, rows: _Rows) -> Workload:
-    fields = schema.record(value, f"workload {value.key}", schema.WORKLOAD)
-    given = fields.pop("scenario")
-    places = {key: entry.place for key, entry in schema.entries(value, value.key)["scenario"].content.items()}
-    checks: dict[str, Callable[[str], Any]] = {
+    names: dict[str, Callable[[str], str]] = {
         "current_instance": lambda name: named(rows.instances, name, "GPU instance").key,
         "model_size": lambda name: canonical(named(rows.sizes, name, "model size").key),
         "precision": lambda name: named(rows.precisions, name, "precision").key,
         "workload_type": lambda name: member_named(WorkloadType, name, "workload type").value,
         "goal": lambda name: member_named(Goal, name, "goal").value,
     }
-    for field in [field for field in checks if field in given]:
+    what = f"workload {value.key}"
+    known = {
+        field: schema.Field(_name_in(find, what), schema.SCENARIO[field].required) for field, find in names.items()
+    }
+    scenario = {**schema.SCENARIO, **known}
+    fields = {**schema.WORKLOAD, "scenario": schema.Field(partial(schema.record, fields=scenario))}
+    read = schema.record(value, what, fields)
+    return Workload(key=value.key, scenario=Scenario(**read.pop("scenario")), **read)
+
+
+def _name_in(find: Callable[[str], str], what: str) -> Callable[[Value, str], str]:
+    """Reads a name that must be one of a table's."""
+
+    def read(value: Value, field: str) -> str:
         try:
-            given[field] = checks[field](given[field])
+            return find(schema.text(value, field))
         except UnknownName as error:
-            problem = f"{places[field]}: workload {value.key}: {error.problem}"
-            raise UsageError(problem, hint=error.hint) from None
-    return Workload(key=value.key, scenario=Scenario(**given), **fields)
+            raise UsageError(f"{value.place}: {what}: {error.problem}", hint=error.hint) from None
+
+    return read
 
 
 def _set(value: Value, workloads: Mapping[str, Workload]) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from gpufleet.catalog.query import OfferFilter, matching_offers
 from gpufleet.compat.classic.names import WorkloadType
 from gpufleet.compat.classic.options import Question
 from gpufleet.compat.classic.records import GpuInstance
+from gpufleet.compat.classic.whole_machines import is_price_of_machine, machine_sold
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import PriceKind
@@ -46,7 +47,9 @@ def price_parts(tables: Catalog, row: GpuInstance, machine: Instance | None) -> 
     each = min(prices) / machine.gpu_count
     if abs(row.on_demand_cost_per_hour / each - 1) > NEAR_PRICE_RATIO:
         whole = f"{machine.name} with {machine.gpu_count:g} GPUs costs ${min(prices):,.2f}/h, ${each:,.2f} a GPU"
-        yield f"${row.on_demand_cost_per_hour:,.2f} per GPU here, {whole}"
+        is_of_machine = is_price_of_machine(row, machine_sold(row))
+        here = "here is the price of a whole machine:" if is_of_machine else "per GPU here,"
+        yield f"${row.on_demand_cost_per_hour:,.2f} {here} {whole}"
 
 
 def link_parts(row: GpuInstance, machine: Instance | None) -> Iterator[str]:

@@ -53,6 +53,8 @@ def fragments_of(folder: Path) -> list[Fragment]:
     shipped = [read_fragment(shipped_folder() / name) for name in FILES]
     if is_shipped(folder):
         return shipped
+    if os.path.isfile(folder):
+        raise UsageError("the configuration folder is a file", found=str(folder), expected="the folder that it lies in")
     if not os.path.isdir(folder):
         raise DataMissing(
             "the configuration folder does not exist",

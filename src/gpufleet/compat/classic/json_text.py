@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]
 from typing import Any, NamedTuple
 
+from gpufleet.compat.classic.faults import OWN_FOLDER
 from gpufleet.errors import UsageError
 
 SPACE = re.compile(r"[ \t\n\r]*")
@@ -64,7 +65,7 @@ class JsonText:
         self._skip()
         value = self._value("", 0)
         if self._position < len(self.text):
-            raise self._error("something follows the end of the JSON text", expected="one JSON object in a file")
+            raise self._error("something follows the end of the JSON text", "one JSON object in a file", OWN_FOLDER)
         return value
 
     def place(self, position: int | None = None) -> Place:
@@ -155,7 +156,8 @@ class JsonText:
             self.comment_lines.append(self.place().line)
             self._position = SPACE.match(self.text, comment.end()).end()  # type: ignore[union-attr]
 
-    def _error(self, problem: str, expected: str = "") -> UsageError:
+    def _error(self, problem: str, expected: str = "", hint: str | None = None) -> UsageError:
         rest = self.text[self._position : self._position + SHOWN].split("\n")[0]
         wanted = expected or "an object, a list, a text in double quotes, a number, true, false or null"
-        return UsageError(f"{self.place()}: {problem}", found=rest or "the end of the file or line", expected=wanted)
+        found = rest or "the end of the file or line"
+        return UsageError(f"{self.place()}: {problem}", found=found, expected=wanted, hint=hint)

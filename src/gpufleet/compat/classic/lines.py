@@ -38,6 +38,17 @@ def usd(amount: float) -> str:
     return f"{'-' if round(amount) < 0 else ''}${abs(amount):,.0f}"
 
 
+def said_saving(usd_per_month: float) -> str:
+    """What a move does to the bill.
+
+    >>> said_saving(-120.0), said_saving(0.0)
+    ('costs $120 more', 'saves nothing')
+    """
+    if not round(usd_per_month):
+        return "saves nothing"
+    return f"saves {usd(usd_per_month)}" if usd_per_month > 0 else f"costs {usd(-usd_per_month)} more"
+
+
 def share(ratio: float) -> str:
     """A part of a whole in percent, and from ten wholes on as times.
 

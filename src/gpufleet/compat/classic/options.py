@@ -16,6 +16,7 @@ from gpufleet.units import PERCENT
 
 MOST_OPTION_GPUS = 64
 LEAST_BYTES_TRAINED = 2
+ASSUMED_REQUESTS_PER_S = 1.0
 USUAL_GOAL = {
     WorkloadType.TRAINING: Goal.PERFORMANCE,
     WorkloadType.FINE_TUNING: Goal.COST,
@@ -33,6 +34,12 @@ class Question:
     precision: PrecisionFormat
     goal: Goal
     needed_gb: float
+    requests_per_s: float | None = None
+
+    @property
+    def load_requests_per_s(self) -> float:
+        """The scenario's own use, which catalog and model judge by; assumed where it does not say."""
+        return self.requests_per_s or ASSUMED_REQUESTS_PER_S
 
     @property
     def overhead(self) -> float:

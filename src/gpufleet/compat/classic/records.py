@@ -74,6 +74,7 @@ class Scenario:
     use_spot: bool = False
     precision: str = DEFAULT_PRECISION
     goal: Goal | str | None = None
+    requests_per_s: float | None = None
 
 
 @dataclass(frozen=True)

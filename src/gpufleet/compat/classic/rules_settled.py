@@ -55,7 +55,12 @@ RULES = (
     ),
     Rule(
         "Options",
-        "Of every instance the fewest GPUs that hold the model, and as many as today; up to 64 GPUs.",
+        "Of every instance the fewest GPUs that hold the model, and as many as today; up to 64 GPUs. The best by facts "
+        "of today, with the full install, is sought among all counts between, and beyond where none does the work.",
+    ),
+    Rule(
+        "Load",
+        "Inference is judged by facts of today at one request a second, or at requests_per_s of the scenario.",
     ),
     Rule(
         "Goal",

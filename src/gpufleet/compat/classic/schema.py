@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
+from gpufleet.compat.classic.faults import OWN_FOLDER, Faults
 from gpufleet.compat.classic.json_text import Value
 from gpufleet.errors import UsageError, nearest_names
 from gpufleet.units import TABLE_NUMBERS
 
 HOURS_OF_A_LONG_MONTH = 744
 MOST_GPUS = 10_000
+MOST_REQUESTS_PER_S = 1_000_000
 LONGEST_TEXT = 500
 NOTE_PREFIX = "_"
 
@@ -82,25 +85,31 @@ def texts(value: Value, field: str) -> tuple[str, ...]:
 
 
 def record(value: Value, what: str, fields: Mapping[str, Field], rows: Collection[str] = ()) -> dict[str, Any]:
-    """The fields of one of the `rows`; unknown names, missing ones and wrong values are refused."""
-    given = entries(value, what)
+    """The fields of one of the `rows`; unknown names, missing ones and wrong values are refused, all at once."""
+    given, faults = entries(value, what), Faults()
     for key, entry in given.items():
         if key not in fields:
-            raise unknown_field(entry, what, fields)
+            faults.add(unknown_field(entry, what, fields))
     missing = [name for name, field in fields.items() if field.required and name not in given]
     if missing:
-        raise missing_field(value, what, missing[0], given, [name for name in rows if name != value.key])
-    return {key: fields[key].read(entry, f"{what}: {entry.key}") for key, entry in given.items()}
+        faults.add(missing_fields(value, what, missing, given, [name for name in rows if name != value.key]))
+    known = [(key, entry, fields[key].read) for key, entry in given.items() if key in fields]
+    read = {key: faults.reading(partial(reader, entry, f"{what}: {entry.key}")) for key, entry, reader in known}
+    faults.refuse(f"{value.place}: {what}")
+    return read
 
 
-def missing_field(value: Value, what: str, field: str, given: Collection[str], others: Collection[str]) -> UsageError:
-    """The error of a row that lacks a field, with the rows that may have been meant."""
+def missing_fields(
+    value: Value, what: str, fields: Sequence[str], given: Collection[str], others: Collection[str]
+) -> UsageError:
+    """The error of a row that lacks fields, with the rows that may have been meant."""
     near = nearest_names(value.key, others, count=2)
     meant = f"Did you mean {' or '.join(near)}? " if near else ""
     return UsageError(
-        f"{value.place}: {what} lacks {field!r}",
+        f"{value.place}: {what} lacks {', '.join(map(repr, fields))}",
         found=", ".join(sorted(given)) or "no field",
-        hint=f"{meant}A new row names every field; single fields suffice where a row of that name is there already.",
+        hint=f"{meant}A new row names every field; single fields suffice where a row of that name is there already. "
+        f"{OWN_FOLDER}",
     )
 
 
@@ -163,6 +172,7 @@ SCENARIO: Mapping[str, Field] = {
     "use_spot": Field(flag, required=False),
     "precision": Field(text, required=False),
     "goal": Field(text, required=False),
+    "requests_per_s": Field(number(0, MOST_REQUESTS_PER_S), required=False),
 }
 WORKLOAD: Mapping[str, Field] = {
     "name": Field(text),

@@ -28,7 +28,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount
-from gpufleet.results.base import Figure
+from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.explanation import ExplainedStep
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
@@ -83,18 +83,33 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
         rule="runtime",
         question=f"Time for {kind} {q.tokens:,.0f} tokens: {size_b:,.3g}B in {q.precision}.",
         source=SOURCE,
-        inputs=[
-            given("operations", f"{workload.total_flops:.3g}", True),
-            given("memory moved", f"{workload.memory_accessed_gb:g} GB", q.memory_accessed_gb is not None),
-            given("efficiency", f"{q.efficiency:g}", q.efficiency != RuntimeQuestion.efficiency),
-        ],
+        inputs=inputs(q, workload),
         tables=[
             *(gpu_table(q, name, workload, stand_in) for name in q.gpus),
             RuleTable(title=f"training on {millions(q.training_tokens)} tokens", rows=training_rows(q)),
         ],
         differences=[*differences(q), *mixture(stand_in)],
-        notes=notes,
+        notes=[operations_counted(q, workload), *notes],
     )
+
+
+def inputs(q: RuntimeQuestion, workload: WorkloadProfile) -> list[Input]:
+    """What was said, and what was taken from the seed's own example."""
+    usual = RuntimeQuestion.usual(q.training)
+    return [
+        given("parameters", f"{billions(q.parameters):,.3g}B", q.parameters != usual.parameters),
+        given("tokens", f"{q.tokens:,.0f}", q.tokens != usual.tokens),
+        given("precision", q.precision, q.precision != usual.precision),
+        given("memory moved", f"{workload.memory_accessed_gb:g} GB", q.memory_accessed_gb is not None),
+        given("efficiency", f"{q.efficiency:g}", q.efficiency != usual.efficiency),
+    ]
+
+
+def operations_counted(q: RuntimeQuestion, workload: WorkloadProfile) -> str:
+    """The seed's count of operations, which nobody is asked for."""
+    each = FLOP_PER_PARAMETER_TRAINING if q.training else FLOP_PER_PARAMETER_INFERENCE
+    factors = f"{each} x {billions(q.parameters):,.3g}B parameters x {q.tokens:,.0f} tokens"
+    return f"The seed counts {workload.total_flops:.3g} operations: {factors}."
 
 
 def millions(tokens: float) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, ModelSize
+from gpufleet.compat.classic import AWSGPUMigrationAnalyzer, ModelSize, fragments
+from gpufleet.compat.classic import config as config_of_files
 from gpufleet.compat.classic.config import FOLDER_VARIABLE, Config, load_config
+from gpufleet.compat.classic.fragments import shipped_folder
 from gpufleet.errors import GpufleetError
 
 NEW_GPU = """{"gpu_instances": {"NewGPU": {
@@ -133,6 +136,49 @@ def test_what_is_wrong_is_said_with_place_and_nearest_name(tmp_path: Path, file:
     with pytest.raises(GpufleetError) as caught:
         config_with(tmp_path, **{file: text})
     assert says in str(caught.value)
+
+
+FIVE_FAULTS = """{"workloads": {"mine": {"nmae": "Mine", "tags": "one", "scenario": {
+  "current_instance": "P7", "current_gpu_count": 0, "workload_type": "INFERENCE", "model_size": "small", "use_spot": 1
+}}}}"""
+
+
+def test_a_workload_with_faults_names_all_of_them(tmp_path: Path) -> None:
+    with pytest.raises(GpufleetError) as caught:
+        config_with(tmp_path, workloads=FIVE_FAULTS)
+    said = str(caught.value)
+    assert "workloads.json:1:24: workload mine has 6 faults" in said
+    for fault in ("'nmae'", "lacks 'name'", "tags", "unknown GPU instance 'P7'", "current_gpu_count", "use_spot"):
+        assert fault in said
+    assert [f"({n})" in said for n in (1, 6, 7)] == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("gpu_instances", '{"P5": {"on_demand_cost_per_hour": 45}}'),
+        ("gpu_instances", "shipped and {}"),
+        ("workloads", '{"workloads": {}}'),
+    ],
+)
+def test_a_fragment_that_is_pasted_into_the_shipped_files_is_led_to_a_folder_of_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, file: str, text: str
+) -> None:
+    shipped = tmp_path / "config"
+    shutil.copytree(shipped_folder(), shipped)
+    monkeypatch.setattr(fragments, "shipped_folder", lambda: shipped)
+    monkeypatch.setattr(config_of_files, "shipped_folder", lambda: shipped)
+    broken = shipped / f"{file}.json"
+    whole = broken.read_text(encoding="utf-8")
+    broken.write_text(text.replace("shipped and", whole), encoding="utf-8")
+    with pytest.raises(GpufleetError, match="laid over the shipped files: --config-dir DIR"):
+        AWSGPUMigrationAnalyzer(true_today=False).run_workload_set("basic_demos")
+
+
+def test_a_file_in_place_of_a_folder_is_said(tmp_path: Path) -> None:
+    (tmp_path / "prices.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(GpufleetError, match="is a file"):
+        load_config(tmp_path / "prices.json")
 
 
 def test_a_folder_that_is_not_there_or_is_empty_is_said(tmp_path: Path) -> None:
