@@ -8,8 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from gpufleet.answers.price_sources import price_days, price_sources
 from gpufleet.answers.rented import machines_of
+from gpufleet.answers.service_figures import latency_figures
+from gpufleet.answers.service_plan import Context
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.joint import Shortfall
+from gpufleet.optimize.size import operate
 from gpufleet.optimize.together import SharedMachines, Tenant, Together
 from gpufleet.pricing.effective_price import usd_per_month
 from gpufleet.provenance import Source
@@ -74,8 +77,12 @@ def shared_deployment(shared: SharedMachines, solved: Sequence[SolvedWriter]) ->
 
 
 def tenant_plan(tenant: Tenant, question: WriterQuestion, solution: WriterSolution) -> TenantPlan:
-    """Replicas of one model in words."""
+    """Replicas of one model in words, and what requests take on them: all of the model's are on these machines."""
+    context, row, copies = Context.of(question, solution), tenant.row, solution.copies
+    running = operate(solution.found, row, question.demand.workload.rate_requests_per_s / tenant.replicas)
+    grade, floors_s = context.grades[row].label, copies.floors_s(row)
     return TenantPlan(
+        latency=latency_figures(solution.found, row, running, context.bounds, grade, floors_s),
         plan=tenant.model,
         model=question.model.name,
         replicas=tenant.replicas,

@@ -43,14 +43,14 @@ from gpufleet.inputs.model_config import read_model
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
-from gpufleet.optimize.links import usual_link, usual_machine
+from gpufleet.optimize.links import usual_instance, usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.units import GIB, in_full
+from gpufleet.units import GB, GIB, in_full
 
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
@@ -175,6 +175,7 @@ def configured(
         stages_take_turns(engine, layout),
         *widened_formats(engine, gpu.accelerator, weights, kv),
         beyond_one_machine(layout, machine),
+        link_note(tables, gpu.accelerator, layout, instance),
     ]
     usual = engine.name == DEFAULT_ENGINE
     inputs = (
@@ -183,6 +184,7 @@ def configured(
         Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default" if usual else "given"),
         Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
         Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
+        *link_rows(tables, gpu.accelerator, layout, instance),
     )
     return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
 
@@ -362,6 +364,43 @@ def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tup
     return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
 
 
+def link_of(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> tuple[bool, float]:
+    """(is PCIe, bytes/s) of the link that the GPUs of a stage share: of the named machine, else of the device."""
+    if instance is None:
+        return usual_link(gpu, layout.devices_per_stage)
+    return link_of_instance(resolve_instance(tables, instance), gpu, layout)
+
+
+def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
+    """The link between the GPUs of a copy, where there are several, and whose it is."""
+    if layout.num_devices == 1:
+        return []
+    whose = instance or "any machine"
+    words = link_words(*link_of(tables, gpu, layout, instance))
+    return [Input(name="link", value=f"{whose}, {words}", origin="given" if instance else "default")]
+
+
+def link_note(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> str | None:
+    """That the usual machine has another link than the one that was taken where no machine was named."""
+    taken, usual = link_of(tables, gpu, layout, instance), usual_instance(tables.instances.values(), gpu, layout)
+    if instance is not None or usual is None or link_of_instance(usual, gpu, layout) == taken:
+        return None
+    words = link_words(*link_of_instance(usual, gpu, layout))
+    return (
+        f"The link is taken as {link_words(*taken)}; {usual.cloud} {usual.name} and its like have {words}: "
+        f"--instance {usual.name}"
+    )
+
+
+def link_words(is_pcie: bool, bytes_per_s: float) -> str:
+    """A link as people call it.
+
+    >>> link_words(True, 32e9)
+    'PCIe at 32 GB/s'
+    """
+    return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
+
+
 def one_candidate(
     tables: Catalog,
     gpu: Accelerator,
@@ -372,10 +411,7 @@ def one_candidate(
     instance: str | None,
 ) -> Candidates:
     """One configuration as arrays of one element, on the link of the named instance or of the device."""
-    if instance is None:
-        is_pcie, link = usual_link(gpu, layout.devices_per_stage)
-    else:
-        is_pcie, link = link_of_instance(resolve_instance(tables, instance), gpu, layout)
+    is_pcie, link = link_of(tables, gpu, layout, instance)
     accelerators = tuple(tables.accelerators.values())
     zero = np.zeros(1, dtype=np.int64)
     return Candidates(

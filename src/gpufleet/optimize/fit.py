@@ -110,7 +110,7 @@ class FitReport:
 def placements(q: FitQuestion) -> list[Placement]:
     """Every possible layout of the question's GPUs with its budget, best first.
 
-    Fitting ones first, then fewest pipeline stages, then plain TP before attention-DP, then most users.
+    Fitting ones first, then fewest pipeline stages, then most users, of equals plain TP before attention-DP.
     """
     layouts = possible_layouts(q)
     engine = EngineMemory.of(q.engine, q.accelerator)
@@ -146,8 +146,8 @@ def _rank(placement: Placement) -> tuple[object, ...]:
         not placement.fits,
         round(placement.short_by_bytes / GIB),
         layout.pp,
-        layout.attention_dp,
         -placement.users,
+        layout.attention_dp,
         layout.ep,
     )
 

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable
+
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.layout import Layout
 from gpufleet.units import GB
 
 GPUS_OF_A_MACHINE = 8
@@ -30,3 +35,14 @@ def usual_link(gpu: Accelerator, num_gpus: int) -> tuple[bool, float]:
     if gpu.nvlink_bytes_per_s and num_gpus <= gpu.linked_gpus:
         return False, gpu.nvlink_bytes_per_s
     return True, pcie_bytes_per_s(gpu.pcie_generation)
+
+
+def usual_instance(instances: Iterable[Instance], gpu: Accelerator, layout: Layout) -> Instance | None:
+    """The smallest machine type that holds a stage, on the link that most such types have; None where none is known."""
+    least = layout.devices_per_stage
+    holding = [i for i in instances if i.accelerator == gpu.name and i.gpu_count >= least and i.fabric.bytes_per_s]
+    if layout.num_devices == 1 or not holding:
+        return None
+    links = Counter((i.fabric.is_switched, i.fabric.bytes_per_s) for i in holding)
+    of_most = [i for i in holding if (i.fabric.is_switched, i.fabric.bytes_per_s) == links.most_common(1)[0][0]]
+    return min(of_most, key=lambda i: (i.gpu_count, i.cloud, i.name))

@@ -11,6 +11,7 @@ from gpufleet.report.numbers import amount, count, percent, ranged, ranged_durat
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
+from gpufleet.report.search import spread_words
 from gpufleet.results.base import Figure
 from gpufleet.results.estimate import LatencyPercentile, ServingEstimate
 
@@ -115,8 +116,16 @@ def why_table(result: ServingEstimate) -> Table:
         MEANING[result.scenario],
         *load_line(result),
         grade_line(result.grade),
+        *assumed_line(result),
     ]
     return lines_table("Why", lines)
+
+
+def assumed_line(result: ServingEstimate) -> list[str]:
+    """The link and the lengths that nobody stated."""
+    assumed = {i.name: i.value for i in result.inputs if i.origin == "default"}
+    parts = [*([f"link {assumed['link']}"] if "link" in assumed else []), *spread_words(assumed)]
+    return [f"Assumed: {'; '.join(parts)}."] if parts else []
 
 
 def sequences(batch: float) -> str:

@@ -64,9 +64,11 @@ def tables_of(plan: ServePlan, tenants: Sequence[TenantPlan], details: Details) 
         return [relaxation_table(plan), rejected]
     alone = launch_tables(plan.answer.launch, plan.answer.replicas)
     started = [table for t in tenants for table in launch_tables(t.launch, t.replicas)] or alone
-    reasons = [why_table(plan, own_reasons(plan, is_alone=False)), objective_table(plan, lengths_text(plan))]
-    apart = [titled(table, f"{table.title}, if planned alone") for table in reasons] if tenants else reasons
-    return [*apart, *started, rejected]
+    why, lengths = why_table(plan, own_reasons(plan, is_alone=False)), lengths_text(plan)
+    if not tenants:
+        return [why, objective_table(plan, lengths), *started, rejected]
+    latency = [objective_table(plan, lengths, t.latency) for t in tenants]
+    return [*latency, *started, titled(why, f"{why.title}, if planned alone"), rejected]
 
 
 def tables_of_encoder(plan: EncoderServePlan, details: Details) -> list[Table]:

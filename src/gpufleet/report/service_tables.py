@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import duration, percent, ranged_duration, spare, usd
 from gpufleet.report.page import Column, Row, Table
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import NARROW_PAGE, about, machines_texts
-from gpufleet.results.base import Input
+from gpufleet.results.base import Figure, Input
 from gpufleet.results.plan import RentedService, ServicePlan
 
 FILE_COLUMNS = (
@@ -22,8 +22,8 @@ FILE_COLUMNS = (
 )  # fmt: skip
 
 
-def objective_table(plan: ServicePlan, what: str) -> Table:
-    """Latency of the answer with `what`: expected, range, limit and what is left of it."""
+def objective_table(plan: ServicePlan, what: str, latency: Mapping[str, Figure] | None = None) -> Table:
+    """Latency of the answer, or another, with `what`: expected, range, limit and what is left of it."""
     columns = [
         Column("name", "objective" if plan.objectives else "figure"),
         Column("expected", "expected (80% range)", align="right"),
@@ -34,13 +34,13 @@ def objective_table(plan: ServicePlan, what: str) -> Table:
         Column("holds", "at the high end"),
     ]
     columns += limits if plan.objectives else []
-    names = plan.deployments[0].latency
-    return Table(columns, [objective_row(plan, name) for name in names], f"Latency with {what}")
+    shown = plan.deployments[0].latency if latency is None else latency
+    rows = [objective_row(name, figure, plan.objectives.get(name)) for name, figure in shown.items()]
+    return Table(columns, rows, f"Latency with {what}")
 
 
-def objective_row(plan: ServicePlan, name: str) -> Row:
+def objective_row(name: str, figure: Figure, limit_s: float | None) -> Row:
     """One latency figure beside its limit, where it has one."""
-    figure, limit_s = plan.deployments[0].latency[name], plan.objectives.get(name)
     row = {"name": name, "expected": ranged_duration(figure.value, figure.low, figure.high)}
     if limit_s is None:
         return {**row, "limit": "none", "slack": "-", "holds": "-"}

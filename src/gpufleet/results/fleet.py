@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import computed_field
 
-from gpufleet.results.base import SCHEMA_VERSION, Judged, Result
+from gpufleet.results.base import SCHEMA_VERSION, Figure, Judged, Result
 from gpufleet.results.encoder_service import EncoderServePlan
 from gpufleet.results.launch import Launch
 from gpufleet.results.plan import PriceSource, ServePlan, ServicePlan
@@ -12,7 +12,7 @@ from gpufleet.results.rented import OfferedMachines
 
 
 class TenantPlan(Result):
-    """Replicas of one model, the `plan`-th of the fleet from 0, on machines that it shares."""
+    """Replicas of one model, the `plan`-th of the fleet from 0, on machines that it shares, and their latencies."""
 
     plan: int
     model: str
@@ -20,6 +20,7 @@ class TenantPlan(Result):
     layout: str
     weight_format: str
     gpus_per_replica: int
+    latency: dict[str, Figure] = {}
     launch: Launch | None = None
 
 
