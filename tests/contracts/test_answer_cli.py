@@ -52,7 +52,7 @@ class Balanced(HTMLParser):
 
 def test_the_page_names_the_price_that_flips_it(ask: Ask) -> None:
     plan = json.loads(ask(*PLAN, "-o", "json")[1])
-    text = " ".join(ask(*PLAN)[1].split())
+    text = " ".join(ask(*PLAN, "--show", "limits")[1].split())
     flip = plan["flips"][0]
     assert f"Flips at ${flip['value']:.2f}/h per machine" in text
     assert flip["winner"]["instance"].removeprefix("Standard_") in text

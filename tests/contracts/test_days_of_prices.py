@@ -30,7 +30,7 @@ def serve(capsys: pytest.CaptureFixture[str], *words: str) -> str:
 
 
 def test_the_spot_price_beside_an_on_demand_answer_has_its_own_day(capsys: pytest.CaptureFixture[str]) -> None:
-    page = serve(capsys, "--clouds", "aws")
+    page = serve(capsys, "--clouds", "aws", "--show", "all")
     spot = page.partition("On spot ")[2].partition("Latency")[0]
     assert "price of 2025-06-28" in spot
     sources = page.partition("Prices, never live: ")[2]
@@ -114,7 +114,7 @@ def test_ages_count_from_the_day_that_is_named(
 ) -> None:
     monkeypatch.setenv(DATE_VARIABLE, day)
     page = serve(capsys, "--clouds", "aws")
-    assert f"Oldest: 2025-06-28, {age}" in page
+    assert f"Oldest of the rows: aws-spot-advisor 2025-06-28, {age}" in page
 
 
 def test_a_named_day_is_the_one_on_which_prices_may_be_too_old(

@@ -99,7 +99,7 @@ def test_a_narrow_page_keeps_what_tells_machine_types_apart(ask: Ask, cloud: str
     asked = ("plan", "batch", "bge-base-en-v1.5", "--requests", "3000M", "--in", "200", "--deadline", "8h",
              "--clouds", cloud, "--pricing", "on_demand", "--rows", "30")  # fmt: skip
     page, told = ask(*asked)[1], json.loads(ask(*asked, "-o", "json")[1])
-    lines = page.split("\nCheapest first")[1].split("\nNot shown")[0].splitlines()[3:]
+    lines = page.split("\nCheapest first")[1].split("\nNot shown")[0].split("\n\n")[0].splitlines()[3:]
     start = next(line.index("machines") for line in page.splitlines() if " machines " in line and " cost " in line)
     rows: list[str] = []
     for line in lines:

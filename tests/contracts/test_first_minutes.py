@@ -172,7 +172,7 @@ def test_a_plan_says_what_the_configuration_gave(run_gpufleet: Run) -> None:
     page = " ".join(run_gpufleet(*PLAN, GPUFLEET_CLOUDS="gcp", GPUFLEET_ENGINE="sglang").stdout.split())
     assert "From your configuration: engine sglang" in page
     assert "clouds gcp." in page
-    assert "Assumed: on demand prices; 20% headroom; all regions, GPUs." in page
+    assert "Assumed: on demand prices; 20% headroom; all regions, GPUs; lengths spread: " in page
 
 
 def test_a_serving_engine_that_is_preferred_does_not_stop_encoders(run_gpufleet: Run) -> None:

@@ -36,7 +36,7 @@ def test_a_cheaper_mix_of_one_model_is_named_where_no_table_of_it_follows(
         tmp_path, {"g6e.xlarge": 9, "g6e.2xlarge": 5, "g6e.4xlarge": 2, "g6e.8xlarge": 2, "g6e.16xlarge": 2}, capsys
     )
     assert "Planned alone, two offers together would cost $" in text
-    assert "see below" not in text
+    assert "Two offers together cost less" not in text
 
 
 def test_quotas_too_small_for_all_do_not_read_as_if_nothing_could_fit(

@@ -18,7 +18,7 @@ from gpufleet.report.numbers import significant
 
 Ask = Callable[..., tuple[int, str]]
 QUESTION = ("plan", "serve", "llama-3.3-70b", "--rate", "50/s", "--in", "1000", "--out", "300")
-SLO = ("--slo", "ttft.p95<500ms,tpot.p95<40ms,latency.p95<12s")
+SLO = ("--slo", "ttft.p95<500ms,tpot.p95<40ms,latency.p95<30s")
 IMPOSSIBLE = ("--slo", "ttft.p95<50ms,tpot.p95<4ms")
 ESTIMATE = ("estimate", "llama-3.3-70b", "--gpus", "H100:8", "--in", "1000", "--out", "1000")
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "llama-3.3-70b-chat.yaml"
@@ -56,7 +56,9 @@ def test_the_answer_stands_in_the_first_sentence_and_nothing_exceeds_80_columns(
 
 
 def test_the_parts_come_in_the_order_in_which_they_are_read(ask: Ask) -> None:
-    text = ask(*QUESTION, *SLO)[1]
+    brief, text = ask(*QUESTION, *SLO)[1], ask(*QUESTION, *SLO, "--show", "limits,prices")[1]
+    screen = ["Why this one", "Cheapest first", "To start a replica", "Rejected: ", "Assumed: ", "Price: ", "Ask on: "]
+    assert [brief.index(part) for part in screen] == sorted(brief.index(part) for part in screen)
     parts = [
         "Why this one",
         "Latency with",
@@ -72,7 +74,7 @@ def test_the_parts_come_in_the_order_in_which_they_are_read(ask: Ask) -> None:
 
 def test_one_row_is_marked_without_colour(ask: Ask) -> None:
     text = ask(*QUESTION, *SLO)[1]
-    assert len([line for line in text.splitlines() if line.startswith(">  1")]) == 1
+    assert len([line for line in text.splitlines() if line.startswith("> 1")]) == 1
     assert "\x1b" not in text
 
 
@@ -148,15 +150,17 @@ def test_spot_prices_that_were_estimated_are_marked(ask: Ask) -> None:
 def test_latency_is_stated_without_any_objective(ask: Ask) -> None:
     code, text = ask(*QUESTION)
     assert code == 0
-    assert all(f"\n{name} " in text for name in ("ttft.p95", "tpot.p95", "latency.p95"))
+    assert all(f"{name} " in text for name in ("ttft.p95", "tpot.p95", "latency.p95"))
     assert "No objective was asked for" in text
 
 
 def test_a_proposed_relaxation_is_enough_when_it_is_asked_for(ask: Ask) -> None:
     code, text = ask(*QUESTION, *IMPOSSIBLE)
-    needed = as_json(ask, *QUESTION, *IMPOSSIBLE)["relaxations"]
+    every = as_json(ask, *QUESTION, *IMPOSSIBLE)["relaxations"]
     assert code == 3
     assert text.startswith("llama-3.3-70b at 50 requests/s: no machine on offer meets every objective.")
+    needed = [r for r in every if r["needed_s"] is not None]
+    assert needed
     limits = {"ttft.p95": "50ms", "tpot.p95": "4ms"} | {r["limit"]: r["needed"].replace(" ", "") for r in needed}
     assert ask(*QUESTION, "--slo", ",".join(f"{name}<{limit}" for name, limit in limits.items()))[0] == 0
 
@@ -171,8 +175,8 @@ def test_all_rejections_are_shown_on_request(ask: Ask) -> None:
     reasons = as_json(ask, *QUESTION, *SLO)["rejections"]
     short, full = (" ".join(ask(*QUESTION, *SLO, *more)[1].split()) for more in ((), ("--show", "rejected")))
     assert reasons[-1]["best"] in full
-    assert "more reasons: --show rejected." in short
-    assert "--show rejected" not in full
+    assert "(--show rejected)" in short
+    assert "(--show rejected)" not in full
 
 
 def test_a_file_asks_the_same_as_its_flags(ask: Ask) -> None:
@@ -202,7 +206,7 @@ def test_explain_lists_every_input_with_its_origin_and_the_formulas(ask: Ask) ->
 def test_requests_beyond_the_models_context_are_warned_of(ask: Ask) -> None:
     warning = "above the 131,072 that llama-3.1-8b was made for"
     tail = ("plan", "serve", "llama-3.1-8b", "--in", "mean=20k,p95=150k", "--out", "100", "--rate", "1/s")
-    assert warning in " ".join(ask(*tail)[1].split())
+    assert warning in " ".join(ask(*tail, "--gpus", "L40S")[1].split())
     lone = ("estimate", "llama-3.1-8b", "--in", "150k", "--out", "100", "--gpus", "H100:1", "--batch", "1")
     assert warning in " ".join(ask(*lone)[1].split())
 

@@ -38,7 +38,7 @@ from gpufleet.optimize.replicas import Rejections, replicas
 from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.size import QUANTILES
 from gpufleet.performance.queueing import mean_wait_s, normal_quantile, wait_percentile_s
-from gpufleet.performance.request_mix import first_token_beyond_mean_s, prompt_work_ratio
+from gpufleet.performance.request_mix import first_tokens_beyond_mean_s, prompt_work_ratio
 from gpufleet.performance.serving import (
     carried_requests_per_s,
     idle_ttft_s,
@@ -48,6 +48,7 @@ from gpufleet.performance.serving import (
     tpot_s,
 )
 from gpufleet.performance.step import StepModel
+from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.results.plan import Deployment, Refused, WhyNot
 
 pytestmark = pytest.mark.slow
@@ -336,11 +337,18 @@ class Derived:
         slow = np.array(
             [tpot_s(model, phases(model, np.array([b]), lengths), np.array([b]), lengths)[0] for b in crowd]
         )
+        late = np.array([self.late_ratio(model, b, metric) for b in grid])
         if metric == "tpot":
-            return float(slow.min())
+            return float((late * slow).min())
         first = np.array([self.first_token_s(model, b, statistic, kind) for b in grid])
         answer = workload.output_tokens if kind is None else kind.output_tokens.at(statistic)
-        return float(first.min() if metric == "ttft" else (first + max(answer - 1, 0) * slow).min())
+        return float((late * (first if metric == "ttft" else first + max(answer - 1, 0) * slow)).min())
+
+    def late_ratio(self, model: StepModel, mean: float, metric: str) -> float:
+        """How many times later than expected a figure is planned to be: ranges are log-normal."""
+        bounds = time_bounds(model, np.array([mean]), self.question.demand.mix.lengths)
+        high = float(bounds["ttft" if metric == "ttft" else "tpot"].high_ratio[0])
+        return high ** (normal_quantile(self.question.demand.confidence) / normal_quantile(0.9))
 
     def first_token_s(self, model: StepModel, mean: float, statistic: str, kind: RequestClass | None) -> float:
         """The prompt of a class at its percentile, behind prompts of all classes."""
@@ -350,7 +358,7 @@ class Derived:
         if mix.prompts is not None and kind is not None:
             at = replace(at, prompt_extra_s=at.prompt_extra_s * prompt_work_ratio(model, mix))
             prompt = kind.input_tokens.at(statistic)
-            longer = float(first_token_beyond_mean_s(model, mix, prompt, kind.cached_ratio)[0])
+            longer = float(first_tokens_beyond_mean_s(model, mix, np.array([prompt]), kind.cached_ratio)[0, 0])
         service = prompt_service_s(model, at, batch, mix.lengths)
         rate = carried_requests_per_s(model, at, batch, mix.lengths)
         load, variation = rate / model.candidates.attention_dp * service, mix.prompt_squared_variation

@@ -53,6 +53,7 @@ def market(seed: int) -> tuple[ServeRequest, Catalog]:
         min_replicas=dice.choice([None, None, 3, 9]),
         spare_machines=dice.choice([None, None, 1, 3]),
         zones=dice.choice([None, None, 3]),
+        confidence=0.5,
     )
     if seed in SHARED_QUOTAS:
         chosen = sharing_gpus(dice, dice.sample(offers, 200))

@@ -59,7 +59,7 @@ def plan_batch(
     inputs = understood(request, question, asked.job)
     sliced = [SLICE_NOTE] if request.fractions else []
     of_model = [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
-    notes = [*read, *sliced, *request.notes, *demand_notes(demand, has_objectives=False), *of_model]
+    notes = [*read, *sliced, *request.notes, *demand_notes(demand), *of_model]
     shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)
     launches = batch_launches(request.model, asked, solution, len(plan.deployments))

@@ -214,14 +214,10 @@ def longest_words(tokens: TokenCounts) -> str:
     return f", longest {in_full(tokens.most)}" if not tokens.beyond_ratio else ""
 
 
-def demand_notes(demand: Demand, has_objectives: bool = True) -> list[str]:
-    """How lengths that differ and prefixes that are cached were used."""
-    classes = demand.workload.classes
-    varied = any(not (c.input_tokens.is_alike and c.output_tokens.is_alike) for c in classes) or len(classes) > 1
-    latency = ", TTFT and latency on prompt and answer at each objective's own percentile (upper bounds from p90 on)"
-    means = f"Lengths differ: throughput and KV rest on their means{latency if has_objectives else ''}"
-    notes = [f"{means}; {demand.mix.longest_tokens:,.0f} tokens must fit"] if varied else []
-    if any(c.cached_ratio for c in classes):
+def demand_notes(demand: Demand) -> list[str]:
+    """How prefixes that are cached were used, and what may fail."""
+    notes = []
+    if any(c.cached_ratio for c in demand.workload.classes):
         notes.append("Prefix cache as stated: cached prompt tokens are not prefilled; the hit rate is not checked")
     return [*notes, *failure_notes(demand)]
 

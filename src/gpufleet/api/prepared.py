@@ -12,6 +12,7 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.errors import Infeasible
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.service import solve_promised
 from gpufleet.records import dataclass
 
@@ -48,6 +49,17 @@ def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
     sold = sold_tables(request, tables)
     question, notes = serve_question(request, architecture_of(request), sold)
     refuse_too_old(request, question.offers)
-    kept, solution = solve_promised(question, calibration_of(sold), is_asked=request.confidence is not None)
+
+    def is_served(solution: WriterSolution) -> bool:
+        return bool(solution.ranked) or is_mixed(question, solution)
+
+    said = request.confidence is not None
+    kept, solution = solve_promised(question, calibration_of(sold), is_asked=said, is_served=is_served)
     missed = None if kept is question.demand else question.demand.confidence
     return Prepared(request, sold, replace(question, demand=kept), solution, tuple(notes), missed)
+
+
+def is_mixed(question: WriterQuestion, solution: WriterSolution) -> bool:
+    """Whether two offers together serve, within the budget."""
+    found = cheapest_mix(question, solution)
+    return found is not None and found.usd_per_hour <= question.purse.most_usd_per_hour

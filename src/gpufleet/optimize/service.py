@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 from typing import Generic, TypeAlias, TypeVar
 
@@ -73,11 +73,15 @@ def solve_serve(
 
 
 def solve_promised(
-    question: ServeQuestion[Model[C_co]], calibration: Calibration, *, is_asked: bool
+    question: ServeQuestion[Model[C_co]],
+    calibration: Calibration,
+    *,
+    is_asked: bool,
+    is_served: Callable[[ServeSolution[C_co]], bool] = lambda solution: bool(solution.ranked),
 ) -> tuple[Demand, ServeSolution[C_co]]:
     """The solution and the demand that it keeps: with a confidence that nobody asked for, or else as expected."""
     solution = solve_serve(question, calibration)
-    if solution.ranked or is_asked or question.demand.confidence == EXPECTED:
+    if is_asked or question.demand.confidence == EXPECTED or is_served(solution):
         return question.demand, solution
     as_expected = replace(question.demand, confidence=EXPECTED)
     return as_expected, solve_serve(replace(question, demand=as_expected), calibration)

@@ -86,8 +86,9 @@ def mix_of(workload: Workload) -> RequestMix:
 def longest_tokens(c: RequestClass) -> float:
     """What requests of a class are given at most: the longest prompt and answer, where the context holds both."""
     counts = (c.input_tokens, c.output_tokens)
+    whole = sum(t.most for t in counts)
     contexts = [t.context_tokens for t in counts if isinstance(t, AssumedCounts)]
-    return min([sum(t.most for t in counts), *contexts])
+    return min([whole, *(max(tokens, *(t.most for t in counts)) for tokens in contexts)])
 
 
 def beyond_longest_ratio(classes: Sequence[RequestClass]) -> float:

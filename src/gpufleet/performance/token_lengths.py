@@ -89,8 +89,8 @@ def log_normal(mean: float, log_spread: float, most: float = math.inf) -> TokenC
     >>> counts = log_normal(1000.0, 0.9)
     >>> round(counts.at("p50")), round(counts.at("p95")), round(counts.longest)
     (667, 2931, 10764)
-    >>> log_normal(1000.0, 0.9, 3000.0).at("p50"), log_normal(1000.0, 0.9, 3000.0).mean
-    (719.8, 1000.0)
+    >>> round(log_normal(1000.0, 0.9, 3000.0).at("p50"), 1), log_normal(1000.0, 0.9, 3000.0).mean
+    (735.4, 1000.0)
     """
     points, mean_shape = np.exp(log_spread * middle_quantiles()), math.exp(log_spread**2 / 2)
     middle = mean / mean_shape

@@ -20,7 +20,7 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Page, Row, Table, formulas_table, is_warning, lines_table
+from gpufleet.report.page import Column, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
@@ -173,11 +173,10 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
 
 
 def screen_notes(plan: JobPlan, today: date | None) -> list[str]:
-    """Warnings, what was assumed, the price's day, and what may be asked next."""
-    warnings = [f"{note.rstrip('.')}." for note in plan.notes if is_warning(note)]
+    """What is said of the question, what was assumed, the price's day, and what may be asked next."""
+    sentences = [f"{note.rstrip('.')}." for note in plan.notes]
     prices = price_lines(plan.price_sources, plan.deployments[0], today)
-    asked = ask_line((), len(plan.notes) - len(warnings))
-    return [*warnings, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
+    return [*sentences, *preferred_line(plan.inputs), *assumed_line(plan), *prices, ask_line(())]
 
 
 def job_rows_page(plan: P, words: JobWords[P]) -> Page:

@@ -14,7 +14,7 @@ from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import further_tables
 from gpufleet.report.plan_reasons import own_reasons
-from gpufleet.report.rented import NARROW_PAGE
+from gpufleet.report.rented import NARROW_PAGE, verdict
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
@@ -125,7 +125,8 @@ def asked_text(plan: ServePlan) -> str:
 def headline(plan: ServePlan) -> str:
     """The answer in one sentence."""
     if not plan.deployments and plan.mix is not None:
-        return f"{asked_text(plan)}: {mixed_headline(plan.mix)}."
+        sure = verdict(plan, any(part.deployment.is_tight for part in plan.mix.parts))
+        return f"{asked_text(plan)}: {mixed_headline(plan.mix)}. {sure}"
     return headline_of(plan, WORDS)
 
 

@@ -21,6 +21,10 @@ FORMULAS = (
     ("TPOT", "one decode step at the batch + the share of neighbours' prompts that lengthens it"),
     ("latency", "TTFT + (output tokens - 1) x TPOT, both at the same percentile: an upper bound"),
     ("percentiles", "over requests; TPOT at that percentile of the batch (Poisson), TTFT at that of the waiting time"),
+    (
+        "lengths that differ",
+        "throughput and KV rest on means, TTFT and latency on prompt and answer at the objective's own percentile",
+    ),
     ("batch", "B = rate per replica x (prefill + output tokens x TPOT(B))"),
     ("load factor", "rate per replica / the most that a replica sustains; refused above 0.95"),
     (

@@ -75,8 +75,7 @@ def price_table(sources: Sequence[PriceSource]) -> Table:
     return Table(columns, rows, "Prices, never live")
 
 
-def ask_line(questions: Sequence[str], num_notes: int) -> str:
-    """What may be asked next, and how much is not on this screen."""
-    more = f" ({plural(num_notes, 'note')} among it)" if num_notes else ""
+def ask_line(questions: Sequence[str]) -> str:
+    """What may be asked next."""
     asked = "".join(f"{question}, " for question in questions)
-    return f"Ask on: {asked}--explain, --show limits,prices,rejected,energy or all{more}."
+    return f"Ask on: {asked}--explain, --show limits,prices,rejected,energy or all."

@@ -10,7 +10,7 @@ from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import Page, Table, formulas_table, is_warning, lines_table
+from gpufleet.report.page import Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line, verdict
 from gpufleet.report.rest_of_bill import bill_tables
@@ -162,12 +162,12 @@ def short_reasons(plan: ServicePlan, own: OwnReasons) -> list[str]:
 
 
 def screen_notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: date | None) -> list[str]:
-    """Warnings, what was assumed, the price's day, and what may be asked next."""
-    warnings = [f"{note.rstrip('.')}." for note in said if is_warning(note)]
+    """What is said of the question, what was assumed, the price's day, and what may be asked next."""
+    sentences = [f"{note.rstrip('.')}." for note in said]
     free = [f"{words.no_objective}."] if not plan.objectives else []
     prices = price_lines(plan.price_sources, plan.deployments[0], today)
-    asked = ask_line(words.questions, len(said) - len(warnings))
-    return [*warnings, *free, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
+    asked = ask_line(words.questions)
+    return [*sentences, *free, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
 
 
 def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:

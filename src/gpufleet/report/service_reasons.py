@@ -46,16 +46,16 @@ def total(d: RentedService, show: Callable[[float], str], amount_usd: float) -> 
 
 def why_nothing(plan: ServicePlan | PlanChanges) -> str:
     """Why there is no answer."""
-    if not plan.rejections:
-        return "no machine on offer can run it."
     dear = next((r for r in plan.rejections if r.code == OVER_BUDGET), None)
     if dear is not None:
         return f"everything that can serve it is {dear.reason} (cheapest: {dear.best})."
     short = next((r for r in plan.rejections if r.code == BEYOND_QUOTA), None)
     if short is not None:
         return f"everything that can serve it needs {short.reason} (fewest: {short.best})."
-    if plan.relaxations:
+    if any(r.asked_s is not None for r in plan.relaxations):
         return "no machine on offer meets every objective."
+    if not plan.rejections:
+        return "no machine on offer can run it."
     first = plan.rejections[0]
     return f"nothing on offer serves it. Most common reason: {first.reason} (nearest: {first.best})."
 

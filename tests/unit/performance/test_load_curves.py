@@ -11,6 +11,7 @@ from gpufleet.domain.estimate import LoadCurves
 from gpufleet.performance.load_curves import (
     GRID_RATIO,
     LARGEST_BATCH,
+    LEAST_BATCH,
     SMALLEST_BATCH,
     batch_grid,
     crowded_batch,
@@ -39,9 +40,9 @@ def linear_curves(step_s: float = 0.01, per_sequence_s: float = 1e-4, largest: f
 
 def test_the_grid_reaches_from_a_tenth_to_2048_in_steps_of_at_most_a_fifth() -> None:
     grid = batch_grid()
-    assert grid[0] == pytest.approx(SMALLEST_BATCH)
+    assert grid[:2] == pytest.approx([LEAST_BATCH, SMALLEST_BATCH])
     assert grid[-1] == pytest.approx(LARGEST_BATCH)
-    assert (grid[1:] / grid[:-1]).max() <= GRID_RATIO * (1 + 1e-9)
+    assert (grid[2:] / grid[1:-1]).max() <= GRID_RATIO * (1 + 1e-9)
 
 
 def test_a_crowd_is_never_smaller_than_the_mean_and_grows_with_the_percentile() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 from typing import Any
 
+from gpufleet.report.detail import Detail
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan import plan_page
 from gpufleet.report.text import page_as_text
@@ -108,7 +109,7 @@ def test_the_commonest_rejections_are_shown_and_the_others_counted() -> None:
     reasons = [RejectionCount(reason=f"reason {n}", count=10 - n, best=f"nearest {n}") for n in range(8)]
     short, full = (
         words(plan(deployment(), rejections=reasons)),
-        words(plan(deployment(), rejections=reasons), all_rejections=True),
+        words(plan(deployment(), rejections=reasons), details=frozenset(Detail)),
     )
     assert "Rejected: 52 candidates" in short
     assert "And 7 candidates for 2 more reasons: --show rejected." in short
@@ -117,7 +118,10 @@ def test_the_commonest_rejections_are_shown_and_the_others_counted() -> None:
 
 
 def test_without_an_answer_the_page_says_what_must_give_way() -> None:
-    give = [Relaxation(limit=name, asked="4 ms", needed="8 ms", candidate="8x B300") for name in ("ttft", "tpot")]
+    give = [
+        Relaxation(limit=name, asked_s=0.004, needed_s=0.008, asked="4 ms", needed="8 ms", candidate="8x B300")
+        for name in ("ttft", "tpot")
+    ]
     said = words(plan(relaxations=give))
     assert said.startswith("a-model at 4 requests/s: no machine on offer meets every objective.")
     assert "Any one of these is enough." in said
