@@ -18,6 +18,7 @@ from gpufleet.answers.service_figures import (
     slack_of_limits,
 )
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
+from gpufleet.optimize.dated import cheaper_undated
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.service import ServeQuestion, ServeSolution, is_sold
 from gpufleet.optimize.size import Operation, operate
@@ -69,6 +70,8 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
     question, solution = context.question, context.solution
     demand, copies = question.demand, solution.copies
     deployments = [deployment(kind, context, priced) for priced in solution.ranked[: asked.num_rows]]
+    beside = cheaper_undated(question, solution)
+    undated = [] if beside is None else [deployment(kind, context, beside)]
     return kind.plan(
         model=question.model.name,
         num_parameters=question.model.num_parameters,
@@ -83,8 +86,9 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         relaxations=[] if deployments or not len(copies) else helping(context),
         num_layouts=copies.num_layouts,
         num_configurations=solution.num_configurations,
-        num_offers=len(question.offers),
-        price_sources=price_sources(price_days(deployments), asked.sources),
+        num_offers=len(question.offers) + len(question.undated),
+        price_sources=price_sources(price_days([*deployments, *undated]), asked.sources),
+        undated_alternative=next(iter(undated), None),
         notes=asked.notes,
         input_hash=asked.input_hash,
         **kind.of_plan(context),

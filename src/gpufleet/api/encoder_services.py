@@ -22,6 +22,7 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.encoder import LATENCY, EncoderServeQuestion, EncoderServeSolution
+from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
@@ -55,7 +56,8 @@ def solved_encoder(
     market = choices.market
     refuse_too_old(request, market.offers)
     question = EncoderServeQuestion(choices.model, market.instances, market.offers, demand, purse_of(request))
-    return question, solve_serve(question, calibration_of(tables)), choices
+    question, solution = solved_on_dated(question, lambda asked: solve_serve(asked, calibration_of(tables)))
+    return question, solution, choices
 
 
 def encoder_answered(

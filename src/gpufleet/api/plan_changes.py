@@ -22,8 +22,9 @@ from gpufleet.domain.offer import GpuQuota, Offer, PriceBasis, PriceKind
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
+from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
-from gpufleet.optimize.placement import Placement, place_all
+from gpufleet.optimize.placement import Placement
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.together import planned_together
@@ -41,7 +42,7 @@ class Market:
 
     question: WriterQuestion
     solution: WriterSolution
-    placements: list[Placement]
+    placements: Sequence[Placement]
 
     def best(self, offers: Sequence[Offer]) -> Deployment | None:
         """The answer at these prices."""
@@ -198,8 +199,8 @@ def recorded(plan: ServePlan) -> PlanBasis:
 def market_of(request: ServeRequest, tables: Catalog) -> Market:
     """Today's placements for a request."""
     question, _ = serve_question(request, architecture_of(request), tables)
-    solution = solve_serve(question, calibration_of(tables))
-    return Market(question, solution, place_all(question.instances, solution.copies, solution.found, question.demand))
+    question, solution = solved_on_dated(question, lambda asked: solve_serve(asked, calibration_of(tables)))
+    return Market(question, solution, solution.placements)
 
 
 def offer_of(price: ConsideredPrice) -> Offer:

@@ -10,6 +10,7 @@ from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
 from gpufleet.errors import Infeasible
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.service import solve_serve
 from gpufleet.records import dataclass
 
@@ -42,4 +43,5 @@ def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
     sold = sold_tables(request, tables)
     question, notes = serve_question(request, architecture_of(request), sold)
     refuse_too_old(request, question.offers)
-    return Prepared(request, sold, question, solve_serve(question, calibration_of(sold)), tuple(notes))
+    question, solution = solved_on_dated(question, lambda asked: solve_serve(asked, calibration_of(sold)))
+    return Prepared(request, sold, question, solution, tuple(notes))

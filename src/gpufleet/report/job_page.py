@@ -21,6 +21,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.price_lines import undated_line
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
@@ -121,7 +122,8 @@ def job_page(
     tables.append(rejection_table(plan.rejections, all_rejections))
     tables += [inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
-    return Page(headline(plan, words), tables, notes)
+    d = plan.undated_alternative
+    return Page(headline(plan, words), tables, notes, undated_line(d, "" if d is None else usd(d.usd.value)))
 
 
 def job_rows_page(plan: P, words: JobWords[P]) -> Page:

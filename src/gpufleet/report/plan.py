@@ -13,6 +13,7 @@ from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan_explained import explained_tables
 from gpufleet.report.plan_further import further_tables
 from gpufleet.report.plan_reasons import own_reasons
+from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import ServiceWords, answer_tables, notes, why_table
@@ -38,16 +39,17 @@ def plan_page(
     tables.append(rejection_table(plan.rejections, all_rejections))
     if explain:
         tables += explained_tables(plan)
-    return Page(headline(plan), tables, notes_said(plan, today), verdict_on_today(plan))
+    return Page(headline(plan), tables, notes_said(plan, today), [*verdict_on_today(plan), *price_lines(plan)])
 
 
 def verdict_on_today(plan: ServePlan) -> list[str]:
     """What to do with what runs today, where that was said."""
     if plan.today is None:
         return []
-    from gpufleet.report.today import price_lines, verdict_line
+    from gpufleet.report.today import price_lines as prices_of_today
+    from gpufleet.report.today import verdict_line
 
-    return [verdict_line(plan, plan.today), *price_lines(plan, plan.today)]
+    return [verdict_line(plan, plan.today), *prices_of_today(plan, plan.today)]
 
 
 def today_tables(plan: ServePlan) -> list[Table]:

@@ -100,7 +100,7 @@ def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[st
     if not sources:
         return []
     listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
-    days = [source.as_of for source in sources if source.first_seen is None]
+    days = [source.as_of for source in sources if source.as_of is not None and source.first_seen is None]
     if not days:
         return [f"Prices, never live: {listed}."]
     age = "" if today is None else f", {plural(max((today - min(days)).days, 0), 'day')} old"

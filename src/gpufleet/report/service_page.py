@@ -11,6 +11,7 @@ from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.search import (
@@ -97,7 +98,7 @@ def service_page(
     tables = answer_tables(plan, words, width) if plan.deployments else [nothing_table(plan, words)]
     tables.append(rejection_table(plan.rejections, all_rejections))
     tables += words.explained(plan) if explain else []
-    return Page(headline(plan, words), tables, notes(plan, words, plan.notes, today))
+    return Page(headline(plan, words), tables, notes(plan, words, plan.notes, today), price_lines(plan))
 
 
 def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:

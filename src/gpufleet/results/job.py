@@ -41,7 +41,7 @@ class JobPlan(Result):
     """Ways to get a job done by its deadline, cheapest first; the first is the answer. None means infeasible.
 
     The job comes again every `period_s`; None: it runs once. It is done in time with `confidence`: 0.5 is the expected
-    time, 0.9 the high end of its range.
+    time, 0.9 the high end of its range. `undated_alternative` costs less than the answer at a price that nobody dates.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -55,6 +55,7 @@ class JobPlan(Result):
     confidence: float = 0.5
     inputs: list[Input]
     deployments: Sequence[RentedJob]
+    undated_alternative: RentedJob | None = None
     rejections: list[RejectionCount]
     num_layouts: int
     num_configurations: int
