@@ -389,6 +389,12 @@ def runpod_gpu(name: str, secure: Json, spot: Json = None) -> Json:
     }
 
 
+def runpod_of_shipped() -> dict[str, str]:
+    """The GPUs that the tables price, at the price of one."""
+    singles = [o for o in shipped("runpod") if CATALOG.instance_of(o).gpu_count == 1]
+    return runpod_page([runpod_gpu(CATALOG.instance_of(o).accelerator, price_usd(o)) for o in singles])
+
+
 def verda_pages(rows: list[Json]) -> dict[str, str]:
     token = {"access_token": "a-token", "token_type": "Bearer", "expires_in": 3600}
     return {"/verda/oauth2/token": json.dumps(token), "/verda/instance-types": json.dumps(rows)}
@@ -406,7 +412,7 @@ def every_feed() -> dict[str, str]:
         **aws_spot_of_shipped(),
         **gcp_of_shipped(),
         **lambda_page({o.instance: round(o.price_per_instance_usd_per_hour * 100) for o in shipped("lambda")}),
-        **runpod_page([runpod_gpu("NVIDIA H100 80GB HBM3", 2.69), runpod_gpu("NVIDIA A100 80GB PCIe", 1.39)]),
+        **runpod_of_shipped(),
         **verda_pages(
             [verda_type(o.instance, f"{p}", f"{0.45 * p:.4f}") for o in shipped("verda") for p in [price_usd(o)]]
         ),

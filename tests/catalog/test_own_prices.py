@@ -56,7 +56,8 @@ def test_the_price_of_one_gpu_is_no_price_of_a_machine_of_eight(tmp_path: Path, 
 
 
 def test_it_is_none_either_where_the_cloud_lists_no_price_of_the_type(tmp_path: Path) -> None:
-    assert not any(offer.instance == "p5e.48xlarge" for offer in load_catalog().offers)
+    lists = (PriceKind.ON_DEMAND, PriceKind.COMMIT_1Y)
+    assert not any(o.instance == "p5e.48xlarge" and o.price_kind in lists for o in load_catalog().offers)
     with pytest.raises(UsageError, match="price of one GPU"):
         own_offers(tmp_path, row("aws,us-east-1,p5e.48xlarge", "commit_1y", 2.5))
 

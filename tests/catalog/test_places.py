@@ -71,12 +71,12 @@ def test_rules_of_thumb_stand_beside_what_the_price_lists_say_and_are_graded_as_
     ]
     assert gcp.held_median_ratio == pytest.approx(statistics.median(saved))
     assert gcp.held_median_ratio < gcp.saving_low_ratio == 0.6
-    assert rows["all", "commit_1y"].num_held == 0
+    assert rows["all", "commit_1y"].num_held > 700
+    assert rows["all", "commit_1y"].held_median_ratio == pytest.approx(0.37, abs=0.02)
     assert {row.grade for row in rows.values()} == {"seed rule"}
 
 
 def test_no_rule_of_thumb_became_a_price() -> None:
-    assert {o.price_kind for o in CATALOG.offers} == {PriceKind.ON_DEMAND, PriceKind.SPOT}
     assert "gpu-requirements-assessment" not in {o.source for o in CATALOG.offers}
 
 

@@ -45,10 +45,10 @@ def test_the_outlier_is_named_with_the_usual_price() -> None:
 
 
 def test_spot_above_on_demand_is_found() -> None:
-    def is_spot_p5(offer: Offer) -> bool:
-        return offer.instance == "p5.48xlarge" and offer.price_kind is PriceKind.SPOT
+    def is_spot_p4(offer: Offer) -> bool:
+        return (offer.region, offer.instance, offer.price_kind) == ("us-east-1", "p4d.24xlarge", PriceKind.SPOT)
 
-    assert broken_rules(with_changed_offer(is_spot_p5, price_per_instance_usd_per_hour=55.05)) == {
+    assert broken_rules(with_changed_offer(is_spot_p4, price_per_instance_usd_per_hour=21.96)) == {
         "spot below on-demand"
     }
 

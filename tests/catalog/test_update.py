@@ -207,14 +207,17 @@ def test_products_that_only_look_like_a_linux_machine_are_not_taken(updater: Upd
     assert (found.status, found.num_dearer, found.num_cheaper) == ("updated", 0, 0)
 
 
-def test_aws_lists_on_demand_and_reservations_of_every_region_and_leaves_local_zones_out(updater: Updater) -> None:
+def test_aws_lists_on_demand_and_reservations_of_every_region_and_local_zone_but_of_no_carrier(
+    updater: Updater,
+) -> None:
     windows = aws_row("p5.48xlarge", 90.0, **{"Operating System": "Windows"})
     dedicated = aws_row("p5.48xlarge", 91.0, Tenancy="Dedicated")
     block = aws_row("p5.48xlarge", 1.0, CapacityStatus="AllocatedCapacityReservation")
     bound = [reserved("p5.48xlarge", 44.0, 1), reserved("p5.48xlarge", 30.0, 3)]
     upfront = reserved("p5.48xlarge", 0.0, 1, "All Upfront")
     rows = {"us-east-1": [aws_row("p5.48xlarge", 56.0), windows, dedicated, block, *bound, upfront]}
-    pages = aws_pages({**rows, "us-east-1-bos-1": [aws_row("p5.48xlarge", 70.0)]})
+    zones = {"us-east-1-bos-1": [aws_row("p5.48xlarge", 70.0)], "us-east-1-wl1-bos1": [aws_row("p5.48xlarge", 71.0)]}
+    pages = aws_pages({**rows, **zones})
     with served(pages) as server:
         updater.run(server, "aws", accept_losses=True)
     prices = {
@@ -224,6 +227,7 @@ def test_aws_lists_on_demand_and_reservations_of_every_region_and_leaves_local_z
     }
     assert prices == {
         ("us-east-1", PriceKind.ON_DEMAND): 56.0,
+        ("us-east-1-bos-1", PriceKind.ON_DEMAND): 70.0,
         ("us-east-1", PriceKind.COMMIT_1Y): 44.0,
         ("us-east-1", PriceKind.COMMIT_3Y): 30.0,
     }
@@ -354,10 +358,11 @@ def test_half_a_page_that_calls_itself_whole_is_named(updater: Updater) -> None:
 
 def test_half_a_price_list_of_aws_is_seen_by_its_cut_line_or_by_what_is_missing(updater: Updater) -> None:
     pages = aws_list_of_shipped()
-    [path] = [path for path in pages if "/us-east-1/" in path]
-    lines = pages[path].splitlines()
-    for kept in ("\n".join(lines[: len(lines) // 4]), pages[path].rstrip("\n")[:-20]):
-        with served({**pages, path: kept}) as server:
+    lists = {path: page for path, page in pages.items() if path.endswith(".csv")}
+    [path] = [path for path in lists if "/us-east-1/" in path]
+    heads = {path: "\n".join(page.splitlines()[:10]) for path, page in lists.items()}
+    for kept in (heads, {path: pages[path].rstrip("\n")[:-20]}):
+        with served({**pages, **kept}) as server:
             found = updater.run(server, "aws")["aws-ec2-price-list"]
         assert found.status in ("refused", "failed")
         assert "have none in it" in found.reason or "is cut" in found.reason
@@ -501,11 +506,11 @@ def test_spot_above_on_demand_is_left_out_and_said(updater: Updater) -> None:
     pages = aws_spot_of_shipped()
     page = json.loads(pages["/aws-spot.json"])
     [east] = [r for r in page["config"]["regions"] if r["region"] == "us-east-1"]
-    [p5] = [s for s in east["instanceTypes"][0]["sizes"] if s["size"] == "p5.48xlarge"]
-    p5["valueColumns"][0]["prices"]["USD"] = "60.0"
+    [g4] = [s for f in east["instanceTypes"] for s in f["sizes"] if s["size"] == "g4dn.12xlarge"]
+    g4["valueColumns"][0]["prices"]["USD"] = "4.0"
     with served({"/aws-spot.json": json.dumps(page)}) as server:
         found = updater.run(server, "aws")["aws-ec2-spot"]
-    assert found.refused_rows == ["aws us-east-1 p5.48xlarge spot: above on-demand, 55.04"]
+    assert found.refused_rows == ["aws us-east-1 g4dn.12xlarge spot: above on-demand, 3.912"]
 
 
 def test_zero_and_nan_prices_never_become_offers(updater: Updater) -> None:

@@ -41,7 +41,7 @@ def test_an_age_of_prices_is_shown_in_days(capsys: pytest.CaptureFixture[str]) -
 
 
 def test_a_limit_limits_what_has_no_price_too(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["catalog", "prices", "--gpu", "H100", "--unpriced", "--limit", "3"]
+    words = ["catalog", "prices", "--gpu", "L40S", "--unpriced", "--limit", "3"]
     assert main(words) == 0
     page = capsys.readouterr().out
     assert sum(" unknown " in line for line in page.splitlines()) == 3

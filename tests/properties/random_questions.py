@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cache, lru_cache
+from functools import cache, cached_property, lru_cache
 
 from gpufleet.api import ServeRequest
 from gpufleet.api.requests import RequestKind
@@ -17,6 +17,7 @@ from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing
 from gpufleet.inputs.token_counts import parse_token_counts
 from gpufleet.optimize.copies.decoder import WriterQuestion
+from gpufleet.optimize.dated import undated_apart
 from gpufleet.optimize.flips import INPUT, OTHER_PRICE, OUTPUT, PRICE, RATE, Flip
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.service import solve_serve
@@ -39,8 +40,16 @@ class Asked:
     tables: Catalog
 
     def question(self, **changes: object) -> WriterQuestion:
+        """With the prices that the plan is made of: dated ones where they answer it."""
         changed = replace(self.request, **changes)
-        return serve_question(changed, architecture_of(changed), self.tables)[0]
+        asked = serve_question(changed, architecture_of(changed), self.tables)[0]
+        return undated_apart(asked) if self.is_dated else asked
+
+    @cached_property
+    def is_dated(self) -> bool:
+        """Whether dated prices answer the question."""
+        asked = serve_question(self.request, architecture_of(self.request), self.tables)[0]
+        return bool(solve_serve(undated_apart(asked), calibration_of(self.tables)).ranked)
 
     def winner(self, question: WriterQuestion) -> Key | None:
         ranked = solve_serve(question, calibration_of(self.tables)).ranked

@@ -22,6 +22,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import GpuQuota, Offer
 from gpufleet.optimize.contest import key_of
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
+from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.mix import cheapest_mix
 from gpufleet.optimize.placement import place
@@ -83,7 +84,7 @@ def bounded(dice: Dice, offer: Offer) -> Offer:
 def solved(seed: int) -> tuple[WriterQuestion, WriterSolution]:
     request, tables = market(seed)
     question, _ = serve_question(request, architecture_of(request), tables)
-    return question, solve_serve(question, calibration_of(tables))
+    return solved_on_dated(question, lambda asked: solve_serve(asked, calibration_of(tables)))
 
 
 def needed_alone(question: WriterQuestion, solution: WriterSolution, offer: Offer) -> float:

@@ -2,22 +2,26 @@
 
     python -m tools.build_catalog FACTS_DIR
 
-FACTS_DIR holds catalog/{gpu_specs,instances,*_karpenter,aws_offerings_moto,gcp_*_zones}.csv and
-spot/aws_spot_advisor_linux.csv. What is refused is counted on standard output; a fault in the result exits 1. Tables
-that no gathered fact speaks of (aliases, discounts, restricted regions, sources) are edited where they are.
+FACTS_DIR holds catalog/{gpu_specs,instances,*_karpenter,aws_offerings_moto,gcp_*_zones}.csv,
+catalog2/{aws_on_demand_regions,aws_reserved_1y,aws_spot_zones_p,oci_nebius_skypilot,neocloud_prices_2026-05-24}.csv and
+spot/aws_spot_advisor_linux.csv; machines.csv and single_prices.csv beside this file hold single facts. What is refused
+is counted on standard output; a fault in the result exits 1. Tables that no gathered fact speaks of (aliases,
+discounts, restricted regions, sources) are edited where they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import sys
+from collections import Counter
 from datetime import date
 from pathlib import Path
 
 from tools.build_catalog.accelerators import add_sources, build_accelerators
 from tools.build_catalog.availability import build_availability
-from tools.build_catalog.instances import build_instances
+from tools.build_catalog.instances import described_machines, write_instances
 from tools.build_catalog.offers import build_foreign_offers, build_offers
+from tools.build_catalog.small_clouds import listed_machines
 from tools.build_catalog.tables import DATA, read
 
 from gpufleet.catalog.checks import check_catalog
@@ -31,8 +35,13 @@ def build(facts: Path, today: date, out: Path) -> None:
     rows = read(facts / "catalog" / "instances.csv")
     build_accelerators(specs, out)
     add_sources(specs, today, out)
-    instances = build_instances(rows, specs, out)
-    build_offers(facts, rows, instances, out)
+    counts: Counter[str] = Counter()
+    described = described_machines(rows, specs)
+    listed = listed_machines(facts / "catalog2", described, counts)
+    new = [machine for _, machine in listed if machine not in described]
+    instances = [*described, *new]
+    write_instances(instances, out)
+    build_offers(facts, rows, instances, listed, counts, out)
     build_availability(facts, instances, out)
     build_foreign_offers(facts, instances, out)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from tools.build_catalog.accelerators import one_way_gb_per_s
-from tools.build_catalog.tables import Row, figure, plain_evidence, write_csv
+from tools.build_catalog.tables import Row, figure, plain_evidence, read, write_csv
 
 from gpufleet.catalog.schema import INSTANCE_COLUMNS
 
@@ -92,9 +92,17 @@ def instance_row(row: Row, spec: Row) -> Row:
     }
 
 
-def build_instances(rows: list[Row], specs: list[Row], out: Path) -> list[Row]:
+def further_machines() -> list[Row]:
+    """Machines that the gathered facts do not describe: read in the catalogue that prices them."""
+    return read(Path(__file__).parent / "machines.csv")
+
+
+def described_machines(rows: list[Row], specs: list[Row]) -> list[Row]:
+    """Machines of the gathered facts, and those read elsewhere."""
     by_name = {spec["name"]: spec for spec in specs}
-    built = [instance_row(row, by_name[row["gpu"]]) for row in rows]
+    return [*(instance_row(row, by_name[row["gpu"]]) for row in rows), *further_machines()]
+
+
+def write_instances(built: list[Row], out: Path) -> None:
     for cloud in sorted({row["cloud"] for row in built}):
         write_csv(out / "instances" / f"{cloud}.csv", INSTANCE_COLUMNS, [r for r in built if r["cloud"] == cloud])
-    return built

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from tools.build_catalog.aws_regions import regional_offers, single_facts, zone_spot_offers
 from tools.build_catalog.instances import instance_source
-from tools.build_catalog.tables import Row, read, source_date, write_csv
+from tools.build_catalog.small_clouds import catalogue_offers, list_offers
+from tools.build_catalog.tables import Row, offer_row, read, source_date, write_csv
 
 from gpufleet.catalog.checks import spot_beside_on_demand
 from gpufleet.catalog.own_terms import FOREIGN_COLUMNS
 from gpufleet.catalog.schema import OFFER_COLUMNS, Place, offer_from
 from gpufleet.catalog.usual_prices import price_outliers
 
-MAX_SPOT_SAVING_PERCENT = 90
+FLOOR_SAVING_PERCENT = 90
 NOT_SOLD_ON_DEMAND = {"a3-highgpu-1g", "a3-highgpu-2g", "a3-highgpu-4g"}
-
-
-def offer_row(cloud: str, region: str, instance: str, price: float, source: str, as_of: str, **other: str) -> Row:
-    defaults = {"price_kind": "on_demand", "upfront_usd": "0", "basis": "list", "interruption": ""}
-    return {
-        **defaults,
-        "cloud": cloud,
-        "region": region,
-        "instance_type": instance,
-        "price_per_instance_usd_per_hour": f"{price:.10g}",
-        "source_id": source,
-        "as_of": as_of,
-        **other,
-    }
+PLACE_COLUMNS = ("cloud", "region", "instance_type", "price_kind")
 
 
 def karpenter_offers(rows: list[Row], source: str) -> Iterator[Row]:
@@ -80,8 +69,8 @@ def spot_estimates(advisor: list[Row], on_demand: list[Row], counts: Counter[str
         saving = int(row["savings_pct"])
         if listed is None:
             counts["spot advisor rows without an on-demand price of that region"] += 1
-        elif not 0 < saving <= MAX_SPOT_SAVING_PERCENT:
-            counts[f"spot advisor rows with a saving outside 1..{MAX_SPOT_SAVING_PERCENT} %"] += 1
+        elif not 0 < saving < FLOOR_SAVING_PERCENT:
+            counts[f"spot advisor rows with a saving outside 1..{FLOOR_SAVING_PERCENT - 1} %: the rest is a floor"] += 1
         else:
             price = float(listed["price_per_instance_usd_per_hour"]) * (100 - saving) / 100
             estimate = {"price_kind": "spot", "basis": "estimated", "interruption": row["interruption_band"]}
@@ -104,8 +93,12 @@ def describable(offers: Iterable[Row], instances: list[Row], counts: Counter[str
 
 
 def refuse_unusual(rows: list[Row]) -> list[Row]:
-    """Drops and prints prices far from the median over regions, and spot prices above on-demand."""
-    offers = [offer_from(Place("build", f"row {n}"), row) for n, row in enumerate(rows)]
+    """Drops and prints prices far from the median over regions, and spot prices above on-demand, until none is left.
+
+    Only the newest price of a place is held to others: what it replaces may be of before a cut.
+    """
+    newest = newest_of_a_place(rows)
+    offers = [offer_from(Place("build", f"row {n}"), row) for n, row in enumerate(newest)]
     position = {id(offer): n for n, offer in enumerate(offers)}
     refused = {
         position[id(offer)]: f"more than 3x off the median {median:g}" for offer, median in price_outliers(offers)
@@ -114,10 +107,18 @@ def refuse_unusual(rows: list[Row]) -> list[Row]:
         if spot.price_per_instance_usd_per_hour > on_demand:
             refused[position[id(spot)]] = f"spot above on-demand {on_demand:g}"
     for n, why in refused.items():
-        row = rows[n]
+        row = newest[n]
         price = row["price_per_instance_usd_per_hour"]
         print(f"refused: {row['cloud']} {row['region']} {row['instance_type']} {row['price_kind']} {price}: {why}")
-    return [row for n, row in enumerate(rows) if n not in refused]
+    dropped = {id(newest[n]) for n in refused}
+    kept = [row for row in rows if id(row) not in dropped]
+    return refuse_unusual(kept) if dropped else kept
+
+
+def newest_of_a_place(rows: list[Row]) -> list[Row]:
+    """The price that holds of each place and kind."""
+    by_day = sorted(rows, key=lambda row: row["as_of"])
+    return list({tuple(row[column] for column in PLACE_COLUMNS): row for row in by_day}.values())
 
 
 def write_offers(rows: list[Row], out: Path) -> None:
@@ -130,17 +131,54 @@ def write_offers(rows: list[Row], out: Path) -> None:
         write_csv(out / "offers" / cloud / f"{as_of}.csv", OFFER_COLUMNS, ordered)
 
 
-def build_offers(facts: Path, rows: list[Row], instances: list[Row], out: Path) -> None:
-    counts: Counter[str] = Counter()
+def later_offers(facts: Path, listed: Sequence[tuple[Row, Row]], counts: Counter[str]) -> Iterator[Row]:
+    """What the second gathering adds: AWS in all regions, OCI, Nebius, neo-clouds and single facts."""
+    yield from regional_offers(facts, counts)
+    yield from zone_spot_offers(facts, counts)
+    yield from catalogue_offers(facts, counts)
+    yield from list_offers(listed, {"verda": "FIN"})
+    yield from single_facts()
+
+
+def with_bands(rows: Iterable[Row], advisor: Iterable[Row]) -> Iterator[Row]:
+    """The same with how often AWS takes a spot machine away, where the advisor says it and the price does not."""
+    bands = {(row["region"], row["instance_type"]): row["interruption_band"] for row in advisor}
+    for row in rows:
+        is_spot_of_aws = (row["cloud"], row["price_kind"]) == ("aws", "spot")
+        band = bands.get((row["region"], row["instance_type"]), "") if is_spot_of_aws else ""
+        yield {**row, "interruption": row["interruption"] or band}
+
+
+def one_a_day(rows: Iterable[Row]) -> list[Row]:
+    """One price a place, kind and day: of several the first, as the list of the cloud itself comes before copies."""
+    found: dict[tuple[str, ...], Row] = {}
+    for row in rows:
+        key = tuple(row[column] for column in (*PLACE_COLUMNS, "as_of"))
+        found.setdefault(key, row)
+    return list(found.values())
+
+
+def build_offers(
+    facts: Path,
+    rows: list[Row],
+    instances: list[Row],
+    listed: Sequence[tuple[Row, Row]],
+    counts: Counter[str],
+    out: Path,
+) -> None:
     catalog = facts / "catalog"
     aws_listed = read(catalog / "aws_on_demand_karpenter.csv")
     counts["aws prices in CNY, from the dollar tables"] = sum(row["currency"] != "USD" for row in aws_listed)
     aws = list(describable(karpenter_offers(aws_listed, "aws-price-list"), instances, counts))
-    spot = spot_estimates(read(facts / "spot" / "aws_spot_advisor_linux.csv"), aws, counts)
+    advisor = read(facts / "spot" / "aws_spot_advisor_linux.csv")
     azure = karpenter_offers(read(catalog / "azure_on_demand_karpenter.csv"), "azure-price-list")
     gcp = gcp_offers(read(catalog / "gcp_prices_karpenter.csv"))
     others = describable([*azure, *gcp, *small_cloud_offers(rows)], instances, counts)
-    write_offers(refuse_unusual([*aws, *spot, *others]), out)
+    later = list(describable(later_offers(facts / "catalog2", listed, counts), instances, counts))
+    on_demand = [row for row in (*later, *aws) if (row["cloud"], row["price_kind"]) == ("aws", "on_demand")]
+    spot = list(spot_estimates(advisor, on_demand, counts))
+    offers = with_bands([*aws, *spot, *others, *later], advisor)
+    write_offers(refuse_unusual(one_a_day(offers)), out)
     for what, count in sorted(counts.items()):
         print(f"left out: {count:5d} {what}")
 

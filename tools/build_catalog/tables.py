@@ -55,6 +55,20 @@ def toml_value(value: Any) -> str:
     return str(value) if isinstance(value, int) else json.dumps(value, ensure_ascii=False)
 
 
+def offer_row(cloud: str, region: str, instance: str, price: float, source: str, as_of: str, **other: str) -> Row:
+    defaults = {"price_kind": "on_demand", "upfront_usd": "0", "basis": "list", "interruption": ""}
+    return {
+        **defaults,
+        "cloud": cloud,
+        "region": region,
+        "instance_type": instance,
+        "price_per_instance_usd_per_hour": f"{price:.10g}",
+        "source_id": source,
+        "as_of": as_of,
+        **other,
+    }
+
+
 def figure(cell: str) -> float | None:
     return float(cell) if cell else None
 

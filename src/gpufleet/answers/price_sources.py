@@ -10,14 +10,14 @@ from gpufleet.results.plan import PriceSource
 from gpufleet.results.rented import RentedMachines
 
 
-def price_sources(used: Iterable[tuple[str, date]], sources: Mapping[str, Source]) -> list[PriceSource]:
+def price_sources(used: Iterable[tuple[str, date | None]], sources: Mapping[str, Source]) -> list[PriceSource]:
     """Each source and date that a shown price comes from, once."""
     return [
         PriceSource(id=id_, title=sources[id_].title, as_of=day, first_seen=sources[id_].first_seen)
-        for id_, day in sorted(set(used))
+        for id_, day in sorted({(id_, day) for id_, day in used if day is not None})
     ]
 
 
-def price_days(rented: Iterable[RentedMachines]) -> list[tuple[str, date]]:
+def price_days(rented: Iterable[RentedMachines]) -> list[tuple[str, date | None]]:
     """Source and day of the price of each."""
     return [(d.price_source, d.price_as_of) for d in rented]

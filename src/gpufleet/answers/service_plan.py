@@ -19,8 +19,10 @@ from gpufleet.answers.service_figures import (
     slack_of_limits,
 )
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
+from gpufleet.optimize.dated import cheaper_undated
 from gpufleet.optimize.market import PricedPlacement
-from gpufleet.optimize.service import ServeQuestion, ServeSolution, as_expected
+from gpufleet.optimize.promise import as_expected
+from gpufleet.optimize.service import ServeQuestion, ServeSolution
 from gpufleet.optimize.size import Operation, operate
 from gpufleet.performance.uncertainty import Bounds
 from gpufleet.provenance import Grade
@@ -70,6 +72,8 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
     question, solution = context.question, context.solution
     demand, copies = question.demand, solution.copies
     deployments = [deployment(kind, context, priced) for priced in solution.ranked[: asked.num_rows]]
+    beside = cheaper_undated(question, solution)
+    undated = [] if beside is None else [deployment(kind, context, beside)]
     return kind.plan(
         model=question.model.name,
         num_parameters=question.model.num_parameters,
@@ -86,8 +90,9 @@ def service_plan(kind: ServiceKind[C, R, P], context: Context[C], asked: Asked) 
         relaxations=[] if deployments or not len(copies) else relaxations(question, solution),
         num_layouts=copies.num_layouts,
         num_configurations=solution.num_configurations,
-        num_offers=len(question.offers),
-        price_sources=price_sources(price_days(deployments), asked.sources),
+        num_offers=len(question.offers) + len(question.undated),
+        price_sources=price_sources(price_days([*deployments, *undated]), asked.sources),
+        undated_alternative=next(iter(undated), None),
         notes=asked.notes,
         input_hash=asked.input_hash,
         **kind.of_plan(context),

@@ -10,6 +10,7 @@ from gpufleet.answers.rest_of_bill import rest_of_bill
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.price_ends import said_of_prices
+from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog
 from gpufleet.optimize.copies.protocol import Copies
 from gpufleet.questions.fields import ServiceRequest
@@ -35,7 +36,8 @@ def answered_service(
     said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
     bill = rest_of_bill(plan.deployments[0], plan.all_hours_requests_per_s, tables.bill_lines)
     beside = {"notes": [*said, *plan.notes], "spot_alternative": on_spot, "rest_of_bill": bill}
-    return plan.model_copy(update=beside)
+    missing = missing_prices(context.question, context.solution, request, tables)
+    return plan.model_copy(update={**beside, "missing_prices": missing})
 
 
 def answered_job(kind: JobKind[C, RJ, PJ], context: JobContext[C], asked: Asked, tables: Catalog) -> PJ:

@@ -21,8 +21,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.copies.decoder import WriterQuestion
 from gpufleet.optimize.crossover import CostCurve, stretches
-from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.service import solve_serve
+from gpufleet.optimize.dated import writer_with_rejections
 from gpufleet.records import dataclass
 from gpufleet.results.comparison import ChangedInput, Comparison, FleetComparison, RateRange, Side
 from gpufleet.results.fleet import FleetPlan
@@ -63,12 +62,11 @@ def solved_side(request: ServeRequest, whole: WriterQuestion, tables: Catalog, t
     setup = parse_setup(text, tables)
     question, left_out = narrowed(request, whole, tables, setup)
     refuse_too_old(request, question.offers)
-    kept = EveryRejection()
-    solution = solve_serve(question, calibration_of(tables), kept)
+    question, solution, rejected = writer_with_rejections(question, calibration_of(tables))
     best = best_of(question, solution)
     doubts = [] if best is None else doubts_of([best])
     notes = [*doubts, *setup.notes, *([f"{text} was left out by {left_out}"] if left_out else [])]
-    side = Side(asked=text, deployment=best, refused=refusals(kept.kept) if best is None else [], notes=notes)
+    side = Side(asked=text, deployment=best, refused=refusals(rejected) if best is None else [], notes=notes)
     return SolvedSide(side, CostCurve.of(question, solution))
 
 

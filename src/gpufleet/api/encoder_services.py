@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from os import PathLike
 from typing import Any
 
@@ -24,7 +23,8 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.encoder import LATENCY, EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.demand import Demand
-from gpufleet.optimize.service import solve_promised
+from gpufleet.optimize.promise import missed_confidence, solved_as_promised
+from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan
@@ -56,8 +56,9 @@ def solved_encoder(
     market = choices.market
     refuse_too_old(request, market.offers)
     question = EncoderServeQuestion(choices.model, market.instances, market.offers, demand, purse_of(request))
-    kept, solution = solve_promised(question, calibration_of(tables), is_asked=request.confidence is not None)
-    return replace(question, demand=kept), solution, choices, None if kept is demand else demand.confidence
+    said = request.confidence is not None
+    kept, solution = solved_as_promised(question, lambda q: solve_serve(q, calibration_of(tables)), is_asked=said)
+    return kept, solution, choices, missed_confidence(question, kept)
 
 
 def encoder_answered(

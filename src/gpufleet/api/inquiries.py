@@ -13,9 +13,8 @@ from gpufleet.api.setups import narrowed, parse_setup
 from gpufleet.domain.slo import metric_of
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.optimize.break_even import break_even_rates
+from gpufleet.optimize.dated import writer_with_rejections
 from gpufleet.optimize.flips import all_flips
-from gpufleet.optimize.replicas import EveryRejection
-from gpufleet.optimize.service import solve_serve
 from gpufleet.pricing.token_price import TokenPrice
 from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
@@ -29,8 +28,7 @@ def why_not(prepared: Prepared, plan: ServePlan, text: str) -> WhyNot:
     """Why GPUs or a machine type are not the answer of a plan: what each candidate misses, or what it costs."""
     setup = parse_setup(text, prepared.tables)
     question, left_out = narrowed(prepared.request, prepared.question, prepared.tables, setup)
-    kept = EveryRejection()
-    solution = solve_serve(question, prepared.calibration, kept)
+    question, solution, rejected = writer_with_rejections(question, prepared.calibration)
     cheapest, answer = best_of(question, solution), plan.answer if plan.deployments else None
     limits, then = ({}, None) if cheapest is not None else needed_to_serve(question, solution)
     return WhyNot(
@@ -45,7 +43,7 @@ def why_not(prepared: Prepared, plan: ServePlan, text: str) -> WhyNot:
         wins_below_usd_per_hour=price_to_win(solution, answer),
         needed_limits_s=limits,
         serves_then=then,
-        refused=refusals(kept.kept),
+        refused=refusals(rejected),
         notes=list(setup.notes),
     )
 

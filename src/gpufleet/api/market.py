@@ -20,6 +20,7 @@ from gpufleet.catalog.slices import slices_of
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
+from gpufleet.optimize.dated import dated_or_all
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, rank
 from gpufleet.records import dataclass
 
@@ -136,4 +137,5 @@ def best_on_spot(request: PlanRequest, ranked: Sequence[PricedPlacement], tables
         return None
     wanted = replace(offer_filter(request, tables, None), price_kinds=[PriceKind.SPOT])
     placements = {p.placement.instance: p.placement for p in ranked}.values()
-    return next(iter(best_of_each_type(rank(placements, offers_of(request, tables, wanted)))), None)
+    offers = dated_or_all(offers_of(request, tables, wanted))
+    return next(iter(best_of_each_type(rank(placements, offers))), None)

@@ -23,9 +23,10 @@ from gpufleet.errors import DataMissing, UsageError
 from gpufleet.inputs.plan_file import read_plan
 from gpufleet.optimize.copies.decoder import SolvedWriter, WriterQuestion, WriterSolution
 from gpufleet.optimize.market import PricedPlacement, best_of_each_type, effective_price, rank, within_budget
-from gpufleet.optimize.placement import Placement, place_all
+from gpufleet.optimize.placement import Placement
+from gpufleet.optimize.promise import solved_as_promised
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.service import solve_promised
+from gpufleet.optimize.service import solve_serve
 from gpufleet.optimize.together import planned_together
 from gpufleet.records import dataclass
 from gpufleet.results.fleet import FleetPlan
@@ -41,7 +42,7 @@ class Market:
 
     question: WriterQuestion
     solution: WriterSolution
-    placements: list[Placement]
+    placements: Sequence[Placement]
 
     def best(self, offers: Sequence[Offer]) -> Deployment | None:
         """The answer at these prices."""
@@ -198,9 +199,9 @@ def recorded(plan: ServePlan) -> PlanBasis:
 def market_of(request: ServeRequest, tables: Catalog) -> Market:
     """Today's placements for a request."""
     question, _ = serve_question(request, architecture_of(request), tables)
-    kept, solution = solve_promised(question, calibration_of(tables), is_asked=request.confidence is not None)
-    question = replace(question, demand=kept)
-    return Market(question, solution, place_all(question.instances, solution.copies, solution.found, question.demand))
+    said = request.confidence is not None
+    question, solution = solved_as_promised(question, lambda q: solve_serve(q, calibration_of(tables)), is_asked=said)
+    return Market(question, solution, solution.placements)
 
 
 def offer_of(price: ConsideredPrice) -> Offer:

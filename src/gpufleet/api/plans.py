@@ -26,6 +26,7 @@ from gpufleet.api.remarks import beyond_context, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import choices_of, quality_costs, understood
 from gpufleet.api.spoken import spoken
+from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
 from gpufleet.domain.architecture import Architecture
@@ -86,6 +87,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     alternatives = {
         "deployments": launched(plan.deployments, launches),
         "spot_alternative": spot and deployment(SERVICE, context, spot),
+        "missing_prices": missing_prices(question, solution, request, tables),
         "flips": flips_of(price_flips(Standing.of(question, solution))),
         "lower_precision_alternative": lower_precision_alternative(prepared, plan),
     }
@@ -102,7 +104,8 @@ def chosen_of(plan: ServePlan) -> list[Deployment]:
 
 def with_every_source(plan: ServePlan, question: WriterQuestion, tables: Catalog) -> ServePlan:
     """The plan with the sources of every price that it says: of alternatives, mixes and who wins elsewhere too."""
-    beside = [d for d in (plan.spot_alternative, plan.lower_precision_alternative) if d is not None]
+    others = (plan.spot_alternative, plan.lower_precision_alternative, plan.undated_alternative)
+    beside = [d for d in others if d is not None]
     beside += [part.deployment for part in plan.mix.parts] if plan.mix is not None else []
     winners = [flip.winner for flip in plan.flips or () if flip.winner is not None]
     named = {(w.cloud, w.region, w.instance, w.price_kind) for w in winners}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question, sold_tables
@@ -13,7 +11,8 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.errors import Infeasible
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.mix import cheapest_mix
-from gpufleet.optimize.service import solve_promised
+from gpufleet.optimize.promise import missed_confidence, solved_as_promised
+from gpufleet.optimize.service import solve_serve
 from gpufleet.records import dataclass
 
 
@@ -49,17 +48,16 @@ def prepare(request: ServeRequest, tables: Catalog) -> Prepared:
     sold = sold_tables(request, tables)
     question, notes = serve_question(request, architecture_of(request), sold)
     refuse_too_old(request, question.offers)
-
-    def is_served(solution: WriterSolution) -> bool:
-        return bool(solution.ranked) or is_mixed(question, solution)
-
     said = request.confidence is not None
-    kept, solution = solve_promised(question, calibration_of(sold), is_asked=said, is_served=is_served)
-    missed = None if kept is question.demand else question.demand.confidence
-    return Prepared(request, sold, replace(question, demand=kept), solution, tuple(notes), missed)
+    kept, solution = solved_as_promised(
+        question, lambda asked: solve_serve(asked, calibration_of(sold)), is_asked=said, is_served=is_served
+    )
+    return Prepared(request, sold, kept, solution, tuple(notes), missed_confidence(question, kept))
 
 
-def is_mixed(question: WriterQuestion, solution: WriterSolution) -> bool:
-    """Whether two offers together serve, within the budget."""
+def is_served(question: WriterQuestion, solution: WriterSolution) -> bool:
+    """Whether one offer serves, or two together within the budget."""
+    if solution.ranked:
+        return True
     found = cheapest_mix(question, solution)
     return found is not None and found.usd_per_hour <= question.purse.most_usd_per_hour

@@ -69,7 +69,7 @@ def narrowed(request: ServeRequest, whole: WriterQuestion, tables: Catalog, setu
     choices = whole.model.choices if size is None else replace(whole.model.choices, gpus_per_replica=(size,))
     model = replace(whole.model, choices=choices)
     left_out = [] if any(i.accelerator == setup.gpu for i in whole.instances) else excluding_words(request)
-    return replace(whole, model=model, instances=hosts, offers=tuple(offers)), ", ".join(left_out)
+    return replace(whole, model=model, instances=hosts, offers=tuple(offers), undated=()), ", ".join(left_out)
 
 
 def is_of(setup: Setup, instance: Instance) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from datetime import date
 
 from gpufleet.answers.price_sources import price_sources
 from gpufleet.answers.service_figures import running_usd
@@ -118,7 +119,7 @@ def runs_alike(one: Instance, other: Instance) -> bool:
 
 def with_list_prices(plan: ServeAnswer, fleet: FleetToday, tables: Catalog) -> list[PriceSource]:
     """The sources of the plan's prices and of today's list prices."""
-    used = [(s.id, s.as_of) for s in plan.price_sources]
+    used: list[tuple[str, date | None]] = [(s.id, s.as_of) for s in plan.price_sources]
     prices = [m.price for m in fleet.machines]
     paid = [(p.source, p.as_of) for p in prices if p.source and p.as_of]
     listed = [(p.listed.source, p.listed.as_of) for p in prices if p.listed is not None]

@@ -62,7 +62,7 @@ def launch(replica: Replica) -> Launch | None:
 def checkpoint_notes(replica: Replica, loaded_from: str) -> list[str]:
     """What must stand in the place of a checkpoint that nobody named."""
     if loaded_from == replica.checkpoint:
-        stands = f"{loaded_from} stands for {replica.model}: put your own checkpoint of that shape and format"
+        stands = f"{loaded_from} stands for {replica.model}: name your own"
         return [stands] if replica.stands_for_shape else []
     needs = f", stored in {replica.weights.name}," if replica.is_requantised else ""
     return [f"Put the hub id or folder of your checkpoint{needs} in place of {loaded_from}"]

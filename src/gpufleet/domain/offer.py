@@ -101,6 +101,11 @@ class Offer:
         return min([*bounds, *([] if self.max_instances is None else [self.max_instances])], default=None)
 
     @property
+    def is_dated(self) -> bool:
+        """Whether it is known of which day the price is; one's own always is."""
+        return self.first_seen is None or self.is_own
+
+    @property
     def day(self) -> str:
         """Of which day the price is, as far as is known."""
         return day_in_words(self.as_of, self.first_seen)

@@ -196,12 +196,16 @@ class Tried:
 
 @dataclass(frozen=True, eq=False)
 class BatchSolution(Generic[C_co]):
-    """Copies that run, what they get done, and the job on each machine type, cheapest first."""
+    """Copies that run, what they get done, and the job on each machine type, cheapest first.
+
+    `undated`: the cheapest at a price without a date, where it costs less than the first.
+    """
 
     copies: C_co
     rates: WorkRates
     ranked: list[JobPlacement]
     rejections: Rejections
+    undated: JobPlacement | None = None
 
 
 def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) -> BatchSolution[C_co]:
@@ -210,8 +214,12 @@ def solve_batch(question: BatchQuestion[Model[C_co]], calibration: Calibration) 
     copies = service.model.copies(service.instances, service.demand, calibration, rejections)
     rates = copies.work_rates()
     hosts = Hosts.of(service.instances, copies, rates, market.job.confidence)
-    ranked = within_usd(place_jobs(market, hosts, rates, rejections), market.job, rejections)
-    return BatchSolution(copies, rates, ranked, rejections)
+    placed = place_jobs(market, hosts, rates, rejections)
+    dated = cheapest_of_each_type((p for p in placed if p.offer.is_dated), market.job)
+    ranked = within_usd(dated or cheapest_of_each_type(placed, market.job), market.job, rejections)
+    beside = cheapest_of_each_type((p for p in placed if not p.offer.is_dated), market.job)[:1] if dated else []
+    is_cheaper = beside and ranked and expected_usd(beside[0], market.job) < expected_usd(ranked[0], market.job)
+    return BatchSolution(copies, rates, ranked, rejections, beside[0] if is_cheaper else None)
 
 
 def solve_promised_batch(
@@ -252,7 +260,7 @@ def machine_choices(most: int) -> FloatArray:
 
 
 def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Rejections) -> list[JobPlacement]:
-    """The job on the cheapest region of each machine type and price kind, cheapest first."""
+    """The job through every offer by which it is done in time."""
     found: dict[Terms, JobPlacement | Late] = {}
     placed = []
     for offer in buyable(market, hosts, rejections):
@@ -264,7 +272,7 @@ def place_jobs(market: JobMarket, hosts: Hosts, rates: WorkRates, rejections: Re
             placed += [replace(p, offer=offer)] if isinstance(p := found[terms], JobPlacement) else []
     count_late(found, market.job, rejections)
     count_unsold(hosts, market.offers, rejections)
-    return cheapest_of_each_type(placed, market.job)
+    return placed
 
 
 def buyable(market: JobMarket, hosts: Hosts, rejections: Rejections) -> list[Offer]:

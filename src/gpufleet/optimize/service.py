@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field
 from typing import Generic, TypeAlias, TypeVar
 
 import numpy as np
@@ -13,13 +13,12 @@ from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.demand import Demand
 from gpufleet.optimize.market import PricedPlacement, Purse, bought
-from gpufleet.optimize.placement import place_all
+from gpufleet.optimize.placement import Placement, place_all
 from gpufleet.optimize.replicas import Rejections
-from gpufleet.optimize.size import LOAD, ROOM, Capacity, without_caution
+from gpufleet.optimize.size import LOAD, ROOM, Capacity
 from gpufleet.records import dataclass
 
 REASONS = {LOAD: Reason("saturated"), ROOM: Reason("no_room_for_burst")}
@@ -28,23 +27,28 @@ M_co = TypeVar("M_co", bound=Model[Copies], covariant=True)
 
 @dataclass(frozen=True)
 class ServeQuestion(Generic[M_co]):
-    """A model, the machine types with their offers, the demand and what may be spent."""
+    """A model, the machine types with their offers, the demand and what may be spent.
+
+    `undated` prices stand beside the offers: no answer rests on them, and one that they beat says so.
+    """
 
     model: M_co
     instances: tuple[Instance, ...]
     offers: tuple[Offer, ...]
     demand: Demand
     purse: Purse = field(default_factory=Purse)
+    undated: tuple[Offer, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class ServeSolution(Generic[C_co]):
-    """Copies that run, what each sustains, and placements of them, cheapest first."""
+    """Copies that run, what each sustains, and placements of them, cheapest first; `placements`: priced or not."""
 
     copies: C_co
     found: Capacity
     ranked: list[PricedPlacement]
     rejections: Rejections
+    placements: Sequence[Placement] = ()
 
     @property
     def num_configurations(self) -> int:
@@ -68,33 +72,14 @@ def solve_serve(
     found = copies.capacity()
     count_infeasible(copies, found, is_sold(question, copies), question.demand, rejections)
     placements = place_all(question.instances, copies, found, question.demand)
-    ranked = bought(placements, question.offers, question.purse, rejections)
-    return ServeSolution(copies, found, ranked, rejections)
+    ranked = bought(priced_by_date(placements, question), question.offers, question.purse, rejections)
+    return ServeSolution(copies, found, ranked, rejections, placements)
 
 
-def solve_promised(
-    question: ServeQuestion[Model[C_co]],
-    calibration: Calibration,
-    *,
-    is_asked: bool,
-    is_served: Callable[[ServeSolution[C_co]], bool] = lambda solution: bool(solution.ranked),
-) -> tuple[Demand, ServeSolution[C_co]]:
-    """The solution and the demand that it keeps: with a confidence that nobody asked for, or else as expected."""
-    solution = solve_serve(question, calibration)
-    if is_asked or question.demand.confidence == EXPECTED or is_served(solution):
-        return question.demand, solution
-    as_expected = replace(question.demand, confidence=EXPECTED)
-    return as_expected, solve_serve(replace(question, demand=as_expected), calibration)
-
-
-def as_expected(question: ServeQuestion[Model[C_co]], solution: ServeSolution[C_co]) -> ServeSolution[C_co] | None:
-    """What would be rented if limits had to hold as expected only, where the solution keeps them more surely."""
-    if solution.found.caution is None:
-        return None
-    found, demand = without_caution(solution.found), replace(question.demand, confidence=EXPECTED)
-    placements = place_all(question.instances, solution.copies, found, demand)
-    ranked = bought(placements, question.offers, question.purse, Rejections())
-    return replace(solution, found=found, ranked=ranked) if ranked else None
+def priced_by_date(placements: Sequence[Placement], question: AnyQuestion) -> list[Placement]:
+    """Placements but those on machine types of which only undated prices are known: these have a price."""
+    types = {(o.cloud, o.instance) for o in question.undated} - {(o.cloud, o.instance) for o in question.offers}
+    return [p for p in placements if (p.instance.cloud, p.instance.name) not in types]
 
 
 def solve_owned(
@@ -109,7 +94,7 @@ def solve_owned(
 
 def is_sold(question: AnyQuestion, copies: Copies) -> BoolArray:
     """Copies that some machine with a price can host."""
-    priced = {(o.cloud, o.instance) for o in question.offers}
+    priced = {(o.cloud, o.instance) for o in (*question.offers, *question.undated)}
     hosts = {i.host: i for i in question.instances if (i.cloud, i.name) in priced}
     sold = np.zeros(len(copies), dtype=np.bool_)
     for instance in hosts.values():

@@ -173,7 +173,7 @@ def price_cells(row: PriceRow) -> Row:
 
 def short_day(price: PriceRow) -> str:
     """The day of a price as a cell."""
-    return price.as_of.isoformat() if price.first_seen is None else "undated"
+    return "undated" if price.as_of is None or price.first_seen else price.as_of.isoformat()
 
 
 def price_legend(rows: Sequence[Row]) -> list[str]:

@@ -22,6 +22,7 @@ from gpufleet.report.numbers import (
 )
 from gpufleet.report.page import Column, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.price_lines import undated_line
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import (
     NARROW_PAGE,
@@ -36,7 +37,7 @@ from gpufleet.report.rented import (
 from gpufleet.report.screen import (
     NUM_REASONS,
     ask_line,
-    price_lines,
+    price_day_lines,
     price_table,
     screen_ranking,
     screen_rejections,
@@ -128,13 +129,15 @@ def job_page(
 ) -> Page:
     """Headline, reasons, costs, ranking and rejections."""
     explained = [inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
+    d = plan.undated_alternative
+    undated = undated_line(d, "" if d is None else usd(d.usd.value))
     if plan.deployments and is_screen(details):
         tables = [*screen_tables(plan, words, details, width, num_rows), *explained]
-        return Page(headline(plan, words), tables, screen_notes(plan, today))
+        return Page(headline(plan, words), tables, screen_notes(plan, today), undated)
     tables = answer_tables(plan, words, width) if plan.deployments else []
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
-    return Page(headline(plan, words), [*tables, *explained], notes)
+    return Page(headline(plan, words), [*tables, *explained], notes, undated)
 
 
 def screen_tables(
@@ -175,7 +178,7 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
 def screen_notes(plan: JobPlan, today: date | None) -> list[str]:
     """What is said of the question, what was assumed, the price's day, and what may be asked next."""
     sentences = [f"{note.rstrip('.')}." for note in plan.notes]
-    prices = price_lines(plan.price_sources, plan.deployments[0], today)
+    prices = price_day_lines(plan.price_sources, plan.deployments[0], today)
     return [*sentences, *preferred_line(plan.inputs), *assumed_line(plan), *prices, ask_line(())]
 
 

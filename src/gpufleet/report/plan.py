@@ -14,6 +14,7 @@ from gpufleet.report.page import Column, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
 from gpufleet.report.plan_further import further_tables
 from gpufleet.report.plan_reasons import own_reasons
+from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, verdict
 from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
@@ -46,7 +47,7 @@ def plan_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
     further, explained = further_tables(plan, all_flips, width, most), explained_tables(plan) if explain else []
-    on_today = verdict_on_today(plan)
+    on_today = [*verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
         tables = further if further and not details else own_screen(plan, details, width, num_rows)
         tables = [*today_tables(plan), *tables, *(further if details else []), *explained]
@@ -68,9 +69,10 @@ def verdict_on_today(plan: ServePlan) -> list[str]:
     """What to do with what runs today, where that was said."""
     if plan.today is None:
         return []
-    from gpufleet.report.today import price_lines, verdict_line
+    from gpufleet.report.today import price_lines as prices_of_today
+    from gpufleet.report.today import verdict_line
 
-    return [verdict_line(plan, plan.today), *price_lines(plan, plan.today)]
+    return [verdict_line(plan, plan.today), *prices_of_today(plan, plan.today)]
 
 
 def today_tables(plan: ServePlan) -> list[Table]:

@@ -57,15 +57,16 @@ def latency_words(plan: ServicePlan, name: str) -> str:
     return found if limit_s is None else f"{found} of {duration(limit_s)}"
 
 
-def price_lines(sources: Sequence[PriceSource], answer: RentedMachines | None, today: date | None) -> list[str]:
+def price_day_lines(sources: Sequence[PriceSource], answer: RentedMachines | None, today: date | None) -> list[str]:
     """Where the answer's price comes from and when it was seen, and the oldest of all that are shown."""
     if answer is None or not sources:
         return []
-    said = f"Price: {answer.price_source}, {answer.price_day}"
-    oldest = min(dated(sources), key=lambda s: s.as_of, default=None)
-    if oldest is None:
-        return [f"{said}; never live."]
-    return [f"{said}; never live. Oldest of the rows: {oldest.id} {oldest.as_of}{age_words(oldest.as_of, today)}."]
+    said = f"Price: {answer.price_source} {answer.price_day}"
+    days = [(s.as_of, s.id) for s in dated(sources) if s.as_of is not None]
+    if not days:
+        return [f"{said}."]
+    day, source = min(days)
+    return [f"{said}; oldest: {source}{age_words(day, today) or f' {day}'}."]
 
 
 def price_table(sources: Sequence[PriceSource]) -> Table:
@@ -78,4 +79,4 @@ def price_table(sources: Sequence[PriceSource]) -> Table:
 def ask_line(questions: Sequence[str]) -> str:
     """What may be asked next."""
     asked = "".join(f"{question}, " for question in questions)
-    return f"Ask on: {asked}--explain, --show limits,prices,rejected,energy or all."
+    return f"Ask on: {asked}--explain, --show limits or all."

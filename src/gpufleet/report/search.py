@@ -109,7 +109,7 @@ def dated_sources(sources: Sequence[PriceSource], today: date | None) -> list[st
     if not sources:
         return []
     listed = ", ".join(f"{source.id} {source_day(source)}" for source in sources)
-    days = [source.as_of for source in dated(sources)]
+    days = [source.as_of for source in dated(sources) if source.as_of is not None]
     if not days:
         return [f"Prices, never live: {listed}."]
     return [f"Prices, never live: {listed}. Oldest: {min(days)}{age_words(min(days), today)}."]

@@ -12,13 +12,14 @@ from gpufleet.report.grades import grade_line
 from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
 from gpufleet.report.page import Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
+from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line, verdict
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
     ask_line,
     latency_line,
-    price_lines,
+    price_day_lines,
     price_table,
     screen_ranking,
     screen_rejections,
@@ -113,7 +114,7 @@ def service_page(
         return Page(headline(plan, words), tables, screen_notes(plan, words, plan.notes, today))
     tables = answer_tables(plan, words, width) if plan.deployments else [nothing_table(plan, words)]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
-    return Page(headline(plan, words), [*tables, *explained], notes(plan, words, plan.notes, today))
+    return Page(headline(plan, words), [*tables, *explained], notes(plan, words, plan.notes, today), price_lines(plan))
 
 
 def screen_tables(
@@ -165,7 +166,7 @@ def screen_notes(plan: P, words: ServiceWords[P], said: Sequence[str], today: da
     """What is said of the question, what was assumed, the price's day, and what may be asked next."""
     sentences = [f"{note.rstrip('.')}." for note in said]
     free = [f"{words.no_objective}."] if not plan.objectives else []
-    prices = price_lines(plan.price_sources, plan.deployments[0], today)
+    prices = price_day_lines(plan.price_sources, plan.deployments[0], today)
     asked = ask_line(words.questions)
     return [*sentences, *free, *preferred_line(plan.inputs), *assumed_line(plan), *prices, asked]
 

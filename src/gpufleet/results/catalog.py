@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from datetime import date
 
+from pydantic import field_serializer
+
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import SCHEMA_VERSION, Result
 
@@ -50,10 +52,14 @@ class PriceRow(Result):
     basis: str
     interruption: str | None
     source: str
-    as_of: date
+    as_of: date | None
     first_seen: date | None = None
     currency: str = "USD"
     until: date | None = None
+
+    @field_serializer("as_of", when_used="json")
+    def _stated_day(self, day: date | None) -> date | None:
+        return day if self.first_seen is None else None
 
     @property
     def day(self) -> str:

@@ -33,6 +33,7 @@ class EncoderServePlan(ServicePlan):
     inputs_per_request: float
     deployments: list[EncoderDeployment]
     spot_alternative: EncoderDeployment | None = None
+    undated_alternative: EncoderDeployment | None = None
 
     @property
     def answer(self) -> EncoderDeployment:

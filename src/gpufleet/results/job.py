@@ -42,6 +42,7 @@ class JobPlan(Result):
 
     The job comes again every `period_s`; None: it runs once. It is done in time with `confidence`: 0.5 is the expected
     time, 0.9 the high end of its range; nothing is with `missed_confidence`, which nobody asked for.
+    `undated_alternative` costs less than the answer at a price that nobody dates.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -56,6 +57,7 @@ class JobPlan(Result):
     missed_confidence: float | None = None
     inputs: list[Input]
     deployments: Sequence[RentedJob]
+    undated_alternative: RentedJob | None = None
     rejections: list[RejectionCount]
     num_layouts: int
     num_configurations: int

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from datetime import date
 from typing import Any
 
-from pydantic import computed_field
+from pydantic import computed_field, field_serializer
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Ranks, Result
 from gpufleet.results.flips import Flip
@@ -162,12 +162,16 @@ class LooserLimit(Result):
 
 
 class PriceSource(Result):
-    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day that it can be of."""
+    """Where prices of a plan come from; of an undated copy `as_of` is the earliest day, null in a file."""
 
     id: str
     title: str
-    as_of: date
+    as_of: date | None
     first_seen: date | None = None
+
+    @field_serializer("as_of", when_used="json")
+    def _stated_day(self, day: date | None) -> date | None:
+        return day if self.first_seen is None else None
 
 
 class BillCost(Result):
@@ -276,6 +280,21 @@ class PlanBasis(Result):
     prices: list[ConsideredPrice]
 
 
+class MissingPrice(Result):
+    """Machines without a price that would serve, and be the answer below `wins_below_usd_per_hour` each.
+
+    `least_known_usd_per_hour`: so many of their GPUs at the least that anybody asks for one at a price with a date.
+    """
+
+    cloud: str
+    instance: str
+    instance_count: int
+    gpu: str
+    gpus_per_instance: float
+    wins_below_usd_per_hour: float
+    least_known_usd_per_hour: float
+
+
 class ServicePlan(Judged):
     """Ranked deployments, cheapest first; the first is the answer. None means infeasible: see `relaxations`.
 
@@ -283,6 +302,8 @@ class ServicePlan(Judged):
     bills by the request rest on. Limits are kept with `confidence` at the rate (0.5 is the expected value, 0.9 the high
     end of every range), the headroom as expected. `missed_confidence`: nothing keeps the limits so surely, which nobody
     asked for; `expected_alternative`: what is cheaper where they have to hold as expected only.
+    `undated_alternative` costs less than the answer at a price that nobody dates; `missing_prices`: machines without
+    a price that could have been the answer.
     A file also says `is_feasible`: whether objectives, budget and quotas are kept.
     """
 
@@ -299,6 +320,8 @@ class ServicePlan(Judged):
     deployments: Sequence[RentedService]
     expected_alternative: RentedService | None = None
     spot_alternative: RentedService | None = None
+    undated_alternative: RentedService | None = None
+    missing_prices: list[MissingPrice] = []
     rest_of_bill: list[BillCost] = []
     rejections: list[RejectionCount]
     relaxations: list[Relaxation] = []
@@ -341,6 +364,7 @@ class ServePlan(ServicePlan):
     mix: MixedDeployment | None = None
     expected_alternative: Deployment | None = None
     spot_alternative: Deployment | None = None
+    undated_alternative: Deployment | None = None
     lower_precision_alternative: Deployment | None = None
     basis: PlanBasis | None = None
     flips: list[Flip] | None = None

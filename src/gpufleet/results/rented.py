@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from datetime import date
 
+from pydantic import field_serializer
+
 from gpufleet.provenance import day_in_words
 from gpufleet.results.base import Result
 
 
 class OfferedMachines(Result):
-    """So many machines of an offer, and how their price is; `price_doubt` says why it may be wrong, where it may."""
+    """So many machines of an offer, and how their price is; `price_doubt` says why it may be wrong, where it may.
+
+    Of an undated copy, first seen on `price_first_seen`, `price_as_of` is the earliest day that it can be of; a file
+    says null.
+    """
 
     cloud: str
     region: str
@@ -20,10 +26,14 @@ class OfferedMachines(Result):
     price_kind: str
     price_basis: str
     price_source: str
-    price_as_of: date
+    price_as_of: date | None
     price_first_seen: date | None = None
     price_until: date | None = None
     price_doubt: str = ""
+
+    @field_serializer("price_as_of", when_used="json")
+    def _stated_day(self, day: date | None) -> date | None:
+        return day if self.price_first_seen is None else None
 
     @property
     def price_day(self) -> str:

@@ -101,7 +101,7 @@ def test_a_file_names_them_side_by_side_and_the_page_shows_each() -> None:
         (("in: 800, out: 200", "in: 800"), "llama-3.1-8b: --out is missing"),
         (("audio: 10s", "slo: ttft.p95<1s"), "wav2vec2-base is not a decoder"),
         (("in: 800", "audio: 10s, in: 800"), "llama-3.1-8b is a decoder"),
-        (("regions: [us-east-1]", "regions: [eu-west-1]"), "llama-3.1-8b: no"),
+        (("regions: [us-east-1]", "regions: [ap-southeast-4]"), "llama-3.1-8b: no"),
     ],
 )
 def test_what_is_wrong_with_one_of_several_names_it_as_the_file_does(changed: tuple[str, str], words: str) -> None:

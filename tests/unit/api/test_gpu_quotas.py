@@ -23,8 +23,12 @@ from gpufleet.results.fleet import FleetPlan
 from gpufleet.units import HOUR
 
 TODAY = date(2026, 11, 21)
-CHAT = ServeRequest("llama-3.1-8b", 300.0, 800, 200, "tpot.p95<40ms", clouds=("aws",), gpus=("H100",))
-LARGE = ServeRequest("llama-3.3-70b", 15.0, 1000, 300, "tpot.p95<40ms,ttft.p95<1s", clouds=("aws",), gpus=("H100",))
+CHAT = ServeRequest(
+    "llama-3.1-8b", 300.0, 800, 200, "tpot.p95<40ms", clouds=("aws",), gpus=("H100",), regions=("us-east-1",)
+)
+LARGE = replace(
+    CHAT, model="llama-3.3-70b", rate=15.0, input_tokens=1000, output_tokens=300, slo="tpot.p95<40ms,ttft.p95<1s"
+)
 
 
 def within(directory: Path, *rows: str) -> Catalog:
@@ -68,7 +72,7 @@ def test_no_row_of_a_plan_and_no_two_offers_together_take_more(tmp_path: Path) -
 
 
 def test_a_job_keeps_to_it(tmp_path: Path) -> None:
-    job = BatchRequest("llama-3.1-8b", 3e6, 1000, 200, HOUR, clouds=("aws",), gpus=("H100",))
+    job = BatchRequest("llama-3.1-8b", 3e6, 1000, 200, HOUR, clouds=("aws",), gpus=("H100",), regions=("us-east-1",))
     most = max(d.instance_count * d.gpus_per_instance for d in plan_batch(job).deployments)
     plan = plan_batch(job, within(tmp_path, "aws,us-east-1,H100,all,8"))
     assert most > 8

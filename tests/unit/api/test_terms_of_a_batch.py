@@ -39,7 +39,7 @@ as_of = 2026-10-01
 """
 JOB = BatchRequest(
     "llama-3.1-8b", 3e6, 1000, 200, deadline_s=6 * HOUR, clouds=("aws",), gpus=("A100-SXM4-40GB",), rows=50,
-    pricing=tuple(QUOTES),
+    regions=("us-east-1",), pricing=tuple(QUOTES),
 )  # fmt: skip
 DAILY = replace(JOB, period_s=DAY)
 
@@ -96,7 +96,7 @@ def test_a_capacity_block_is_paid_by_the_day(quoted: Catalog) -> None:
 def test_own_machines_cost_all_the_time_and_running_them_is_shown_beside(
     quoted: Catalog, period_s: float | None, held_h: float
 ) -> None:
-    own = replace(JOB, clouds=("own",), pricing=("owned",), period_s=period_s)
+    own = replace(JOB, clouds=("own",), regions=None, pricing=("owned",), period_s=period_s)
     plan = plan_batch(own, quoted)
     d = plan.answer
     full = 120_000 / (4 * 8760) + 5.0 * 1.3 * 0.20
@@ -144,7 +144,7 @@ def test_prices_that_rise_by_a_fifth_cost_a_fifth_more_everywhere() -> None:
 
 
 def test_own_machines_cost_what_they_cost_whatever_clouds_ask(quoted: Catalog) -> None:
-    own = replace(JOB, clouds=("own",), pricing=("owned",))
+    own = replace(JOB, clouds=("own",), regions=None, pricing=("owned",))
     assert plan_batch(replace(own, price_change=0.5), quoted).answer.usd == plan_batch(own, quoted).answer.usd
 
 
@@ -164,19 +164,19 @@ def test_what_was_agreed_on_stays_where_list_prices_rise(quoted: Catalog) -> Non
 def test_a_supposed_commitment_is_paid_while_machines_of_the_hour_are_given_back() -> None:
     """40 % off, round the clock, beside on-demand machines that are given back for two thirds of the day."""
     quiet = replace(SERVED, rate=20.0, off_peak_rate=4.0, peak_hours=8.0, gpus=("L40S",), clouds=("aws",))
-    plan = plan_serve(replace(quiet, pricing=("on_demand", "commit_1y"), price_change=-0.4))
+    plan = plan_serve(replace(quiet, pricing=("on_demand", "commit_3y"), price_change=-0.4))
     cost = {d.price_kind: d for d in plan.deployments if d.instance == plan.answer.instance}
     one = {kind: d.price_per_instance_usd_per_hour for kind, d in cost.items()}
-    assert one["commit_1y"] == pytest.approx(0.6 * one["on_demand"])
-    assert cost["commit_1y"].price_basis == "estimated"
-    assert cost["commit_1y"].usd_per_hour > cost["on_demand"].usd_per_hour
+    assert one["commit_3y"] == pytest.approx(0.6 * one["on_demand"])
+    assert cost["commit_3y"].price_basis == "estimated"
+    assert cost["commit_3y"].usd_per_hour > cost["on_demand"].usd_per_hour
     assert plan.answer.price_kind == "on_demand"
 
 
 def test_a_supposed_commitment_of_a_daily_job_is_paid_all_day() -> None:
-    job = replace(DAILY, pricing=("on_demand", "commit_1y"), price_change=-0.4)
-    [term] = [d for d in plan_batch(job).deployments if d.price_kind == "commit_1y" and d.instance == "p4d.24xlarge"]
-    assert term.usd.value == pytest.approx(term.instance_count * 0.6 * 21.96 * 24, rel=0.01)
+    job = replace(DAILY, pricing=("on_demand", "commit_3y"), price_change=-0.4)
+    [term] = [d for d in plan_batch(job).deployments if d.price_kind == "commit_3y" and d.instance == "p4d.24xlarge"]
+    assert term.usd.value == pytest.approx(term.instance_count * 0.6 * 21.957642 * 24, rel=0.01)
 
 
 @pytest.mark.parametrize("change", [-1.0, 11.0])

@@ -204,9 +204,7 @@ def test_the_folder_of_a_config_is_what_is_served_and_stays_one_word(tmp_path: P
 
 def test_a_name_that_several_checkpoints_share_says_which_one_was_taken() -> None:
     launch = of(fit("mixtral", "H100:2").launch)
-    assert launch.notes == [
-        "mistralai/Mixtral-8x7B-v0.1 stands for mixtral-8x7b: put your own checkpoint of that shape and format"
-    ]
+    assert launch.notes == ["mistralai/Mixtral-8x7B-v0.1 stands for mixtral-8x7b: name your own"]
 
 
 def test_replicas_on_one_machine_get_gpus_of_their_own() -> None:

@@ -15,7 +15,7 @@ SERVE = ("plan", "serve", "--workload", EXAMPLE)
 SMALL = ("plan", "serve", "llama-3.1-8b", "--rate", "10/s", "--in", "1000", "--out", "300")
 ENCODER = ("plan", "serve", "bge-base-en-v1.5", "--rate", "300/s", "--in", "128", "--slo", "latency.p95<50ms")
 BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "10M", "--in", "1000", "--out", "200", "--deadline", "24h")
-HIGHEST, HIGHEST_OF_A_JOB, WIDEST = 45, 50, 80
+HIGHEST, HIGHEST_OF_A_JOB, WIDEST = 45, 55, 80
 
 
 @pytest.fixture(autouse=True)

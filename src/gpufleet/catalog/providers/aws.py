@@ -11,7 +11,7 @@ from gpufleet.catalog.providers.feed import Feed, ListedPrice, Visit, dollars, f
 from gpufleet.domain.offer import PriceBasis, PriceKind
 
 REGION_INDEX = "/offers/v1.0/aws/AmazonEC2/current/region_index.json"
-REGION = re.compile(r"[a-z]{2}(-gov)?-[a-z]+-\d+")
+REGION_OR_LOCAL_ZONE = re.compile(r"[a-z]{2}(-gov)?-[a-z]+-\d+(-[a-z]{3}-\d+)?")
 HEADER_LINE = 5
 COLUMNS = (
     *("TermType", "Unit", "PricePerUnit", "Currency", "LeaseContractLength", "PurchaseOption", "OfferingClass"),
@@ -37,10 +37,10 @@ OLD_REGION_NAMES = {
 
 
 def read_list(visit: Visit) -> Iterator[ListedPrice]:
-    """On-demand and reserved prices of every region; local and wavelength zones are left out."""
+    """On-demand and reserved prices of every region and local zone; wavelength zones, inside carriers, are left out."""
     index = visit.download.json(visit.endpoint + REGION_INDEX)
     for region, entry in sorted(field(index, "regions", dict, "aws region index").items()):
-        if REGION.fullmatch(region):
+        if REGION_OR_LOCAL_ZONE.fullmatch(region):
             path = field(entry, "currentVersionUrl", str, f"aws region index, {region}")
             url = visit.endpoint + "/" + path.removesuffix(".json").lstrip("/") + ".csv"
             lines = visit.download.lines(url, header_or_any_of(visit.instances))

@@ -1,0 +1,48 @@
+"""Limits are kept with the confidence that a question has, or else as expected where nobody asked for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeVar
+
+from gpufleet.optimize.caution import EXPECTED
+from gpufleet.optimize.copies.protocol import C_co, Copies, Model
+from gpufleet.optimize.dated import solved_on_dated
+from gpufleet.optimize.market import bought
+from gpufleet.optimize.placement import place_all
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.service import AnySolution, ServeQuestion, ServeSolution, priced_by_date
+from gpufleet.optimize.size import without_caution
+
+M = TypeVar("M", bound=Model[Copies])
+S = TypeVar("S", bound=AnySolution)
+
+
+def solved_as_promised(
+    question: ServeQuestion[M],
+    solve: Callable[[ServeQuestion[M]], S],
+    *,
+    is_asked: bool,
+    is_served: Callable[[ServeQuestion[M], S], bool] = lambda _, solution: bool(solution.ranked),
+) -> tuple[ServeQuestion[M], S]:
+    """The question that is kept, and its solution; a confidence that `is_asked` for does not give way."""
+    asked, solution = solved_on_dated(question, solve)
+    if is_asked or asked.demand.confidence == EXPECTED or is_served(asked, solution):
+        return asked, solution
+    return solved_on_dated(replace(question, demand=replace(question.demand, confidence=EXPECTED)), solve)
+
+
+def missed_confidence(asked: ServeQuestion[M], kept: ServeQuestion[M]) -> float | None:
+    """The confidence of a question that gave way; None where it is kept."""
+    return None if kept.demand.confidence == asked.demand.confidence else asked.demand.confidence
+
+
+def as_expected(question: ServeQuestion[Model[C_co]], solution: ServeSolution[C_co]) -> ServeSolution[C_co] | None:
+    """What would be rented if limits had to hold as expected only, where the solution keeps them more surely."""
+    if solution.found.caution is None:
+        return None
+    found, demand = without_caution(solution.found), replace(question.demand, confidence=EXPECTED)
+    placements = place_all(question.instances, solution.copies, found, demand)
+    ranked = bought(priced_by_date(placements, question), question.offers, question.purse, Rejections())
+    return replace(solution, found=found, ranked=ranked, placements=placements) if ranked else None

@@ -1,0 +1,44 @@
+"""What stands right below a headline about prices: a cheaper one without a date, and machines without a price."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from gpufleet.report.numbers import amount, usd_per_hour
+from gpufleet.report.rented import about, rented_words
+from gpufleet.results.plan import MissingPrice, ServicePlan
+from gpufleet.results.rented import RentedMachines
+
+MOST_MISSING = 1
+
+
+def price_lines(plan: ServicePlan) -> list[str]:
+    """A cheaper price without a date, and machines whose price is not known, as one paragraph."""
+    d = plan.undated_alternative
+    price = "" if d is None else usd_per_hour(d.usd_per_hour)
+    said = [*undated_line(d, price), *missing_line(plan.missing_prices)]
+    return [" ".join(said)] if said else []
+
+
+def undated_line(d: RentedMachines | None, price: str) -> list[str]:
+    """What would cost less, were a price that nobody dates still true."""
+    if d is None:
+        return []
+    kind = d.price_kind.replace("_", " ")
+    return [f"Cheaper if still true: {rented_words(d, kind)}: {about(d)}{price}, {d.price_day}."]
+
+
+def missing_line(missing: Sequence[MissingPrice]) -> list[str]:
+    """Machines without a price that could have been the answer, those first that may cost most."""
+    if not missing:
+        return []
+    named = "; ".join(missing_words(m) for m in missing[:MOST_MISSING])
+    more = f"; and {len(missing) - MOST_MISSING} more" if len(missing) > MOST_MISSING else ""
+    return [f"Price unknown: {named}{more}."]
+
+
+def missing_words(m: MissingPrice) -> str:
+    """How many of which machines, below which price they win, and what their GPUs cost elsewhere."""
+    machines = f"{m.instance_count}x {m.cloud} {m.instance} ({amount(m.instance_count * m.gpus_per_instance)}x {m.gpu})"
+    wins, known = usd_per_hour(m.wins_below_usd_per_hour), usd_per_hour(m.least_known_usd_per_hour)
+    return f"{machines} wins below {wins} each (elsewhere from {known})"
