@@ -20,7 +20,7 @@ from gpufleet.api.remarks import (
 )
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
+from gpufleet.catalog.engines import engines_that_implement, find_engine, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -70,7 +70,7 @@ def estimate(
     attention_dp: int = 1,
     precision: str | None = None,
     kv_precision: str | None = None,
-    engine: str = "vllm",
+    engine: str | None = None,
     engine_version: str | None = None,
     waves: float | None = None,
     length_spread: float = 1.0,
@@ -86,6 +86,7 @@ def estimate(
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
+    Without `engine` vLLM is meant, llama.cpp for its own files.
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
     `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
     serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
@@ -99,6 +100,7 @@ def estimate(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    engine = usual_engine(arch) if engine is None else engine
     lengths = checked_lengths(input_tokens, output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
     profile = _engine(find_engine(engine), engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
@@ -152,7 +154,7 @@ def configured(
         *widened_formats(engine, gpu.accelerator, weights, kv),
         beyond_one_machine(layout, machine),
     ]
-    usual = engine.name == DEFAULT_ENGINE
+    usual = engine.name == usual_engine(arch)
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
         Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),

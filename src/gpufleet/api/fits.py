@@ -11,7 +11,7 @@ from gpufleet.api.launches import fit_launch
 from gpufleet.api.remarks import beyond_context
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
-from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine, load_engines
+from gpufleet.catalog.engines import engines_that_implement, find_engine, load_engines, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
@@ -40,7 +40,7 @@ def fit(
     gpus: str,
     context: str | float = "8k",
     *,
-    engine: str = DEFAULT_ENGINE,
+    engine: str | None = None,
     engine_version: str | None = None,
     precision: str | None = None,
     kv_precision: str = BF16.name,
@@ -49,6 +49,7 @@ def fit(
 ) -> FitResult:
     """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
 
+    Without `engine` vLLM is meant, llama.cpp for its own files.
     Without `engine_version` today's engine is meant, and a note says where older versions would not hold it.
 
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
@@ -56,6 +57,7 @@ def fit(
     """
     tables = load_catalog() if catalog is None else catalog
     arch = read_model(str(model), shipped_architecture)
+    engine = usual_engine(arch) if engine is None else engine
     request = parse_gpus(gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
@@ -181,7 +183,7 @@ def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, 
         Input(name="model", value=q.arch.name, origin=given),
         Input(name="gpus", value=f"{q.accelerator.name}:{q.num_gpus}", origin=given),
         Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given),
-        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != DEFAULT_ENGINE else default),
+        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != usual_engine(q.arch) else default),
         Input(name="weights", value=q.weights.name, origin=given if precision else "checkpoint"),
         Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision != BF16.name else default),
         Input(name="batch", value=str(batch or "as many as fit"), origin=given if batch else default),

@@ -21,6 +21,7 @@ from gpufleet.domain.precision import (
     FP8_BLOCK,
     FP16,
     FP32,
+    GGUF_MIXES,
     INT4,
     INT8,
     INT8_WEIGHT_ONLY,
@@ -52,6 +53,7 @@ _MODELOPT = {
     "MXFP8": Precision(FP8_BLOCK.name, 1.0 + 1 / 32, FP8_BLOCK.arithmetic),  # one 8-bit exponent per 32
 }
 _MIXED = "MIXED_PRECISION"
+_MOST_BITS, _LEAST_PLAIN_BITS = 32, 15.5
 
 
 def weight_format_of(config: Mapping[str, object], architecture: Architecture) -> WeightFormat:
@@ -78,12 +80,28 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
 def _quantised_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:
     if quantization.get("quant_algo") == _MIXED:
         return _mixed_format(quantization, base, architecture)
+    if quantization.get("quant_method") == "gguf":
+        return gguf_format(quantization.get("file_type"), quantization.get("bits_per_weight"), architecture.name)
     precision = _quantized_precision(quantization, architecture.name)
     if precision is None:
         return WeightFormat.uniform(base)
     if str(quantization.get("quant_method")) == "mxfp4":
         return WeightFormat.experts_only(precision, base)
     return _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
+
+
+def gguf_format(file_type: object, bits_per_weight: object, name: str) -> WeightFormat:
+    """A file of llama.cpp: one format for every matrix, the embedding too, at the bits that its mix takes.
+
+    Kernels of the mix that is nearest in bits are taken for it.
+    """
+    if not isinstance(bits_per_weight, (int, float)) or not 1 <= bits_per_weight <= _MOST_BITS:
+        raise UsageError(f"{name}: bits_per_weight is not a size", found=bits_per_weight, expected="1 to 32")
+    if bits_per_weight >= _LEAST_PLAIN_BITS:
+        return WeightFormat.uniform(BF16 if file_type == "bf16" else FP16)
+    mix = min(GGUF_MIXES, key=lambda p: abs(p.bytes_per_element - bits_per_weight / 8))
+    precision = Precision(mix.name, bits_per_weight / 8, mix.arithmetic)
+    return WeightFormat(str(file_type), precision, precision, precision, precision, precision)
 
 
 def _mixed_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:

@@ -100,7 +100,7 @@ def estimate(
     attention_dp: AttentionDpOption = 1,
     precision: PrecisionOption = None,
     kv_precision: KvOption = None,
-    engine: EngineOption = "vllm",
+    engine: EngineOption = None,
     engine_version: VersionOption = None,
     instance: InstanceOption = None,
     explain: ExplainOption = False,

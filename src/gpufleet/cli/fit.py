@@ -42,7 +42,7 @@ def fit(
     model: ModelArgument,
     gpus: GpusOption,
     context: ContextOption = "8k",
-    engine: EngineOption = "vllm",
+    engine: EngineOption = None,
     engine_version: VersionOption = None,
     precision: PrecisionOption = None,
     kv_precision: KvOption = "bf16",

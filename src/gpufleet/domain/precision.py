@@ -34,8 +34,20 @@ NF4 = Precision("nf4", 0.5 + 1 / 64 + 4 / (64 * 256), "bf16")  # bitsandbytes, d
 MXFP4 = Precision("mxfp4", 0.5 + 1 / 32, "bf16")  # one 8-bit exponent per 32
 NVFP4 = Precision("nvfp4", 0.5 + 1 / 16, "fp4")  # one fp8 scale per 16
 
+# Files of llama.cpp, all tensors together: bits of Llama 3.1 8B in its table (tools/quantize/README.md@311c2c9f0e)
+Q2_K = Precision("q2_k", 3.1593 / 8, "bf16")
+Q4_K_M = Precision("q4_k_m", 4.8944 / 8, "bf16")
+Q5_K_M = Precision("q5_k_m", 5.7036 / 8, "bf16")
+Q6_K = Precision("q6_k", 6.5633 / 8, "bf16")
+Q8_0 = Precision("q8_0", 8.5008 / 8, "bf16")
+GGUF_MIXES = (Q2_K, Q4_K_M, Q5_K_M, Q6_K, Q8_0)
+
 PRECISIONS: dict[str, Precision] = {
-    p.name: p for p in (FP32, TF32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4)
+    p.name: p
+    for p in (
+        *(FP32, TF32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4),
+        *GGUF_MIXES,
+    )
 }
 
 
@@ -60,6 +72,11 @@ class WeightFormat:
         """Every linear layer in one precision, embedding and output head in `base` (what quantisers do)."""
         kept = precision if precision.name in ("fp32", "tf32", "bf16", "fp16") else base
         return cls(precision.name, kept, precision, precision, precision, kept)
+
+    @property
+    def is_gguf(self) -> bool:
+        """Whether only llama.cpp's files hold weights so."""
+        return self.mlp.name in {mix.name for mix in GGUF_MIXES}
 
     @classmethod
     def experts_only(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
