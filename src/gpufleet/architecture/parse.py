@@ -15,6 +15,7 @@ from gpufleet.domain.architecture import Architecture, VisionTower
 from gpufleet.errors import UsageError
 
 TEXT_PART_ONLY = "text model only: the vision part is not counted"
+_KEEP_TEXT_OUTSIDE = ("qwen2_vl", "qwen2_5_vl")
 _HELD_OUTSIDE = ("quantization_config", "torch_dtype", "dtype", "tie_word_embeddings")
 
 
@@ -57,6 +58,8 @@ def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, o
     text = config.get("text_config")
     if family not in TEXT_MODEL_OF:
         return config, ()
+    if text is None and family in _KEEP_TEXT_OUTSIDE:
+        text = {key: value for key, value in config.items() if key not in ("model_type", "vision_config")}
     if not isinstance(text, Mapping):
         near = near_key("text_config", set(config) - {"text_config"})
         hint = f"Did you mean text_config by {near}?" if near else None

@@ -167,6 +167,8 @@ class VisionTower:
     `params_per_patch`, those that every image token passes `params_per_token`. `patches_per_token` are merged.
     `width` is that of its MLPs, `patch_elements` the pixel values of a patch over its frames and colours,
     `largest_image_tokens` what its processor makes of the largest image by default; 0 where that is not known.
+    An image is scaled to `image_size` pixels on each side, or on its longer one where it `keeps_shape`; 0: no size
+    is its own. `closes_rows`: a token more for each row. In `num_windowed_layers` patches see `window_patches` of them.
     """
 
     num_layers: int
@@ -179,6 +181,11 @@ class VisionTower:
     width: int = 0
     patch_elements: int = 0
     largest_image_tokens: int = 0
+    image_size: int = 0
+    keeps_shape: bool = True
+    closes_rows: bool = False
+    num_windowed_layers: int = 0
+    window_patches: int = 0
 
     def __post_init__(self) -> None:
         require_positive(

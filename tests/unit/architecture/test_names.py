@@ -27,7 +27,7 @@ from gpufleet.units import GIB
         ("mixtral", "mixtral-8x7b"),
         ("gpt-oss-120b", "gpt-oss-120b"),
         ("DeepSeek-R1", "deepseek-v3"),
-        ("google/gemma-3-12b-it", "gemma-3-12b-text"),
+        ("google/gemma-3-12b-it", "gemma-3-12b"),
     ],
 )
 def test_names_people_type(typed, model):
