@@ -9,13 +9,13 @@ from gpufleet.answers.asked import Asked
 from gpufleet.answers.decoder_job import JOB
 from gpufleet.answers.job_plan import JobContext
 from gpufleet.api.answered import answered_job
-from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, workload_of
+from gpufleet.api.demands import checked_headroom, demand_notes, headroom_row, with_image_tokens, workload_of
 from gpufleet.api.input_rows import digest, inputs_of, stated_rows
 from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.remarks import beyond_context, unmeasured_kernels
+from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.requests import RequestKind, WriterRequest
 from gpufleet.api.serve_questions import (
     architecture_of,
@@ -58,7 +58,12 @@ def plan_batch(
     solution = solve_batch(asked, calibration_of(tables))
     inputs = understood(request, question, asked.job)
     sliced = [SLICE_NOTE] if request.fractions else []
-    of_model = [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
+    of_model = [
+        *image_notes(arch),
+        *beyond_context(arch, demand.mix.longest_tokens),
+        *unmeasured_kernels(arch),
+        *arch.notes,
+    ]
     notes = [*read, *sliced, *request.notes, *demand_notes(demand, has_objectives=False), *of_model]
     shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows)
     plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)
@@ -74,7 +79,7 @@ def batch_question(request: BatchRequest, tables: Catalog) -> tuple[BatchQuestio
     arch, sold = architecture_of(request), sold_tables(request, tables)
     found = writer_choices(request, arch, sold)
     kind = RequestKind("", 1.0, request.input_tokens, request.output_tokens, prefix_cache=request.prefix_cache)
-    demand = Demand(workload_of([kind]), checked_headroom(request))
+    demand = Demand(workload_of([with_image_tokens(kind, arch)]), checked_headroom(request))
     refuse_beyond_context(arch, demand.workload)
     refuse_too_old(request, found.market.offers)
     model, market = Decoder(arch, found.choices), found.market

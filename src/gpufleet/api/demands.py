@@ -10,6 +10,7 @@ from typing import TypeVar
 from gpufleet.api.input_rows import InputRow, slack_rows, stated_rows
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
+from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
@@ -26,9 +27,16 @@ HOURS_PER_DAY = DAY / HOUR
 T = TypeVar("T", Demand, Purse)
 
 
-def demand_of(request: ServeRequest) -> Demand:
-    """Rate, lengths, objectives, headroom, failure domain and hours, checked."""
-    return with_slack(request, workload_of(request.kinds))
+def demand_of(request: ServeRequest, arch: Architecture) -> Demand:
+    """Rate, lengths with the tokens of images, objectives, headroom, failure domain and hours, checked."""
+    return with_slack(request, workload_of([with_image_tokens(kind, arch) for kind in request.kinds]))
+
+
+def with_image_tokens(kind: RequestKind, arch: Architecture) -> RequestKind:
+    """Requests whose prompts hold the images of a question beside their text."""
+    if arch.images is None:
+        return kind
+    return replace(kind, input_tokens=as_counts(kind.input_tokens).plus(arch.images.tokens))
 
 
 def with_slack(request: ServiceRequest, workload: Workload) -> Demand:

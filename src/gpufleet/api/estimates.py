@@ -18,6 +18,7 @@ from gpufleet.api.remarks import (
     stages_take_turns,
     widened_formats,
 )
+from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
 from gpufleet.catalog.engines import engines_that_implement, find_engine, usual_engine
@@ -28,6 +29,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.images import Images
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
@@ -42,6 +44,7 @@ from gpufleet.optimize.estimate import EstimateQuestion, EstimateSolution, Load,
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
+from gpufleet.questions.images import read_images
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
@@ -70,6 +73,7 @@ def estimate(
     attention_dp: int = 1,
     precision: str | None = None,
     kv_precision: str | None = None,
+    images: str | Images | None = None,
     engine: str | None = None,
     engine_version: str | None = None,
     waves: float | None = None,
@@ -99,9 +103,11 @@ def estimate(
     True
     """
     tables = load_catalog() if catalog is None else catalog
-    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    arch = with_images(
+        model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture), read_images(images)
+    )
     engine = usual_engine(arch) if engine is None else engine
-    lengths = checked_lengths(input_tokens, output_tokens)
+    lengths = checked_lengths(input_tokens + (arch.images.tokens if arch.images else 0), output_tokens)
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
     profile = _engine(find_engine(engine), engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
     parts = (number, tp, pp, ep, attention_dp)

@@ -14,6 +14,7 @@ from gpufleet.api.demands import (
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
 from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
+from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
@@ -60,17 +61,17 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 
 def architecture_of(request: WriterRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path."""
-    if isinstance(request.model, Architecture):
-        return request.model
-    return read_model(str(request.model), shipped_architecture)
+    """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
+    model = request.model
+    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    return with_images(arch, request.images)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
     """Names resolved, numbers checked, formats and engines chosen; with notes on how names were read."""
     found = writer_choices(request, arch, tables)
     model, market = Decoder(arch, found.choices), found.market
-    question = WriterQuestion(model, market.instances, market.offers, demand_of(request), purse_of(request))
+    question = WriterQuestion(model, market.instances, market.offers, demand_of(request, arch), purse_of(request))
     refuse_beyond_context(arch, question.demand.workload)
     return question, found.notes
 

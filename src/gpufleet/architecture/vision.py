@@ -9,8 +9,10 @@ from dataclasses import replace
 import numpy as np
 
 from gpufleet.architecture.config_fields import ConfigFields
-from gpufleet.domain.architecture import VisionTower
+from gpufleet.domain.architecture import Architecture, VisionTower
 from gpufleet.domain.arrays import Floats
+from gpufleet.domain.images import Images, PromptImages
+from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
 
 NUM_COLOURS, ROUNDING = 3, 1e-9
@@ -88,6 +90,23 @@ def image_tokens(tower: VisionTower, width_pixels: float, height_pixels: float) 
         width_pixels, height_pixels = width_pixels * scale, height_pixels * scale
     columns, rows = math.ceil(width_pixels / side - ROUNDING), math.ceil(height_pixels / side - ROUNDING)
     return float(rows * (columns + tower.closes_rows))
+
+
+def with_images(arch: Architecture, images: Images | None) -> Architecture:
+    """The model of a question whose prompts hold images; a model that reads none is refused."""
+    if images is None:
+        return arch
+    if arch.vision is None:
+        raise UsageError(
+            f"{arch.name} reads no images here",
+            found=f"images of {images}",
+            expected="a model whose vision tower is counted, such as qwen2.5-vl-7b",
+            hint="'gpufleet catalog models' lists them; without images the question stands.",
+        )
+    tokens = image_tokens(arch.vision, images.width_pixels, images.height_pixels)
+    patches = tokens * arch.vision.patches_per_token
+    flop = float(images.count * vision_flop(arch.vision, tokens, patches))
+    return replace(arch, images=PromptImages(images, images.count * tokens, flop))
 
 
 def _bounded_tokens(side: float, most: int, width_pixels: float, height_pixels: float) -> float:

@@ -11,6 +11,7 @@ from gpufleet.cli.emit import emit, format_of, page_width, refuse_targets, write
 from gpufleet.cli.options import (
     EngineOption,
     ExplainOption,
+    ImagesOption,
     ModelArgument,
     OutFileOption,
     OutputFormat,
@@ -100,6 +101,7 @@ def estimate(
     attention_dp: AttentionDpOption = 1,
     precision: PrecisionOption = None,
     kv_precision: KvOption = None,
+    images: ImagesOption = None,
     engine: EngineOption = None,
     engine_version: VersionOption = None,
     instance: InstanceOption = None,
@@ -132,6 +134,7 @@ def estimate(
         attention_dp=attention_dp,
         precision=precision,
         kv_precision=kv_precision,
+        images=images,
         engine=engine,
         engine_version=engine_version,
         instance=instance,

@@ -10,6 +10,7 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.options import (
     EngineOption,
     ExplainOption,
+    ImagesOption,
     ModelArgument,
     OutFileOption,
     OutputOption,
@@ -47,6 +48,7 @@ def fit(
     precision: PrecisionOption = None,
     kv_precision: KvOption = "bf16",
     batch: BatchOption = None,
+    images: ImagesOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
@@ -64,6 +66,7 @@ def fit(
         precision=precision,
         kv_precision=kv_precision,
         batch=batch,
+        images=images,
     )
     emit(result, fit_page(result, explain=explain), output, out_file)
     return 0 if result.fits else Infeasible.exit_code

@@ -27,6 +27,10 @@ class OutputFormat(str, Enum):
 
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
+ImagesOption = Annotated[
+    str | None,
+    typer.Option("--images", metavar="NxWxH", help="Images in each prompt, beside its text: 1x1024x1024."),
+]
 EngineOption = Annotated[
     str | None,
     typer.Option(

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gpufleet.domain.dimensions import MAX_LAYERS, require_positive
+from gpufleet.domain.images import PromptImages
 from gpufleet.domain.mixers import (
     CompressedAttention,
     GatedDeltaNet,
@@ -207,7 +208,8 @@ class Architecture:
     `vector_params` the final norm and a head bias. `embedding_width` is the width of one token's embedding where it
     differs from the hidden size (OPT-350M). `residual_streams` copies of the hidden state run beside each other
     (hyper-connections of DeepSeek-V4). `is_assumed` marks a family that is only read by its usual fields. `notes` say
-    what was left out or assumed. The order of blocks is not kept: layers are interchangeable for counting.
+    what was left out or assumed; `images` are those of a question's prompts. The order of blocks is not kept: layers
+    are interchangeable for counting.
     """
 
     name: str
@@ -223,6 +225,7 @@ class Architecture:
     embedding_width: int | None = None
     notes: tuple[str, ...] = ()
     vision: VisionTower | None = None
+    images: PromptImages | None = None
     residual_streams: int = 1
     is_assumed: bool = False
 

@@ -57,6 +57,21 @@ class TokenCounts:
         """Tokens that stand for equal shares of the requests."""
         return self.octiles or (self.mean,)
 
+    def plus(self, tokens: float) -> TokenCounts:
+        """Every request so many tokens longer.
+
+        >>> TokenCounts(100.0, 0.5, (80.0, 180.0, 220.0, 400.0), 500.0).plus(100.0).squared_variation
+        0.125
+        """
+        return TokenCounts(
+            self.mean + tokens,
+            self.squared_variation * (self.mean / (self.mean + tokens)) ** 2,
+            tuple(t + tokens for t in self.percentiles),
+            self.longest + tokens if self.longest else 0.0,
+            tuple(t + tokens for t in self.octiles),
+            self.beyond_ratio,
+        )
+
     def scaled(self, ratio: float) -> TokenCounts:
         """Every request so many times as long.
 
