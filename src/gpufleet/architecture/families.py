@@ -11,6 +11,7 @@ from gpufleet.architecture import layer_norm_families as layer_norm
 from gpufleet.architecture import sparse_families as sparse
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.encoder_parse import encoder_family_of
+from gpufleet.architecture.other_kinds import other_kind, refusal_of_kind
 from gpufleet.architecture.spelling import named, near_key
 from gpufleet.architecture.unknown_family import assumed_decoder, lacking, not_understood
 from gpufleet.domain.architecture import Architecture
@@ -145,12 +146,6 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
     "Starcoder2ForCausalLM": "starcoder2",
 }
 
-NOT_DECODERS: Mapping[str, str] = {
-    "FluxTransformer2DModel": "an image generator",
-    "UNet2DConditionModel": "an image generator",
-    "speecht5": "a text-to-speech model",
-}
-
 
 def family_of(config: Mapping[str, object]) -> str:
     """The `model_type` of a config; without one, what its first architecture class stands for.
@@ -175,7 +170,7 @@ def builder_of(family: str, fields: ConfigFields) -> Builder:
     builder = FAMILIES.get(family)
     if builder is not None:
         return builder
-    is_other = family in NOT_DECODERS or not family or encoder_family_of({"model_type": family}) is not None
+    is_other = not family or other_kind(family) is not None or encoder_family_of({"model_type": family}) is not None
     if is_other or lacking(fields) or not_understood(fields):
         raise _unreadable(family, fields, is_other)
     return assumed_decoder
@@ -193,12 +188,15 @@ def _unreadable(family: str, fields: ConfigFields, is_other: bool) -> UsageError
             expected="a model that writes token after token",
             hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is, 'gpufleet plan' what it costs.",
         )
-    kind = NOT_DECODERS.get(family)
-    nearest = ["gpt2"] if kind else nearest_names(family, FAMILIES) or ["llama"]
-    what = f"{kind} (family {family})" if kind else f"of family {shorten(family)}"
+    kind = other_kind(family)
+    if kind is not None:
+        return refusal_of_kind(name, shorten(family), *kind)
+    nearest = nearest_names(family, FAMILIES) or ["llama"]
     reasons = [] if is_other else _unclear(fields)
     known = f"Nearest family: {' or '.join(nearest)}; {len(FAMILIES)} are known."
-    return UsageError(f"{name} is {what}, which is not planned yet", hint=" ".join([*reasons, known]))
+    return UsageError(
+        f"{name} is of family {shorten(family)}, which is not planned yet", hint=" ".join([*reasons, known])
+    )
 
 
 def _unclear(fields: ConfigFields) -> list[str]:

@@ -67,7 +67,7 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     base = base_precision(config, architecture.name)
     quantization = config.get("quantization_config") or config.get("compression_config")
     if quantization is None:
-        return WeightFormat.uniform(base)
+        return loaded_in_16_bits(base)
     if not isinstance(quantization, Mapping):
         raise UsageError(f"{architecture.name}: quantization_config is not an object", found=quantization)
     base = base if base.bytes_per_element < FP32.bytes_per_element else BF16
@@ -75,6 +75,11 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     if str(config.get("expert_dtype")) == "fp4" and weights.experts.name == FP8_BLOCK.name:
         weights = replace(weights, name=MXFP4.name, experts=MXFP4)
     return replace(weights, kv=_kv_precision(quantization))
+
+
+def loaded_in_16_bits(base: Precision) -> WeightFormat:
+    """The format of plain weights: engines load those of 32 bits in 16."""
+    return WeightFormat.uniform(base) if base is not FP32 else replace(WeightFormat.uniform(BF16), is_narrowed=True)
 
 
 def _quantised_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:

@@ -57,6 +57,7 @@ class WeightFormat:
 
     Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
     the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
+    `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16.
     """
 
     name: str
@@ -66,6 +67,7 @@ class WeightFormat:
     experts: Precision
     head: Precision
     kv: Precision | None = None
+    is_narrowed: bool = False
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
