@@ -112,10 +112,11 @@ def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> C
 def formats_allowed(arch: Architecture, request: WriterRequest) -> list[WeightFormat]:
     """The checkpoint's own format; lower ones only where the user allows them."""
     if arch.weights.is_gguf and not request.precision:
+        asked = arch.name if isinstance(request.model, Architecture) else request.model
         raise UsageError(
             f"{arch.name} is a file of llama.cpp, for which nothing is planned: it serves few users at a time",
             expected="a checkpoint of vLLM, SGLang or TensorRT-LLM",
-            hint=f"'gpufleet fit {arch.name} --gpus RTX-4090:1' says whom it serves; for many users name the -AWQ.",
+            hint=f"'gpufleet fit {asked} --gpus RTX-4090:1' says whom it serves; for many users name the -AWQ.",
         )
     if request.precision:
         formats = [weight_format(arch, label) for label in request.precision]

@@ -103,10 +103,10 @@ def gguf_format(file_type: object, bits_per_weight: object, name: str) -> Weight
     if not isinstance(bits_per_weight, (int, float)) or not 1 <= bits_per_weight <= _MOST_BITS:
         raise UsageError(f"{name}: bits_per_weight is not a size", found=bits_per_weight, expected="1 to 32")
     if bits_per_weight >= _LEAST_PLAIN_BITS:
-        return WeightFormat.uniform(BF16 if file_type == "bf16" else FP16)
+        return replace(WeightFormat.uniform(BF16 if file_type == "bf16" else FP16), is_gguf=True)
     mix = min(GGUF_MIXES, key=lambda p: abs(p.bytes_per_element - bits_per_weight / 8))
     precision = Precision(mix.name, bits_per_weight / 8, mix.arithmetic)
-    return WeightFormat(str(file_type), precision, precision, precision, precision, precision)
+    return WeightFormat(str(file_type), precision, precision, precision, precision, precision, is_gguf=True)
 
 
 def _mixed_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:

@@ -57,7 +57,7 @@ class WeightFormat:
 
     Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
     the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
-    `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16.
+    `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16; `is_gguf`: it is a file of llama.cpp.
     """
 
     name: str
@@ -68,17 +68,13 @@ class WeightFormat:
     head: Precision
     kv: Precision | None = None
     is_narrowed: bool = False
+    is_gguf: bool = False
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
         """Every linear layer in one precision, embedding and output head in `base` (what quantisers do)."""
         kept = precision if precision.name in ("fp32", "tf32", "bf16", "fp16") else base
         return cls(precision.name, kept, precision, precision, precision, kept)
-
-    @property
-    def is_gguf(self) -> bool:
-        """Whether only llama.cpp's files hold weights so."""
-        return self.mlp.name in {mix.name for mix in GGUF_MIXES}
 
     @classmethod
     def experts_only(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:
