@@ -14,15 +14,20 @@ from gpufleet.records import dataclass
 
 FILE = Path(__file__).parent.parent / "data" / "architectures" / "stored_formats.toml"
 NESTED = "text_config"
+ATTENTION = ("*self_attn*", "*linear_attn*")
 QUANTISED = ("quantization_config", "compression_config")
 
 
 @dataclass(frozen=True)
 class StoredFormat:
-    """A number format that a name ends in; `config` is what the checkpoint's own config.json would say of it."""
+    """A number format that a name ends in; `config` is what the checkpoint's own config.json would say of it.
+
+    Models of `attention_kept_of`, by their model_type, keep attention in 16 bits.
+    """
 
     ending: str
     config: Mapping[str, Any]
+    attention_kept_of: tuple[str, ...] = ()
 
     def of(self, config: Mapping[str, object]) -> dict[str, object]:
         """The config of the plain model with this format in place of its own."""
@@ -30,7 +35,9 @@ class StoredFormat:
         text = plain.get(NESTED)
         if isinstance(text, Mapping):
             plain[NESTED] = {key: value for key, value in text.items() if key not in QUANTISED}
-        return {**plain, **({"quantization_config": dict(self.config)} if self.config else {})}
+        kept = [*ATTENTION] if config.get("model_type") in self.attention_kept_of else []
+        stored = {**self.config, "exclude_modules": [*self.config.get("exclude_modules", ()), *kept]}
+        return {**plain, **({"quantization_config": stored} if self.config else {})}
 
 
 def split_name(owner: str, folded: str) -> tuple[str, StoredFormat] | None:
@@ -47,7 +54,9 @@ def split_name(owner: str, folded: str) -> tuple[str, StoredFormat] | None:
     ending = next((e for e in _by_length(owner) if folded.endswith(f"-{e}") and folded != f"-{e}"), None)
     if ending is None:
         return None
-    return folded[: -len(ending) - 1], StoredFormat(ending, _endings(owner)[ending])
+    row = _endings(owner)[ending]
+    stored = StoredFormat(ending, row.get("config", {}), tuple(row.get("attention_kept_of", ())))
+    return folded[: -len(ending) - 1], stored
 
 
 def gguf_format(file_type: str) -> StoredFormat:
@@ -97,9 +106,8 @@ def _by_length(owner: str) -> list[str]:
 
 @lru_cache(maxsize=64)
 def _endings(owner: str) -> dict[str, Mapping[str, Any]]:
-    """Every ending with its config; rows of this owner go before those of all."""
-    rows = list(_rows(owner))
-    return {ending: row.get("config", {}) for row in rows for ending in row["endings"]}
+    """Every ending with its row; rows of this owner go before those of all."""
+    return {ending: row for row in _rows(owner) for ending in row["endings"]}
 
 
 def _rows(owner: str) -> Iterator[Mapping[str, Any]]:

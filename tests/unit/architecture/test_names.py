@@ -5,14 +5,17 @@ from __future__ import annotations
 import pytest
 
 from gpufleet.architecture.parameters import num_parameters, weights_bytes
+from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import (
     folded_name,
     hub_id,
+    load_model_config,
     model_aliases,
     model_names,
     resolve_model_name,
     shipped_architecture,
 )
+from gpufleet.catalog.stored_formats import split_name
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.units import GIB
 
@@ -164,3 +167,34 @@ def test_llama_cpp_takes_q4_k_m_where_no_type_is_named():
 def test_formats_that_nothing_here_runs_are_said_to_be_so(typed):
     with pytest.raises(UsageError, match=r"file type|Apple silicon|ExLlama"):
         resolve_model_name(typed)
+
+
+def published_quantised() -> list[tuple[str, str]]:
+    """Hub ids of checkpoints that ship with their own quantisation, whose names and plain models a rule reads too."""
+    found = []
+    for hub in model_aliases():
+        owner, _, bare = folded_name(hub).rpartition("/")
+        cut = split_name(owner, bare) if owner else None
+        if cut is not None and cut[0] in {folded_name(name) for name in model_aliases()}:
+            found.append((hub, cut[0]))
+    return found
+
+
+PUBLISHED = published_quantised()
+OTHER_EXPERTS = ("sgl-project/DeepSeek-V4-Flash-FP8", "sgl-project/DeepSeek-V4-Pro-FP8")  # converted from MXFP4 experts
+
+
+def test_more_than_20_published_configs_are_compared():
+    assert len(PUBLISHED) > 20
+
+
+@pytest.mark.parametrize(("hub", "plain"), [p for p in PUBLISHED if p[0] not in OTHER_EXPERTS], ids=lambda p: p)
+def test_the_rule_of_a_name_agrees_with_the_config_that_was_published_under_it(hub, plain):
+    """Bytes of the weights within 5 %: shared experts, first layers and some projections are skipped model by model."""
+    owner, _, bare = folded_name(hub).rpartition("/")
+    cut = split_name(owner, bare)
+    own = shipped_architecture(hub)
+    ruled = parse_architecture(cut[1].of(load_model_config(plain)), "ruled")
+    assert own.weights.name == ruled.weights.name
+    held, said = (float(weights_bytes(a, a.weights)) for a in (own, ruled))
+    assert said == pytest.approx(held, rel=0.05)
