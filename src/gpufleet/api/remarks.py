@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpufleet.architecture.vision import image_tokens
+from gpufleet.architecture.vision import image_tokens, patches_together
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture, Attention
@@ -136,7 +136,7 @@ def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
     if arch.vision is None or peak is None:
         return []
     tokens, formula = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS), load_formulas().vision
-    seconds = float(vision_s(formula, arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    seconds = float(vision_s(formula, arch.vision, tokens, patches_together(arch.vision, tokens), peak))
     return [
         f"The figures are for text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens "
         f"to the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token (a "

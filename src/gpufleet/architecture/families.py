@@ -89,6 +89,7 @@ SAME_SHAPE: Mapping[str, str] = {
 TEXT_MODEL_OF: Mapping[str, str] = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
+    "internvl": "qwen2",
     "kimi_k25": "kimi_k2",
     "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",

@@ -43,7 +43,7 @@ def other_kind(family: str) -> tuple[str, str] | None:
 def refusal_of_kind(name: str, family: str, kind: str, made: str) -> UsageError:
     """What a model is, and how its machines can be priced all the same."""
     return UsageError(
-        f"{name} is {kind} (family {family}), and no model of its speed is here",
+        f"{name} is {kind} (family {family}), which is not planned yet",
         expected="a model that writes text, or an encoder",
         hint=f"Measure its {made} per second on one GPU; 'gpufleet catalog prices --gpu H100,L40S' prices that GPU.",
     )

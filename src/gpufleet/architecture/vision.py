@@ -18,6 +18,7 @@ from gpufleet.records import dataclass
 NUM_COLOURS, ROUNDING = 3, 1e-9
 QWEN2_LARGEST_IMAGE_PIXELS = 16384 * 28**2  # max_pixels of the processors of Qwen2-VL and Qwen2.5-VL
 GEMMA3_POOLED, MISTRAL3_MERGED = 4, 2
+INTERNVL_MERGED, INTERNVL_TILES, HALF_FILLED = 2, 12, 0.5
 QWEN_LARGEST_IMAGE_PIXELS = 4096**2  # size.longest_edge of the processors of Qwen2-VL to Qwen 3.8
 
 
@@ -83,6 +84,9 @@ def image_tokens(tower: VisionTower, width_pixels: float, height_pixels: float) 
     side = tower.patch_size * math.sqrt(tower.patches_per_token)
     if tower.largest_image_tokens:
         return _bounded_tokens(side, tower.largest_image_tokens, width_pixels, height_pixels)
+    if tower.most_tiles:
+        tiles = math.prod(tiling(tower.most_tiles, tower.image_size, width_pixels, height_pixels))
+        return float((tiles + (tiles > 1)) * math.ceil(tower.image_size / side) ** 2)
     if tower.image_size and not tower.keeps_shape:
         width_pixels = height_pixels = tower.image_size
     elif tower.image_size:
@@ -90,6 +94,28 @@ def image_tokens(tower: VisionTower, width_pixels: float, height_pixels: float) 
         width_pixels, height_pixels = width_pixels * scale, height_pixels * scale
     columns, rows = math.ceil(width_pixels / side - ROUNDING), math.ceil(height_pixels / side - ROUNDING)
     return float(rows * (columns + tower.closes_rows))
+
+
+def patches_together(tower: VisionTower, tokens: float) -> float:
+    """Patches of an image that see each other: all of them, or those of one tile."""
+    return float(tower.image_size // tower.patch_size) ** 2 if tower.most_tiles else tokens * tower.patches_per_token
+
+
+def tiling(most: int, size: int, width_pixels: float, height_pixels: float) -> tuple[int, int]:
+    """Columns and rows of the tiles, `size` pixels wide, whose shape is nearest to an image's.
+
+    Of those that are as near, the most that the image fills by half.
+
+    >>> tiling(12, 448, 1024, 1024), tiling(12, 448, 448, 448), tiling(12, 448, 1024, 768)
+    ((3, 3), (1, 1), (4, 3))
+    """
+    grids = [(columns, rows) for columns in range(1, most + 1) for rows in range(1, most // columns + 1)]
+    aspect, pixels, best = width_pixels / height_pixels, width_pixels * height_pixels, (1, 1)
+    for grid in sorted(grids, key=math.prod):
+        nearer = abs(best[0] / best[1] - aspect) - abs(grid[0] / grid[1] - aspect)
+        if nearer > 0 or (nearer == 0 and pixels > HALF_FILLED * size**2 * math.prod(grid)):
+            best = grid
+    return best
 
 
 def with_images(arch: Architecture, images: Images | None) -> Architecture:
@@ -104,8 +130,7 @@ def with_images(arch: Architecture, images: Images | None) -> Architecture:
             hint="'gpufleet catalog models' lists them; without images the question stands.",
         )
     tokens = image_tokens(arch.vision, images.width_pixels, images.height_pixels)
-    patches = tokens * arch.vision.patches_per_token
-    flop = float(images.count * vision_flop(arch.vision, tokens, patches))
+    flop = float(images.count * vision_flop(arch.vision, tokens, patches_together(arch.vision, tokens)))
     return replace(arch, images=PromptImages(images, images.count * tokens, flop))
 
 
@@ -264,6 +289,23 @@ def _llava(fields: ConfigFields, text: ConfigFields) -> VisionTower:
     return replace(tower, image_size=fields.count("image_size"), keeps_shape=False)
 
 
+def _internvl(fields: ConfigFields, text: ConfigFields) -> VisionTower:
+    """InternVL: InternViT with scales for each layer, 2 x 2 patches merged, tiles of 448 pixels, a projector of two."""
+    sizes = [fields.items(key, 2) or [fields.values.get(key)] for key in ("image_size", "patch_size")]
+    image, patch = (ConfigFields({"size": size[0]}, fields.name).count("size") for size in sizes)
+    hidden, out = fields.count("hidden_size"), text.count("hidden_size")
+    layers, width = fields.layers("num_hidden_layers"), fields.count("intermediate_size")
+    encoder = _Encoder(hidden, width, layers, NUM_COLOURS * patch**2, INTERNVL_MERGED**2)
+    merged, biased = encoder.merged * hidden, fields.flag("attention_bias", "qkv_bias", default=True)
+    vectors = hidden * (2 + (image // patch) ** 2 + 1) + 2 * merged + 2 * out
+    vectors += layers * (encoder.plain_vectors + 2 * hidden - 3 * hidden * (not biased))
+    tower = _tower(ConfigFields({"patch_size": patch}, fields.name), encoder, encoder.plain_layer, 0, vectors)
+    merging = merged * out + out**2
+    return replace(
+        tower, params=tower.params + merging, params_per_token=merging, image_size=image, most_tiles=INTERNVL_TILES
+    )
+
+
 def _mistral3(fields: ConfigFields, text: ConfigFields) -> VisionTower:
     """Mistral Small 3.1: Pixtral, 2 x 2 patches merged behind a norm, a projector of two layers without biases."""
     out, merged = text.count("hidden_size"), MISTRAL3_MERGED**2
@@ -286,6 +328,7 @@ def _pixtral(fields: ConfigFields, projector: Callable[[int], int], vectors: int
 TOWERS: Mapping[str, Callable[[ConfigFields, ConfigFields], VisionTower]] = {
     "gemma3": _gemma3,
     "gemma4": _gemma4,
+    "internvl": _internvl,
     "kimi_k25": _kimi,
     "llava": _llava,
     "minimax_m3_vl": _minimax_m3,

@@ -169,7 +169,9 @@ class VisionTower:
     `width` is that of its MLPs, `patch_elements` the pixel values of a patch over its frames and colours,
     `largest_image_tokens` what its processor makes of the largest image by default; 0 where that is not known.
     An image is scaled to `image_size` pixels on each side, or on its longer one where it `keeps_shape`; 0: no size
-    is its own. `closes_rows`: a token more for each row. In `num_windowed_layers` patches see `window_patches` of them.
+    is its own. `closes_rows`: a token more for each row.
+    An image is cut into at most `most_tiles` squares of `image_size`, and shown whole once more; 0: it is not cut.
+    In `num_windowed_layers` patches see `window_patches` of them.
     """
 
     num_layers: int
@@ -185,6 +187,7 @@ class VisionTower:
     image_size: int = 0
     keeps_shape: bool = True
     closes_rows: bool = False
+    most_tiles: int = 0
     num_windowed_layers: int = 0
     window_patches: int = 0
 

@@ -22,6 +22,9 @@ from gpufleet.catalog.models import load_model_config, shipped_architecture
         ("pixtral-12b", 1024, 1024, 64 * 65),  # arXiv:2410.07073: patches of 16, one [IMG_BREAK] or [IMG_END] a row
         ("pixtral-12b", 2048, 1024, 32 * 65),  # shrunk to 1024 x 512
         ("mistral-small-3.1-24b", 1540, 1540, 55 * 56),  # 28 pixels a token
+        ("internvl3-8b", 448, 448, 256),  # arXiv:2404.16821, section 3.3: tiles of 448, 256 tokens each
+        ("internvl3-8b", 1024, 1024, (9 + 1) * 256),  # 3 x 3 tiles and the whole image once more
+        ("internvl3-8b", 1024, 768, (12 + 1) * 256),
     ],
 )
 def test_an_image_becomes_as_many_tokens_as_its_processor_makes(model, width, height, tokens):
@@ -29,7 +32,7 @@ def test_an_image_becomes_as_many_tokens_as_its_processor_makes(model, width, he
 
 
 @pytest.mark.parametrize(
-    "model", ["qwen2.5-vl-7b", "qwen3-vl-8b", "llava-1.5-7b", "pixtral-12b", "mistral-small-3.1-24b"]
+    "model", ["qwen2.5-vl-7b", "qwen3-vl-8b", "llava-1.5-7b", "pixtral-12b", "mistral-small-3.1-24b", "internvl3-8b"]
 )
 @pytest.mark.parametrize("size", [(1, 1), (1, 20_000), (20_000, 1), (20_000, 20_000)])
 def test_the_oddest_image_is_at_least_one_token_and_no_more_than_the_largest(model, size):
