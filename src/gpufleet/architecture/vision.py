@@ -63,7 +63,7 @@ def vision_flop(tower: VisionTower, image_tokens: Floats, patches_per_image: Flo
     + 4 x hidden x layers x patches x patches per image   (attention within one image, or within windows)   [flop]
 
     >>> tower = VisionTower(27, 1152, 16, 4, 451290864, 412000000, 34603008)
-    >>> round(vision_flop(tower, 1000) / 1e12, 2)
+    >>> round(float(vision_flop(tower, 1000)) / 1e12, 2)
     3.37
     """
     patches = image_tokens * tower.patches_per_token
