@@ -34,7 +34,8 @@ from typing import Any
 
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
 from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
-from gpufleet.architecture.families import NOT_DECODERS, family_of
+from gpufleet.architecture.families import family_of
+from gpufleet.architecture.other_kinds import other_kind
 from gpufleet.architecture.parameters import head_params, parameter_parts
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import load_model_config, model_names
@@ -118,9 +119,9 @@ def configs_of(paths: Sequence[Path]) -> Iterator[tuple[str, Config]]:
 
 def compared(model: str, config: Config) -> Comparison:
     """Both counts of one model."""
-    kind = NOT_DECODERS.get(family_of(config))
+    kind = other_kind(family_of(config))
     if kind:
-        return Comparison(model, why_not=f"gpufleet does not plan {kind}")
+        return Comparison(model, why_not=f"gpufleet does not plan {kind[0]}")
     try:
         ours = our_counts(config, model)
     except GpufleetError as refusal:

@@ -42,6 +42,15 @@ def read_text_file(path: str | Path, what: str, limit_bytes: float = MB) -> str:
     return decoded(content, path, what)
 
 
+def read_start(path: str | Path, what: str, limit_bytes: float) -> bytes:
+    """The first bytes of a regular file of any size."""
+    with refused(f"cannot read {what}", path):
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            raise UsageError(f"cannot read {what}: {str(path)!r} is not a file")
+        with open(path, "rb") as stream:
+            return stream.read(int(limit_bytes))
+
+
 @contextmanager
 def refused(problem: str, path: str | Path, hint: str | None = None) -> Iterator[None]:
     """What the system refuses to do with a file is said: `problem` begins the sentence."""

@@ -101,9 +101,9 @@ def test_published_counts_are_exact(run_gpufleet: Run, tmp_path: Path) -> None:
     done = run_gpufleet("accuracy", str(MEASUREMENTS / "param_counts.csv"), "--rows", str(tmp_path / "rows.csv"))
     assert done.returncode == 0
     rows = rows_of(tmp_path / "rows.csv")
-    assert len(rows) == 152 + 68
+    assert len(rows) == 255 + 68
     assert all(row["predicted"] == row["measured"] or "planned yet" in row["reason"] for row in rows)
-    assert sum(row["predicted"] == row["measured"] for row in rows) == 134 + 14 + 68
+    assert sum(row["predicted"] == row["measured"] for row in rows) == 237 + 14 + 68
 
 
 def test_every_format_is_written(run_gpufleet: Run, own: Callable[..., str]) -> None:

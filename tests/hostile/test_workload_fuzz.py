@@ -16,6 +16,7 @@ from gpufleet.errors import GpufleetError
 from gpufleet.inputs.workload import WorkloadFile, parse_workload
 
 SEEDS = (SERVICE, CLASSES, FLEET)
+LLAMA = shipped_architecture("llama-3.1-8b")
 NUM_FILES, MOST_SECONDS = 5_000, 30.0
 
 
@@ -36,7 +37,7 @@ def test_a_workload_file_mangled_5_000_times_never_gives_a_traceback() -> None:
         try:
             written = parse_workload(text)
             for request in requests_of(written, flags):
-                assert demand_of(request, shipped_architecture("llama-3.1-8b")).workload.rate_requests_per_s > 0
+                assert demand_of(request, LLAMA).workload.rate_requests_per_s > 0
                 assert purse_of(request).most_usd_per_hour > 0
             asked += 1
         except GpufleetError as error:

@@ -76,8 +76,9 @@ def config_questions() -> list[Question]:
         Question(("fit", "m", "--gpus", "H100"), beside),
         Question(("plan", "serve", "m", *TEXT, "--rate", "2/s", *SMALL), beside),
         Question(("catalog", "models", "--show", "m"), beside),
+        Question(("estimate", "qwen2.5-vl-7b", "--gpus", "H100", *TEXT, "--batch", "4", "--images", "1x512x512"), {}),
     ]
-    for name in ("qwen3-30b-a3b", "deepseek-v2-lite", "gpt-oss-20b", "qwen3-8b", "gemma-3-12b-text"):
+    for name in ("qwen3-30b-a3b", "deepseek-v2-lite", "gpt-oss-20b", "qwen3-8b", "gemma-3-12b-text", "qwen2.5-vl-7b"):
         file = {f"{name}.json": json_text(load_model_config(name))}
         found += [
             Question(("fit", f"{name}.json", "--gpus", "H100"), file),

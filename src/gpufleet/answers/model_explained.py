@@ -14,7 +14,7 @@ from gpufleet.architecture.kv_cache import (
 )
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters, parameter_parts, weights_bytes
 from gpufleet.architecture.sparse_attention import index_of
-from gpufleet.architecture.vision import image_tokens, vision_flop
+from gpufleet.architecture.vision import image_tokens, patches_together, vision_flop
 from gpufleet.domain.architecture import (
     Architecture,
     Attention,
@@ -112,7 +112,7 @@ def _vision(arch: Architecture) -> ModelVision | None:
     if arch.vision is None:
         return None
     tokens = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS)
-    flop = vision_flop(arch.vision, tokens, tokens * arch.vision.patches_per_token)
+    flop = vision_flop(arch.vision, tokens, patches_together(arch.vision, tokens))
     return ModelVision(num_parameters=arch.vision.params, image_tokens=tokens, image_flop=float(flop))
 
 

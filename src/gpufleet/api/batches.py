@@ -16,7 +16,7 @@ from gpufleet.api.jobs import job_of, job_rows
 from gpufleet.api.launches import batch_launches, launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
-from gpufleet.api.remarks import beyond_context, unmeasured_kernels
+from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.requests import RequestKind, WriterRequest
 from gpufleet.api.serve_questions import (
     architecture_of,
@@ -58,7 +58,12 @@ def plan_batch(
     missed, asked = None if job is asked.job else asked.job.confidence, replace(asked, job=job)
     inputs = understood(request, question, asked.job)
     sliced = [SLICE_NOTE] if request.fractions else []
-    of_model = [*beyond_context(arch, demand.mix.longest_tokens), *unmeasured_kernels(arch), *arch.notes]
+    of_model = [
+        *image_notes(arch),
+        *beyond_context(arch, demand.mix.longest_tokens),
+        *unmeasured_kernels(arch),
+        *arch.notes,
+    ]
     notes = [*read, *sliced, *request.notes, *demand_notes(demand), *of_model]
     shown = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = answered_job(JOB, JobContext.of(asked, solution), shown, tables)

@@ -104,22 +104,33 @@ def request_class(kind: RequestKind, arch: Architecture) -> RequestClass:
 def token_counts(
     prompts: float | TokenCounts, answers: float | TokenCounts, arch: Architecture
 ) -> tuple[TokenCounts, TokenCounts]:
-    """Tokens of prompts and answers; a bare mean spreads as usual, within the context that the model was made for."""
-    means = mean_of(prompts), mean_of(answers)
+    """Tokens of prompts, with those of images, and of answers.
+
+    A bare mean spreads as usual, within the context that the model was made for.
+    """
+    images = image_tokens(arch)
+    means = mean_of(prompts) + images, mean_of(answers)
     checked_lengths(*means)
     refuse_beyond_context(arch, sum(means))
     habits, context = load_habits(), float(arch.max_context_tokens)
     return (
-        as_counts(prompts, habits.prompt_log_spread, means[1], context),
+        as_counts(prompts, habits.prompt_log_spread, means[1], context, images),
         as_counts(answers, habits.answer_log_spread, means[0], context),
     )
 
 
-def as_counts(tokens: float | TokenCounts, log_spread: Sourced, other_mean: float, context: float) -> TokenCounts:
-    """Token counts, of a number too."""
+def image_tokens(arch: Architecture) -> float:
+    """Tokens of the images that every prompt holds."""
+    return 0.0 if arch.images is None else float(arch.images.tokens)
+
+
+def as_counts(
+    tokens: float | TokenCounts, log_spread: Sourced, other_mean: float, context: float, beside: float = 0.0
+) -> TokenCounts:
+    """Token counts, of a number too, with what stands `beside` in every request."""
     if isinstance(tokens, TokenCounts):
-        return tokens
-    return assumed(float(tokens), log_spread.value, other_mean, context)
+        return tokens.plus(beside) if beside else tokens
+    return assumed(tokens + beside, log_spread.value, other_mean, context, beside)
 
 
 def mean_of(tokens: float | TokenCounts) -> float:

@@ -9,7 +9,7 @@ from os import PathLike
 import numpy as np
 
 from gpufleet.answers.serving_estimate import serving_estimate
-from gpufleet.api.demands import length_rows, mean_of, workload_of
+from gpufleet.api.demands import image_tokens, length_rows, mean_of, workload_of
 from gpufleet.api.launches import estimate_launch
 from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.remarks import (
@@ -20,9 +20,10 @@ from gpufleet.api.remarks import (
     widened_formats,
 )
 from gpufleet.api.requests import RequestKind
+from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.calibration import calibration_of, curve_names
 from gpufleet.catalog.engine_eras import load_engine, newer_than_known
-from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine
+from gpufleet.catalog.engines import engines_that_implement, find_engine, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import resolve_gpu, resolve_instance
@@ -30,6 +31,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates, Palette
 from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.images import Images
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
@@ -46,6 +48,7 @@ from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateS
 from gpufleet.optimize.links import usual_instance, usual_link, usual_machine
 from gpufleet.optimize.replicas import with_fp16_twins
 from gpufleet.performance.serving import Client
+from gpufleet.questions.images import read_images
 from gpufleet.records import dataclass
 from gpufleet.report.words import sentence
 from gpufleet.results.base import Input
@@ -74,7 +77,8 @@ def estimate(
     attention_dp: int = 1,
     precision: str | None = None,
     kv_precision: str | None = None,
-    engine: str = "vllm",
+    images: str | Images | None = None,
+    engine: str | None = None,
     engine_version: str | None = None,
     waves: float | None = None,
     length_spread: float = 1.0,
@@ -90,6 +94,7 @@ def estimate(
 ) -> ServingEstimate:
     """Latency and throughput of one replica with ranges, under exactly one kind of load.
 
+    Without `engine` vLLM is meant, llama.cpp for its own files.
     `concurrency`: clients in a closed loop; `rate`: Poisson arrivals per second; `batch`: one static batch;
     `full_queue`: as many of `requests` that wait at once as the engine takes; else an endless queue, at the batch that
     serves most. `waves` and `length_spread` describe the client; the engine is started with `max_batch`,
@@ -103,7 +108,10 @@ def estimate(
     True
     """
     tables = load_catalog() if catalog is None else catalog
-    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    arch = with_images(
+        model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture), read_images(images)
+    )
+    engine = usual_engine(arch) if engine is None else engine
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
     profile = _engine(find_engine(engine), engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
     parts = (number, tp, pp, ep, attention_dp)
@@ -138,7 +146,7 @@ def estimated_workload(
         if isinstance(tokens, TokenCounts) and not tokens.is_alike:
             raise UsageError("lengths that differ are estimated at a rate", found=load.scenario.replace("_", " "),
                              expected="--rate, or one number of tokens")  # fmt: skip
-    lengths = checked_lengths(mean_of(input_tokens), mean_of(output_tokens))
+    lengths = checked_lengths(mean_of(input_tokens) + image_tokens(arch), mean_of(output_tokens))
     return Workload(float(lengths.input_tokens), float(lengths.output_tokens))
 
 
@@ -177,7 +185,7 @@ def configured(
         beyond_one_machine(layout, machine),
         link_note(tables, gpu.accelerator, layout, instance),
     ]
-    usual = engine.name == DEFAULT_ENGINE
+    usual = engine.name == usual_engine(arch)
     inputs = (
         Input(name="model", value=arch.name, origin="given"),
         Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),

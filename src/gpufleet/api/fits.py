@@ -8,14 +8,16 @@ from os import PathLike
 
 from gpufleet.answers.fit import fit_result
 from gpufleet.api.launches import fit_launch
-from gpufleet.api.remarks import beyond_context
+from gpufleet.api.remarks import beyond_context, image_notes
 from gpufleet.architecture.parameters import weights_bytes
+from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import checked_version, newer_than_known, remembering, with_memory_era
-from gpufleet.catalog.engines import DEFAULT_ENGINE, engines_that_implement, find_engine, load_engines
+from gpufleet.catalog.engines import engines_that_implement, find_engine, load_engines, usual_engine
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.query import OfferFilter, matching_offers, resolve_gpu
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.images import Images
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.precision import BF16, FP8, WeightFormat
 from gpufleet.domain.precision_labels import kv_format, weight_format
@@ -26,6 +28,7 @@ from gpufleet.layout.support import architecture_refusal, weight_refusal
 from gpufleet.memory.fit import ROUNDING
 from gpufleet.memory.overhead import batch_limits, memory_fractions
 from gpufleet.optimize.fit import FitQuestion, FitReport, best_placement, fit_report
+from gpufleet.questions.images import read_images
 from gpufleet.results.base import Input
 from gpufleet.results.fit import FitResult
 from gpufleet.units import GIB, parse_tokens
@@ -40,22 +43,25 @@ def fit(
     gpus: str,
     context: str | float = "8k",
     *,
-    engine: str = DEFAULT_ENGINE,
+    engine: str | None = None,
     engine_version: str | None = None,
     precision: str | None = None,
     kv_precision: str = BF16.name,
     batch: int | None = None,
+    images: str | Images | None = None,
     catalog: Catalog | None = None,
 ) -> FitResult:
     """Whether one copy of a model fits these GPUs, for how many users of that context, and what would make it fit.
 
+    Without `engine` vLLM is meant, llama.cpp for its own files.
     Without `engine_version` today's engine is meant, and a note says where older versions would not hold it.
 
     >>> fit("llama-3.3-70b", "L40S:4", "8k").verdict
     'fits'
     """
     tables = load_catalog() if catalog is None else catalog
-    arch = read_model(str(model), shipped_architecture)
+    arch = with_images(read_model(str(model), shipped_architecture), read_images(images))
+    engine = usual_engine(arch) if engine is None else engine
     request = parse_gpus(gpus)
     gpu = resolve_gpu(tables, request.name)
     question = FitQuestion(
@@ -65,7 +71,7 @@ def fit(
         engine=remembering(find_engine(engine), checked_version(engine, engine_version)),
         weights=weight_format(arch, precision),
         kv=kv_format(kv_precision),
-        context_tokens=parse_context(context),
+        context_tokens=parse_context(context) + (arch.images.tokens if arch.images else 0),
         batch=batch,
         gpus_per_machine=largest_machine(tables, gpu.accelerator),
     )
@@ -73,6 +79,7 @@ def fit(
     report = fit_report(question, formats_to_compare(question), kv_precisions, machines_of(tables, gpu.accelerator))
     notes = [
         *filter(None, [gpu.note, newer_than_known(engine, engine_version)]),
+        *image_notes(arch),
         *arch.notes,
         *fit_notes(question),
         *engine_notes(report),
@@ -181,7 +188,7 @@ def fit_inputs(question: FitQuestion, precision: str | None, kv_precision: str, 
         Input(name="model", value=q.arch.name, origin=given),
         Input(name="gpus", value=f"{q.accelerator.name}:{q.num_gpus}", origin=given),
         Input(name="context_tokens", value=f"{q.context_tokens:.0f}", origin=given),
-        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != DEFAULT_ENGINE else default),
+        Input(name="engine", value=q.engine.name, origin=given if q.engine.name != usual_engine(q.arch) else default),
         Input(name="weights", value=q.weights.name, origin=given if precision else "checkpoint"),
         Input(name="kv_precision", value=q.kv.name, origin=given if kv_precision != BF16.name else default),
         Input(name="batch", value=str(batch or "as many as fit"), origin=given if batch else default),

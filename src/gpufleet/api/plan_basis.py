@@ -15,6 +15,7 @@ from gpufleet.catalog.calibration import kernel_digest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.images import Images
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.slo import Slo
@@ -45,9 +46,11 @@ def request_words(request: ServeRequest) -> Words:
 
 
 def plain_words(value: object) -> object:
-    """Objectives as text, days as text, counts and kinds of requests as their fields, sequences as lists."""
+    """Objectives, images and days as text, counts and kinds of requests as their fields, sequences as lists."""
     if isinstance(value, Slo):
         return ",".join(f"{limit.label}<{limit.limit_s!r}s" for limit in value.limits) or None
+    if isinstance(value, Images):
+        return str(value)
     if isinstance(value, (TokenCounts, RequestKind)):
         return {f.name: plain_words(getattr(value, f.name)) for f in fields(value)}
     if isinstance(value, (list, tuple)):

@@ -22,7 +22,7 @@ from gpufleet.api.market import best_on_spot
 from gpufleet.api.other_ways import other_ways
 from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of, said_of_prices
-from gpufleet.api.remarks import beyond_context, unmeasured_kernels
+from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import choices_of, quality_costs, understood
 from gpufleet.api.spoken import spoken
@@ -69,7 +69,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     request, tables, question, solution = prepared.request, prepared.tables, prepared.question, prepared.solution
     inputs, arch = understood(request, question), question.model.arch
     longest = question.demand.mix.longest_tokens
-    of_model = [*beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
+    of_model = [*image_notes(arch), *beyond_context(arch, longest), *unmeasured_kernels(arch), *arch.notes]
     sliced = [SLICE_NOTE] if request.fractions else []
     said = [*prepared.notes, *sliced, *request.notes, *demand_notes(question.demand), *of_model]
     missed = prepared.missed_confidence

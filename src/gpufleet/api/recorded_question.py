@@ -14,17 +14,19 @@ from typing_extensions import TypedDict
 
 from gpufleet.api.requests import RequestKind, ServeRequest
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.images import Images
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.questions.fields import NamedPath
+from gpufleet.questions.images import parse_images
 from gpufleet.results.plan import PlanBasis
 
 CANNOT_BE_READ, PLAN_AGAIN = "the question of the plan cannot be read", "Plan again, with -o json."
 NOT_WRITTEN = frozenset({"from_file"})
 WRITTEN = {
     float: Annotated[float, Field(allow_inf_nan=False)],
-    **dict.fromkeys((date, Slo, Architecture, NamedPath), str),
+    **dict.fromkeys((date, Slo, Architecture, Images, NamedPath), str),
 }
 NAMED = {"Architecture": Architecture, "Slo": Slo, "TokenCounts": TokenCounts}
 typed_words: Any = TypedDict
@@ -81,6 +83,8 @@ def read_words(words: Mapping[str, Any]) -> dict[str, Any]:
     read = {**words, **read_tokens(words)}
     if words.get("classes"):
         read["classes"] = tuple(RequestKind(**{**kind, **read_tokens(kind)}) for kind in words["classes"])
+    if words.get("images"):
+        read["images"] = parse_images(words["images"])
     if words.get("today"):
         read["today"] = date.fromisoformat(words["today"])
     return read

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from gpufleet.architecture.vision import image_tokens
+from gpufleet.architecture.vision import image_tokens, patches_together
 from gpufleet.catalog.calibration import load_formulas
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture, Attention
@@ -130,14 +130,29 @@ def images_cost(arch: Architecture, candidates: Candidates) -> list[str]:
     """What an image adds to a prompt, where the model reads images; the figures above are of text."""
     peaks = candidates.palette.accelerators[int(candidates.accelerator[0])].peak_flop_per_s
     peak = peaks.get("bf16") or peaks.get("fp16")
+    if arch.images is not None:
+        return image_notes(arch)
     if arch.vision is None or peak is None:
         return []
     tokens, formula = image_tokens(arch.vision, IMAGE_PIXELS, IMAGE_PIXELS), load_formulas().vision
-    seconds = float(vision_s(formula, arch.vision, tokens, tokens * arch.vision.patches_per_token, peak))
+    seconds = float(vision_s(formula, arch.vision, tokens, patches_together(arch.vision, tokens), peak))
     return [
         f"The figures are for text. An image of {IMAGE_PIXELS:,} x {IMAGE_PIXELS:,} pixels adds {tokens:,.0f} tokens "
         f"to the prompt, and about {seconds / MILLISECOND:.0f} ms of the vision tower to the time to first token (a "
         f"judgement: {formula.flop_ratio.value:.0%} of the peak; no tower was measured)."
+    ]
+
+
+def image_notes(arch: Architecture) -> list[str]:
+    """What the images of a question were taken for."""
+    if arch.images is None:
+        return []
+    images, ratio = arch.images.images, load_formulas().vision.flop_ratio.value
+    several = f"{images.count:,} images" if images.count > 1 else "An image"
+    return [
+        f"{several} of {images.width_pixels:,} x {images.height_pixels:,} pixels in each prompt: "
+        f"{arch.images.tokens:,.0f} tokens beside its text. The vision tower computes at {ratio:.0%} of the peak, a "
+        "judgement: no tower was measured."
     ]
 
 

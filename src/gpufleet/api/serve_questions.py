@@ -14,6 +14,7 @@ from gpufleet.api.demands import (
 from gpufleet.api.input_rows import InputRow, inputs_of
 from gpufleet.api.market import Market, market_of, market_rows
 from gpufleet.api.requests import ServeRequest, WriterRequest, refuse_rows
+from gpufleet.architecture.vision import with_images
 from gpufleet.catalog.engine_eras import load_engine, load_eras
 from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
@@ -58,10 +59,10 @@ def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
 
 
 def architecture_of(request: WriterRequest) -> Architecture:
-    """The model of a request, read where it is a name or a path."""
-    if isinstance(request.model, Architecture):
-        return request.model
-    return read_model(str(request.model), shipped_architecture)
+    """The model of a request, read where it is a name or a path, with the images that its prompts hold."""
+    model = request.model
+    arch = model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture)
+    return with_images(arch, request.images)
 
 
 def serve_question(request: ServeRequest, arch: Architecture, tables: Catalog) -> tuple[WriterQuestion, list[str]]:
@@ -94,6 +95,13 @@ def choices_of(request: WriterRequest, arch: Architecture, tables: Catalog) -> C
 
 def formats_allowed(arch: Architecture, request: WriterRequest) -> list[WeightFormat]:
     """The checkpoint's own format; lower ones only where the user allows them."""
+    if arch.weights.is_gguf and not request.precision:
+        asked = arch.name if isinstance(request.model, Architecture) else request.model
+        raise UsageError(
+            f"{arch.name} is a file of llama.cpp, for which nothing is planned: it serves few users at a time",
+            expected="a checkpoint of vLLM, SGLang or TensorRT-LLM",
+            hint=f"'gpufleet fit {asked} --gpus RTX-4090:1' says whom it serves; for many users name the -AWQ.",
+        )
     if request.precision:
         formats = [weight_format(arch, label) for label in request.precision]
     elif request.allow_lower_precision:

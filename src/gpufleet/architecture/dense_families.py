@@ -17,6 +17,7 @@ from gpufleet.architecture.layers import (
     decoder,
     gated_mlp,
     head_dim,
+    normed_over_all_heads,
     qwen3_biases,
     qwen_mixers,
     two_norms,
@@ -166,6 +167,47 @@ def phi3(fields: ConfigFields, family: str) -> Architecture:
     """Phi 3 and 4: Llama's shape with a window where the config names one."""
     mixer = attention(fields, Biases(), sliding(fields))
     return decoder(fields, family, uniform(fields, mixer, gated_mlp(fields)), tied=False, default_context=4096)
+
+
+def glm(fields: ConfigFields, family: str) -> Architecture:
+    """GLM 4 of 9B: biases on q, k and v where the config asks."""
+    biases = Biases(query_key_value=fields.flag("attention_bias", default=True))
+    mixer = attention(fields, biases, default_head_dim=128, default_kv_heads=2)
+    return decoder(fields, family, uniform(fields, mixer, gated_mlp(fields)), tied=False, default_context=131072)
+
+
+def glm4(fields: ConfigFields, family: str) -> Architecture:
+    """GLM 4 of 32B: norms behind attention and MLP too."""
+    biases = Biases(query_key_value=fields.flag("attention_bias", default=False))
+    mixer = attention(fields, biases, default_head_dim=128, default_kv_heads=2)
+    layer = Layer(mixer, gated_mlp(fields), 2 * two_norms(fields))
+    return decoder(fields, family, [layer] * fields.layers("num_hidden_layers"), tied=False, default_context=32768)
+
+
+def olmo2(fields: ConfigFields, family: str) -> Architecture:
+    """OLMo 2: queries and keys normalised over all heads, norms behind attention and MLP."""
+    biased = fields.flag("attention_bias", default=False)
+    mixer = normed_over_all_heads(attention(fields, Biases(query_key_value=biased, output=biased)))
+    return decoder(fields, family, uniform(fields, mixer, gated_mlp(fields)), tied=False, default_context=2048)
+
+
+def seed_oss(fields: ConfigFields, family: str) -> Architecture:
+    """Seed-OSS: biases on q, k and v, on the output where the config asks for them apart."""
+    biases = Biases(
+        query_key_value=fields.flag("attention_bias", default=True),
+        output=fields.flag("attention_out_bias", default=False),
+    )
+    mixer = attention(fields, biases, default_head_dim=128)
+    mlp = gated_mlp(fields, biased=fields.flag("mlp_bias", default=False))
+    return decoder(fields, family, uniform(fields, mixer, mlp), tied=False, default_context=524288)
+
+
+def tied_llama(fields: ConfigFields, family: str) -> Architecture:
+    """SmolLM 3: the shape of Llama with a tied embedding."""
+    biased = fields.flag("attention_bias", default=False)
+    mixer = attention(fields, Biases(query_key_value=biased, output=biased))
+    mlp = gated_mlp(fields, biased=fields.flag("mlp_bias", default=False))
+    return decoder(fields, family, uniform(fields, mixer, mlp), tied=True, default_context=32768)
 
 
 def qwen1(fields: ConfigFields, family: str) -> Architecture:

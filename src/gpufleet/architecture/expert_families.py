@@ -16,6 +16,7 @@ from gpufleet.architecture.layers import (
     attention_of,
     decoder,
     gated_mlp,
+    normed_over_all_heads,
     qwen3_biases,
     qwen_mixers,
     two_norms,
@@ -29,7 +30,6 @@ from gpufleet.domain.architecture import (
     LatentAttention,
     Mixer,
     MixtureOfExperts,
-    QueryKeyNorm,
 )
 
 
@@ -86,12 +86,6 @@ def qwen3_moe(fields: ConfigFields, family: str) -> Architecture:
     experts = gated_experts(fields, "moe_intermediate_size", default_experts=128, default_top_k=8)
     mixers = qwen_mixers(fields, qwen3_biases(fields))
     return decoder(fields, family, sparse_layers(fields, mixers, experts), tied=False, default_context=32768)
-
-
-def normed_over_all_heads(plain: Attention) -> Attention:
-    """Attention whose queries and keys are normalised over the width of all heads."""
-    vectors = (plain.num_heads + plain.num_kv_heads) * plain.head_dim
-    return replace(plain, vector_params=plain.vector_params + vectors, query_key_norm=QueryKeyNorm.ALL_HEADS)
 
 
 def olmoe(fields: ConfigFields, family: str) -> Architecture:
@@ -267,3 +261,11 @@ def latent_attention(fields: ConfigFields) -> LatentAttention:
         v_head_dim=fields.count("v_head_dim", default=128),
         vector_params=(q_lora_rank or 0) + kv_lora_rank + biases,
     )
+
+
+def glm4_moe(fields: ConfigFields, family: str) -> Architecture:
+    """GLM 4.5 to 4.7: biases on q, k and v, norms over each head where the config asks; the routing of DeepSeek V3."""
+    normed = fields.flag("use_qk_norm", default=False)
+    biases = Biases(query_key_value=fields.flag("attention_bias", default=False), norms_per_head=2 * normed)
+    mixers = [attention(fields, biases)] * fields.layers("num_hidden_layers")
+    return decoder(fields, family, deepseek_layers(fields, mixers), tied=False, default_context=131072)

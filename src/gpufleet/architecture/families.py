@@ -11,6 +11,7 @@ from gpufleet.architecture import layer_norm_families as layer_norm
 from gpufleet.architecture import sparse_families as sparse
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.encoder_parse import encoder_family_of
+from gpufleet.architecture.other_kinds import other_kind, refusal_of_kind
 from gpufleet.architecture.spelling import named, near_key
 from gpufleet.architecture.unknown_family import assumed_decoder, lacking, not_understood
 from gpufleet.domain.architecture import Architecture
@@ -29,10 +30,16 @@ FAMILIES: Mapping[str, Builder] = {
     "gemma2": dense.gemma2,
     "gemma3_text": dense.gemma3_text,
     "gemma4_text": dense.gemma4_text,
+    "glm": dense.glm,
+    "glm4": dense.glm4,
+    "glm4_moe": experts.glm4_moe,
     "glm_moe_dsa": sparse.deepseek_v32,
     "gpt2": layer_norm.gpt2,
+    "gpt_neox": layer_norm.gpt_neox,
     "gpt_oss": experts.gpt_oss,
     "gptj": layer_norm.gptj,
+    "granite": dense.llama,
+    "internlm2": dense.llama,
     "kimi_k2": experts.deepseek,
     "kimi_linear": hybrid.kimi_linear,
     "llama": dense.llama,
@@ -48,6 +55,7 @@ FAMILIES: Mapping[str, Builder] = {
     "mpt": layer_norm.mpt,
     "nemotron-nas": dense.nemotron_nas,
     "nemotron_h": hybrid.nemotron_h,
+    "olmo2": dense.olmo2,
     "olmoe": experts.olmoe,
     "opt": layer_norm.opt,
     "phi": layer_norm.phi,
@@ -61,6 +69,9 @@ FAMILIES: Mapping[str, Builder] = {
     "qwen3_5_text": hybrid.qwen3_5,
     "qwen3_moe": experts.qwen3_moe,
     "qwen3_next": hybrid.qwen3_5_moe,
+    "seed_oss": dense.seed_oss,
+    "smollm3": dense.tied_llama,
+    "starcoder2": layer_norm.starcoder2,
     "step3p7": experts.step3,
 }
 
@@ -68,6 +79,8 @@ SAME_SHAPE: Mapping[str, str] = {
     "RefinedWeb": "falcon",
     "RefinedWebModel": "falcon",
     "deepseek_ref": "deepseek_v4",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen2_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
     "qwen3_vl_moe_text": "qwen3_moe",
     "step3p5": "step3p7",
@@ -76,11 +89,15 @@ SAME_SHAPE: Mapping[str, str] = {
 TEXT_MODEL_OF: Mapping[str, str] = {
     "gemma3": "gemma3_text",
     "gemma4": "gemma4_text",
+    "internvl": "qwen2",
     "kimi_k25": "kimi_k2",
     "kimi_k3": "kimi_linear",
     "llama4": "llama4_text",
+    "llava": "llama",
     "minimax_m3_vl": "minimax_m3",
     "mistral3": "mistral",
+    "qwen2_5_vl": "qwen2",
+    "qwen2_vl": "qwen2",
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "qwen3_vl": "qwen3_vl_text",
@@ -95,12 +112,18 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
     "DeepseekV4ForCausalLM": "deepseek_v4",
     "FalconForCausalLM": "falcon",
     "GPT2LMHeadModel": "gpt2",
+    "GPTNeoXForCausalLM": "gpt_neox",
     "GPTJForCausalLM": "gptj",
     "Gemma2ForCausalLM": "gemma2",
     "Gemma3ForCausalLM": "gemma3_text",
     "GemmaForCausalLM": "gemma",
+    "Glm4ForCausalLM": "glm4",
+    "Glm4MoeForCausalLM": "glm4_moe",
+    "GlmForCausalLM": "glm",
     "GlmMoeDsaForCausalLM": "glm_moe_dsa",
     "GptOssForCausalLM": "gpt_oss",
+    "GraniteForCausalLM": "granite",
+    "InternLM2ForCausalLM": "internlm2",
     "KimiLinearForCausalLM": "kimi_linear",
     "Llama4ForCausalLM": "llama4_text",
     "LlamaForCausalLM": "llama",
@@ -111,6 +134,7 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
     "MixtralForCausalLM": "mixtral",
     "NemotronHForCausalLM": "nemotron_h",
     "OPTForCausalLM": "opt",
+    "Olmo2ForCausalLM": "olmo2",
     "OlmoeForCausalLM": "olmoe",
     "Phi3ForCausalLM": "phi3",
     "PhiForCausalLM": "phi",
@@ -118,12 +142,9 @@ FAMILY_OF_CLASS: Mapping[str, str] = {
     "Qwen2MoeForCausalLM": "qwen2_moe",
     "Qwen3ForCausalLM": "qwen3",
     "Qwen3MoeForCausalLM": "qwen3_moe",
-}
-
-NOT_DECODERS: Mapping[str, str] = {
-    "FluxTransformer2DModel": "an image generator",
-    "UNet2DConditionModel": "an image generator",
-    "speecht5": "a text-to-speech model",
+    "SeedOssForCausalLM": "seed_oss",
+    "SmolLM3ForCausalLM": "smollm3",
+    "Starcoder2ForCausalLM": "starcoder2",
 }
 
 
@@ -150,7 +171,7 @@ def builder_of(family: str, fields: ConfigFields) -> Builder:
     builder = FAMILIES.get(family)
     if builder is not None:
         return builder
-    is_other = family in NOT_DECODERS or not family or encoder_family_of({"model_type": family}) is not None
+    is_other = not family or other_kind(family) is not None or encoder_family_of({"model_type": family}) is not None
     if is_other or lacking(fields) or not_understood(fields):
         raise _unreadable(family, fields, is_other)
     return assumed_decoder
@@ -168,12 +189,15 @@ def _unreadable(family: str, fields: ConfigFields, is_other: bool) -> UsageError
             expected="a model that writes token after token",
             hint=f"'gpufleet encode {name} --gpus NAME:N' says how fast it is, 'gpufleet plan' what it costs.",
         )
-    kind = NOT_DECODERS.get(family)
-    nearest = ["gpt2"] if kind else nearest_names(family, FAMILIES) or ["llama"]
-    what = f"{kind} (family {family})" if kind else f"of family {shorten(family)}"
+    kind = other_kind(family)
+    if kind is not None:
+        return refusal_of_kind(name, shorten(family), *kind)
+    nearest = nearest_names(family, FAMILIES) or ["llama"]
     reasons = [] if is_other else _unclear(fields)
     known = f"Nearest family: {' or '.join(nearest)}; {len(FAMILIES)} are known."
-    return UsageError(f"{name} is {what}, which is not planned yet", hint=" ".join([*reasons, known]))
+    return UsageError(
+        f"{name} is of family {shorten(family)}, which is not planned yet", hint=" ".join([*reasons, known])
+    )
 
 
 def _unclear(fields: ConfigFields) -> list[str]:

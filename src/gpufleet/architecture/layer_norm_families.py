@@ -6,7 +6,8 @@ Defaults are those of the family's configuration class in Hugging Face transform
 from __future__ import annotations
 
 from gpufleet.architecture.config_fields import ConfigFields
-from gpufleet.architecture.layers import Biases, Layer, attention_of, blocks_of, head_dim, plain_mlp
+from gpufleet.architecture.layers import Biases, Layer, attention, attention_of, blocks_of, head_dim, plain_mlp
+from gpufleet.architecture.reach import sliding
 from gpufleet.domain.architecture import Architecture
 
 
@@ -166,3 +167,27 @@ def phi(fields: ConfigFields, family: str) -> Architecture:
     context = fields.count("max_position_embeddings", default=2048)
     vectors = 2 * hidden_size + vocab_size
     return _layer_norm_decoder(fields, family, hidden_size, vocab_size, layers, context, False, vector_params=vectors)
+
+
+def gpt_neox(fields: ConfigFields, family: str) -> Architecture:
+    """GPT-NeoX and Pythia: rotary positions, biases everywhere but on the head, which is not tied."""
+    hidden_size, heads = fields.count("hidden_size"), fields.count("num_attention_heads")
+    biased = fields.flag("attention_bias", default=True)
+    biases = Biases(query_key_value=biased, output=biased)
+    mixer = attention_of(heads, heads, head_dim(fields, hidden_size, heads), hidden_size, biases)
+    mlp = plain_mlp(fields.count("intermediate_size", default=4 * hidden_size), hidden_size, biased=True)
+    layers = [Layer(mixer, mlp, 4 * hidden_size)] * fields.layers("num_hidden_layers")
+    vocab_size = fields.count("vocab_size", default=50432)
+    context = fields.count("max_position_embeddings", default=2048)
+    return _layer_norm_decoder(fields, family, hidden_size, vocab_size, layers, context, False)
+
+
+def starcoder2(fields: ConfigFields, family: str) -> Architecture:
+    """StarCoder 2: grouped queries, a sliding window, biases everywhere, tied embedding."""
+    hidden_size, biased = fields.count("hidden_size"), fields.flag("use_bias", default=True)
+    mixer = attention(fields, Biases(query_key_value=biased, output=biased), sliding(fields), default_kv_heads=2)
+    mlp = plain_mlp(fields.count("intermediate_size", default=4 * hidden_size), hidden_size, biased)
+    layers = [Layer(mixer, mlp, 4 * hidden_size)] * fields.layers("num_hidden_layers")
+    vocab_size = fields.count("vocab_size", default=49152)
+    context = fields.count("max_position_embeddings", default=4096)
+    return _layer_norm_decoder(fields, family, hidden_size, vocab_size, layers, context, True)

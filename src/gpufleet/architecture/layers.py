@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from gpufleet.architecture.config_fields import ConfigFields
 from gpufleet.architecture.reach import EVERYTHING, Reach, layer_reaches, sliding
@@ -90,6 +91,12 @@ def attention_of(
     )
     norm = QueryKeyNorm.PER_HEAD if biases.norms_per_head else QueryKeyNorm.NONE
     return Attention(heads, kv_heads, head_width, reach.tokens, vectors, reach.chunked, norm)
+
+
+def normed_over_all_heads(plain: Attention) -> Attention:
+    """Attention whose queries and keys are normalised over the width of all heads."""
+    vectors = (plain.num_heads + plain.num_kv_heads) * plain.head_dim
+    return replace(plain, vector_params=plain.vector_params + vectors, query_key_norm=QueryKeyNorm.ALL_HEADS)
 
 
 def gated_mlp(fields: ConfigFields, *keys: str, biased: bool = False) -> DenseMlp:

@@ -14,7 +14,9 @@ from gpufleet.architecture.weight_format import weight_format_of
 from gpufleet.domain.architecture import Architecture, VisionTower
 from gpufleet.errors import UsageError
 
+LOADED_IN_16_BITS = "stored in 32 bits, planned in 16 as engines load it: the command says --dtype"
 TEXT_PART_ONLY = "text model only: the vision part is not counted"
+_KEEP_TEXT_OUTSIDE = ("qwen2_vl", "qwen2_5_vl")
 _HELD_OUTSIDE = ("quantization_config", "torch_dtype", "dtype", "tie_word_embeddings")
 
 
@@ -37,8 +39,10 @@ def parse_architecture(config: Mapping[str, object], name: str) -> Architecture:
         architecture = build(fields, family)
     except ValueError as refusal:
         raise UsageError(f"{name}: {refusal}", expected="the shape of a model that exists") from None
-    notes = (*architecture.notes, *(() if tower else notes), *doubts(read))
-    return replace(architecture, weights=weight_format_of(text, architecture), notes=notes, vision=tower)
+    weights = weight_format_of(text, architecture)
+    narrowed = (LOADED_IN_16_BITS,) if weights.is_narrowed else ()
+    notes = (*architecture.notes, *narrowed, *(() if tower else notes), *doubts(read))
+    return replace(architecture, weights=weights, notes=notes, vision=tower)
 
 
 def _vision_tower(config: Mapping[str, object], text: Mapping[str, object], name: str) -> VisionTower | None:
@@ -57,6 +61,8 @@ def _text_model(config: Mapping[str, object], name: str) -> tuple[Mapping[str, o
     text = config.get("text_config")
     if family not in TEXT_MODEL_OF:
         return config, ()
+    if text is None and family in _KEEP_TEXT_OUTSIDE:
+        text = {key: value for key, value in config.items() if key not in ("model_type", "vision_config")}
     if not isinstance(text, Mapping):
         near = near_key("text_config", set(config) - {"text_config"})
         hint = f"Did you mean text_config by {near}?" if near else None

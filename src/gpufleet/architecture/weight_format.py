@@ -21,6 +21,7 @@ from gpufleet.domain.precision import (
     FP8_BLOCK,
     FP16,
     FP32,
+    GGUF_MIXES,
     INT4,
     INT8,
     INT8_WEIGHT_ONLY,
@@ -52,6 +53,7 @@ _MODELOPT = {
     "MXFP8": Precision(FP8_BLOCK.name, 1.0 + 1 / 32, FP8_BLOCK.arithmetic),  # one 8-bit exponent per 32
 }
 _MIXED = "MIXED_PRECISION"
+_MOST_BITS, _LEAST_PLAIN_BITS = 32, 15.5
 
 
 def weight_format_of(config: Mapping[str, object], architecture: Architecture) -> WeightFormat:
@@ -65,7 +67,7 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     base = base_precision(config, architecture.name)
     quantization = config.get("quantization_config") or config.get("compression_config")
     if quantization is None:
-        return WeightFormat.uniform(base)
+        return loaded_in_16_bits(base)
     if not isinstance(quantization, Mapping):
         raise UsageError(f"{architecture.name}: quantization_config is not an object", found=quantization)
     base = base if base.bytes_per_element < FP32.bytes_per_element else BF16
@@ -75,15 +77,36 @@ def weight_format_of(config: Mapping[str, object], architecture: Architecture) -
     return replace(weights, kv=_kv_precision(quantization))
 
 
+def loaded_in_16_bits(base: Precision) -> WeightFormat:
+    """The format of plain weights: engines load those of 32 bits in 16."""
+    return WeightFormat.uniform(base) if base is not FP32 else replace(WeightFormat.uniform(BF16), is_narrowed=True)
+
+
 def _quantised_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:
     if quantization.get("quant_algo") == _MIXED:
         return _mixed_format(quantization, base, architecture)
+    if quantization.get("quant_method") == "gguf":
+        return gguf_format(quantization.get("file_type"), quantization.get("bits_per_weight"), architecture.name)
     precision = _quantized_precision(quantization, architecture.name)
     if precision is None:
         return WeightFormat.uniform(base)
     if str(quantization.get("quant_method")) == "mxfp4":
         return WeightFormat.experts_only(precision, base)
     return _without_excluded(precision, base, _excluded_patterns(quantization), architecture)
+
+
+def gguf_format(file_type: object, bits_per_weight: object, name: str) -> WeightFormat:
+    """A file of llama.cpp: one format for every matrix, the embedding too, at the bits that its mix takes.
+
+    Kernels of the mix that is nearest in bits are taken for it.
+    """
+    if not isinstance(bits_per_weight, (int, float)) or not 1 <= bits_per_weight <= _MOST_BITS:
+        raise UsageError(f"{name}: bits_per_weight is not a size", found=bits_per_weight, expected="1 to 32")
+    if bits_per_weight >= _LEAST_PLAIN_BITS:
+        return replace(WeightFormat.uniform(BF16 if file_type == "bf16" else FP16), is_gguf=True)
+    mix = min(GGUF_MIXES, key=lambda p: abs(p.bytes_per_element - bits_per_weight / 8))
+    precision = Precision(mix.name, bits_per_weight / 8, mix.arithmetic)
+    return WeightFormat(str(file_type), precision, precision, precision, precision, precision, is_gguf=True)
 
 
 def _mixed_format(quantization: Mapping[str, object], base: Precision, architecture: Architecture) -> WeightFormat:

@@ -20,7 +20,12 @@ from gpufleet.layout.support import architecture_refusal
 from gpufleet.provenance import Sourced
 from gpufleet.units import GIB
 
-DEFAULT_ENGINE = "vllm"
+DEFAULT_ENGINE, ENGINE_OF_GGUF = "vllm", "llama.cpp"
+
+
+def usual_engine(arch: Architecture) -> str:
+    """The engine of a model where none is named: llama.cpp for its files, else vLLM."""
+    return ENGINE_OF_GGUF if arch.weights.is_gguf else DEFAULT_ENGINE
 
 
 def load_engines() -> Mapping[str, EngineProfile]:

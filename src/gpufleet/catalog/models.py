@@ -12,21 +12,33 @@ from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import TEXT_PART_ONLY, parse_architecture
 from gpufleet.catalog.kept import kept
 from gpufleet.catalog.load import toml_of
+from gpufleet.catalog.stored_formats import StoredFormat, split_name
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName
 from gpufleet.records import dataclass
 
 HUB_SUFFIX = "-hf"  # converted to the hub's format: many leave it out
+TUNED = frozenset(("base", "chat", "hf", "instruct", "it", "pt"))
+MONTH = re.compile(r"20[12]\d|2[3-9](0[1-9]|1[0-2])")  # a release by its year, or by year and month
 _FOLDER = Path(__file__).parent.parent / "data" / "architectures"
 
 
 @dataclass(frozen=True)
 class ModelName:
-    """A shipped model that a name stands for; `is_text_part` when the name is that of a multimodal model."""
+    """A shipped model that a name stands for; `is_text_part` when the name is that of a multimodal model.
+
+    `stored` is the number format that the name ends in, where that is not the model's own.
+    """
 
     id: str
     is_text_part: bool = False
+    stored: StoredFormat | None = None
+
+    @property
+    def name(self) -> str:
+        """The model with its number format."""
+        return self.id if self.stored is None else f"{self.id}-{self.stored.ending}"
 
 
 def model_names() -> list[str]:
@@ -40,16 +52,74 @@ def model_aliases() -> dict[str, ModelName]:
 
 
 def resolve_model_name(name: str) -> ModelName:
-    """The shipped model of a name or alias; case, spaces and underscores do not matter.
+    """The shipped model of a name, an alias or a hub id; case, spaces and underscores do not matter.
+
+    A name that no table holds is read without what does not change a shape: its owner, a number format at its end, and
+    words for how it was tuned. What is left must be the whole name of a model.
 
     >>> resolve_model_name("Llama 3.1 8B").id
     'llama-3.1-8b'
+    >>> resolve_model_name("unsloth/Qwen3-8B-GGUF:Q4_K_M").name
+    'qwen3-8b-q4_k_m'
     """
-    found = _names_by_folded().get(folded_name(name))
+    found = _names_by_folded().get(folded_name(name)) or _by_rule(folded_name(name))
     if found is None:
         hint = "'gpufleet catalog models' lists the shipped names; a config.json file or its folder does as well."
         raise UnknownName("model", name, model_aliases(), hint=hint)
     return found
+
+
+def _by_rule(folded: str) -> ModelName | None:
+    """The model of a hub id that is in no table: of a number format at its end first, which owners mean differently."""
+    owner, _, bare = folded.rpartition("/")
+    if "/" in owner:
+        return None
+    cut = split_name(owner, bare)
+    if cut is None:
+        return _named_as(owner, bare)
+    plain = _named_as(owner, cut[0]) or _named_as(owner, f"{cut[0]}-bf16")
+    if plain is None or is_encoder(plain):
+        return _names_by_folded().get(bare)
+    return replace(plain, stored=cut[1])
+
+
+def _named_as(owner: str, bare: str) -> ModelName | None:
+    names = _names_by_folded()
+    found = names.get(f"{owner}/{bare}") or names.get(bare) or _names_untuned().get(untuned(bare))
+    return found or _names_untuned().get(untuned(without_month(bare)))
+
+
+def untuned(folded: str) -> str:
+    """A name without words for how a model was tuned.
+
+    >>> untuned("mixtral-8x7b-instruct-v0.1")
+    'mixtral-8x7b-v0.1'
+    """
+    return "-".join(word for word in folded.split("-") if word not in TUNED)
+
+
+def without_month(folded: str) -> str:
+    """A name without the month of its release at the end.
+
+    >>> without_month("qwen3-4b-instruct-2507"), without_month("phi-2")
+    ('qwen3-4b-instruct', 'phi-2')
+    """
+    rest, _, last = folded.rpartition("-")
+    return rest if MONTH.fullmatch(last) else folded
+
+
+@lru_cache(maxsize=1)
+def _names_untuned() -> dict[str, ModelName]:
+    """Models by their names without words for tuning; a name that two models share is of neither."""
+    shared: dict[str, set[ModelName]] = {}
+    for name, model in _names_by_folded().items():
+        shared.setdefault(untuned(name.rpartition("/")[2]), set()).add(model)
+    return {name: next(iter(models)) for name, models in shared.items() if len(models) == 1}
+
+
+def is_encoder(model: ModelName) -> bool:
+    """Whether a shipped model is not a decoder."""
+    return encoder_family_of(_shipped_config(model.id)) is not None
 
 
 @lru_cache(maxsize=256)
@@ -60,10 +130,11 @@ def hub_id(name: str) -> str | None:
     ('meta-llama/Llama-3.1-8B', 'meta-llama/Llama-3.1-8B-Instruct')
     """
     model = resolve_model_name(name)
-    known = [alias for alias, named in _listed_aliases() if named.id == model.id and "/" in alias]
+    known = [alias for alias, named in _listed_aliases() if named == model and "/" in alias]
     folded = folded_name(name)
     own = (i for i in known if folded in names_of_hub_id(i))
-    return next(own, known[0] if known else None)
+    typed = [name.strip()] if "/" in name else known[:1]
+    return next(own, typed[0] if typed else None)
 
 
 @lru_cache(maxsize=256)
@@ -78,9 +149,14 @@ def names_of_hub_id(hub: str) -> frozenset[str]:
 
 
 def load_model_config(name: str) -> dict[str, object]:
-    """The config of a shipped model by name or alias."""
-    text = (_FOLDER / f"{resolve_model_name(name).id}.json").read_text(encoding="utf-8")
-    config: dict[str, object] = json.loads(text)
+    """The config of a shipped model by name or alias, with the number format that the name says."""
+    model = resolve_model_name(name)
+    config = _shipped_config(model.id)
+    return config if model.stored is None else model.stored.of(config)
+
+
+def _shipped_config(model_id: str) -> dict[str, object]:
+    config: dict[str, object] = json.loads((_FOLDER / f"{model_id}.json").read_text(encoding="utf-8"))
     return config
 
 
@@ -92,10 +168,18 @@ def shipped_architecture(name: str) -> Architecture:
     80
     """
     model = resolve_model_name(name)
-    architecture = parse_architecture(load_model_config(model.id), model.id)
-    read_as = [] if folded_name(name) == folded_name(model.id) else [f"{name} read as {model.id}, which has its shape"]
+    architecture = parse_architecture(load_model_config(name), model.name)
+    read_as = [] if folded_name(name) == folded_name(model.id) else [reading_of(name, model, architecture)]
     text_only = [TEXT_PART_ONLY] if model.is_text_part else []
     return replace(architecture, notes=(*architecture.notes, *text_only, *read_as))
+
+
+def reading_of(name: str, model: ModelName, architecture: Architecture) -> str:
+    """What a name was taken for."""
+    if model.stored is None:
+        return f"{name} read as {model.id}, which has its shape"
+    stored = architecture.weights.name
+    return f"{name} read as {model.id} stored in {stored}, as its name says; its config.json would say it exactly"
 
 
 @lru_cache(maxsize=256)

@@ -10,6 +10,7 @@ from gpufleet.cli.emit import emit
 from gpufleet.cli.options import (
     EngineOption,
     ExplainOption,
+    ImagesOption,
     ModelArgument,
     OutFileOption,
     OutputOption,
@@ -42,11 +43,12 @@ def fit(
     model: ModelArgument,
     gpus: GpusOption,
     context: ContextOption = "8k",
-    engine: EngineOption = "vllm",
+    engine: EngineOption = None,
     engine_version: VersionOption = None,
     precision: PrecisionOption = None,
     kv_precision: KvOption = "bf16",
     batch: BatchOption = None,
+    images: ImagesOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
@@ -64,6 +66,7 @@ def fit(
         precision=precision,
         kv_precision=kv_precision,
         batch=batch,
+        images=images,
     )
     emit(result, fit_page(result, explain=explain), output, out_file)
     return 0 if result.fits else Infeasible.exit_code

@@ -30,7 +30,16 @@ class OutputFormat(str, Enum):
 
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
-EngineOption = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang, tensorrt-llm, ...")]
+ImagesOption = Annotated[
+    str | None,
+    typer.Option("--images", metavar="NxWxH", help="Images in each prompt, beside its text: 1x1024x1024."),
+]
+EngineOption = Annotated[
+    str | None,
+    typer.Option(
+        "--engine", metavar="NAME", help="vllm (default), sglang, tensorrt-llm, llama.cpp (default of GGUF), ..."
+    ),
+]
 VersionOption = Annotated[
     str | None,
     typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; default: the newest known."),

@@ -48,8 +48,17 @@ class Replica:
         return self.stored.base.name == BF16.name and self.weights.base.name == FP16.name
 
     @property
+    def named_dtype(self) -> str | None:
+        """The 16 or 32 bits that must be said: what the engine takes of itself is not sure, or not what is planned."""
+        if self.stored.is_narrowed:
+            return {"fp32": "float32", FP16.name: "float16"}.get(self.weights.base.name, "bfloat16")
+        return "float16" if self.is_widened_to_fp16 else None
+
+    @property
     def is_requantised(self) -> bool:
         """Whether the weights run in another format than they are stored in, fp16 for bf16 apart."""
+        if self.stored.is_narrowed and self.weights.name == "fp32":
+            return False
         parts = ("attention", "mlp", "experts", "head")
         stored, runs = (tuple(_folded(getattr(w, part)) for part in parts) for w in (self.stored, self.weights))
         return stored != runs

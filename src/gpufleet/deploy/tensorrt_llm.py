@@ -31,7 +31,7 @@ def tensorrt_llm_options(r: Replica) -> str:
     """The options file; empty where nothing is said there. A KV section of its own repeats the fraction."""
     lines = ["enable_attention_dp: true"] if r.layout.attention_dp > 1 else []
     lines += ["enable_chunked_prefill: true"] if r.longest_request_tokens > r.step_tokens else []
-    lines += ["dtype: float16"] if r.is_widened_to_fp16 else []
+    lines += [f"dtype: {r.named_dtype}"] if r.named_dtype else []
     if r.names_cache_format and r.kv.name in CACHE_WORDS:
         lines += ["kv_cache_config:", f"  dtype: {r.kv.name}", f"  free_gpu_memory_fraction: {r.memory_fraction:g}"]
     return "".join(f"{line}\n" for line in lines)

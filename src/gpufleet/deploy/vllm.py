@@ -32,7 +32,7 @@ def vllm_words(r: Replica) -> list[list[str]]:
 def _format_words(r: Replica) -> list[list[str]]:
     words = [["--kv-cache-dtype", CACHE_WORDS[r.kv.name]]] if r.names_cache_format and r.kv.name in CACHE_WORDS else []
     words += [["--quantization", "fp8"]] if r.is_quantised_by_loading else []
-    return [*words, *([["--dtype", "float16"]] if r.is_widened_to_fp16 else [])]
+    return [*words, *([["--dtype", r.named_dtype]] if r.named_dtype else [])]
 
 
 def vllm_notes(r: Replica) -> list[str]:

@@ -8,6 +8,7 @@ from enum import Enum
 from typing import TypeAlias
 
 from gpufleet.domain.dimensions import MAX_LAYERS, require_positive
+from gpufleet.domain.images import PromptImages
 from gpufleet.domain.mixers import (
     CompressedAttention,
     GatedDeltaNet,
@@ -167,6 +168,10 @@ class VisionTower:
     `params_per_patch`, those that every image token passes `params_per_token`. `patches_per_token` are merged.
     `width` is that of its MLPs, `patch_elements` the pixel values of a patch over its frames and colours,
     `largest_image_tokens` what its processor makes of the largest image by default; 0 where that is not known.
+    An image is scaled to `image_size` pixels on each side, or on its longer one where it `keeps_shape`; 0: no size
+    is its own. `closes_rows`: a token more for each row.
+    An image is cut into at most `most_tiles` squares of `image_size`, and shown whole once more; 0: it is not cut.
+    In `num_windowed_layers` patches see `window_patches` of them.
     """
 
     num_layers: int
@@ -179,6 +184,12 @@ class VisionTower:
     width: int = 0
     patch_elements: int = 0
     largest_image_tokens: int = 0
+    image_size: int = 0
+    keeps_shape: bool = True
+    closes_rows: bool = False
+    most_tiles: int = 0
+    num_windowed_layers: int = 0
+    window_patches: int = 0
 
     def __post_init__(self) -> None:
         require_positive(
@@ -200,7 +211,8 @@ class Architecture:
     `vector_params` the final norm and a head bias. `embedding_width` is the width of one token's embedding where it
     differs from the hidden size (OPT-350M). `residual_streams` copies of the hidden state run beside each other
     (hyper-connections of DeepSeek-V4). `is_assumed` marks a family that is only read by its usual fields. `notes` say
-    what was left out or assumed. The order of blocks is not kept: layers are interchangeable for counting.
+    what was left out or assumed; `images` are those of a question's prompts. The order of blocks is not kept: layers
+    are interchangeable for counting.
     """
 
     name: str
@@ -216,6 +228,7 @@ class Architecture:
     embedding_width: int | None = None
     notes: tuple[str, ...] = ()
     vision: VisionTower | None = None
+    images: PromptImages | None = None
     residual_streams: int = 1
     is_assumed: bool = False
 

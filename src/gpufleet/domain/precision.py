@@ -34,8 +34,20 @@ NF4 = Precision("nf4", 0.5 + 1 / 64 + 4 / (64 * 256), "bf16")  # bitsandbytes, d
 MXFP4 = Precision("mxfp4", 0.5 + 1 / 32, "bf16")  # one 8-bit exponent per 32
 NVFP4 = Precision("nvfp4", 0.5 + 1 / 16, "fp4")  # one fp8 scale per 16
 
+# Files of llama.cpp, all tensors together: bits of Llama 3.1 8B in its table (tools/quantize/README.md@311c2c9f0e)
+Q2_K = Precision("q2_k", 3.1593 / 8, "bf16")
+Q4_K_M = Precision("q4_k_m", 4.8944 / 8, "bf16")
+Q5_K_M = Precision("q5_k_m", 5.7036 / 8, "bf16")
+Q6_K = Precision("q6_k", 6.5633 / 8, "bf16")
+Q8_0 = Precision("q8_0", 8.5008 / 8, "bf16")
+GGUF_MIXES = (Q2_K, Q4_K_M, Q5_K_M, Q6_K, Q8_0)
+
 PRECISIONS: dict[str, Precision] = {
-    p.name: p for p in (FP32, TF32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4)
+    p.name: p
+    for p in (
+        *(FP32, TF32, BF16, FP16, FP8, FP8_BLOCK, INT8, INT8_WEIGHT_ONLY, INT4, NF4, MXFP4, NVFP4),
+        *GGUF_MIXES,
+    )
 }
 
 
@@ -45,6 +57,7 @@ class WeightFormat:
 
     Vectors (norms, biases, router) and the token embedding stay in `base`; quantisers leave them alone. `attention` is
     the format of every token mixer. `kv` is the cache format that the checkpoint brings scales for, where it says so.
+    `is_narrowed`: the checkpoint holds 32 bits, of which engines load 16; `is_gguf`: it is a file of llama.cpp.
     """
 
     name: str
@@ -54,6 +67,8 @@ class WeightFormat:
     experts: Precision
     head: Precision
     kv: Precision | None = None
+    is_narrowed: bool = False
+    is_gguf: bool = False
 
     @classmethod
     def uniform(cls, precision: Precision, base: Precision = BF16) -> WeightFormat:

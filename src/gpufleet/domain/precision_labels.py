@@ -10,7 +10,18 @@ from gpufleet.domain.precision import BF16, FP16, PRECISIONS, Precision, WeightF
 from gpufleet.errors import UnknownName
 
 FAMILIES = {"fp4": ("mxfp4", "nvfp4"), "fp8": ("fp8", "fp8_block"), "16-bit": ("bf16", "fp16")}
-LABELS = {"fp4": "nvfp4", "w4a16": "int4", "awq": "int4", "gptq": "int4", "half": "fp16", "bfloat16": "bf16"}
+LABELS = {
+    "awq": "int4",
+    "bfloat16": "bf16",
+    "bnb-4bit": "nf4",
+    "fp4": "nvfp4",
+    "gguf": "q4_k_m",
+    "gptq": "int4",
+    "half": "fp16",
+    "w4a16": "int4",
+    "w8a16": "int8_wo",
+    "w8a8": "int8",
+}
 KV_FORMATS = ("bf16", "fp16", "fp8", "int8")
 OWN = "own"
 

@@ -57,6 +57,21 @@ class TokenCounts:
         """Tokens that stand for equal shares of the requests."""
         return self.octiles or (self.mean,)
 
+    def plus(self, tokens: float) -> TokenCounts:
+        """Every request so many tokens longer.
+
+        >>> TokenCounts(100.0, 0.5, (80.0, 180.0, 220.0, 400.0), 500.0).plus(100.0).squared_variation
+        0.125
+        """
+        return TokenCounts(
+            self.mean + tokens,
+            self.squared_variation * (self.mean / (self.mean + tokens)) ** 2,
+            tuple(t + tokens for t in self.percentiles),
+            self.longest + tokens if self.longest else 0.0,
+            tuple(t + tokens for t in self.octiles),
+            self.beyond_ratio,
+        )
+
     def scaled(self, ratio: float) -> TokenCounts:
         """Every request so many times as long.
 
@@ -75,7 +90,11 @@ class TokenCounts:
 
 @dataclass(frozen=True)
 class AssumedCounts(TokenCounts):
-    """Tokens of which only the mean was said: log-normal, cut where prompt and answer reach the model's context."""
+    """Tokens of which only the mean was said: log-normal, cut where prompt and answer reach the model's context.
+
+    `beside_tokens` of them, those of images, are the same in all requests.
+    """
 
     log_spread: float = 0.0
     context_tokens: float = math.inf
+    beside_tokens: float = 0.0

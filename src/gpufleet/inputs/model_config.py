@@ -13,6 +13,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import named_path, read_text_file
+from gpufleet.inputs.gguf_model import SUFFIX, read_gguf_model
 from gpufleet.inputs.json_text import parse_json
 from gpufleet.units import MB
 
@@ -24,6 +25,8 @@ QUANTIZATION_NAME = "hf_quant_config.json"
 def read_model(model: str | Path, shipped: Callable[[str], Architecture]) -> Architecture:
     """The architecture of a config.json, of a folder that holds one, or what `shipped` knows under that name."""
     refuse_url(str(model))
+    if _is_gguf_file(str(model)):
+        return read_gguf_model(named_path(model))
     if isinstance(model, Path) or _is_path(model):
         return read_model_config(Path(model))
     try:
@@ -62,9 +65,17 @@ def read_encoder(model: str | Path, shipped: Callable[[str], EncoderModel]) -> E
 def is_encoder(model: str, shipped: Callable[[str], bool]) -> bool:
     """Whether a model is not a decoder: told by its config, or by `shipped` for a name."""
     refuse_url(model)
+    if _is_gguf_file(model):
+        return False
     if _is_path(model):
         return encoder_family_of(_named_config(Path(model))[0]) is not None
     return shipped(model)
+
+
+def _is_gguf_file(model: str) -> bool:
+    """Whether a text is the path of a GGUF file; a file's name alone may be that of a model as well."""
+    spelled = model.casefold().endswith(SUFFIX) and "\0" not in model
+    return spelled and (model.startswith((".", "/", "~")) or os.path.lexists(model))
 
 
 def refuse_url(model: str) -> None:

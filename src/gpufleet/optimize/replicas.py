@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -183,8 +183,10 @@ def with_fp16_twins(formats: Iterable[WeightFormat], fp16: Precision) -> tuple[W
 
 
 def _in_fp16(weights: WeightFormat, fp16: Precision) -> WeightFormat:
-    parts = {part: getattr(weights, part) for part in ("base", "attention", "mlp", "experts", "head")}
-    changed = {part: fp16 for part, precision in parts.items() if precision.name == "bf16"}
+    parts: dict[str, Precision] = {
+        part: getattr(weights, part) for part in ("base", "attention", "mlp", "experts", "head")
+    }
+    changed: dict[str, Any] = {part: fp16 for part, precision in parts.items() if precision.name == "bf16"}
     if not changed:
         return weights
     name = "fp16" if weights.name == "bf16" else f"{weights.name} over fp16"

@@ -38,6 +38,22 @@ class FormulaGroup(KernelGroup):
 
 
 @dataclass(frozen=True)
+class ImageTower(OfPrompts, FormulaGroup):
+    """The vision tower over the images of every prompt: `flop` of one prompt on one device, in 16 bits."""
+
+    flop: FloatArray
+
+    def seconds(self, at: StepTokens) -> FloatArray:
+        """Seconds of all prompts; 0 without any."""
+        flop_per_s = self.formulas.vision.flop_ratio.value * self.peak_flop_per_s
+        return np.where(self.is_executed(at), at.prefilling * self.flop / flop_per_s, 0.0)
+
+    def work(self, at: StepTokens) -> Work:
+        """Arithmetic alone: what the tower moves is small beside it."""
+        return self._work({"prompts": at.prefilling}, at.prefilling * self.flop, np.zeros_like(self.flop))
+
+
+@dataclass(frozen=True)
 class StateSpaceWork:
     """One state-space layer on one device: bytes of a sequence's state, FLOP and bytes of one token."""
 

@@ -41,7 +41,7 @@ from gpufleet.performance.attention_groups import (
 )
 from gpufleet.performance.collectives import ALL_GATHER, ALL_REDUCE, REDUCE_SCATTER
 from gpufleet.performance.delta_net import STATE_ELEMENTS
-from gpufleet.performance.formula_groups import PromptScan, StateSpaceWork, StateUpdate
+from gpufleet.performance.formula_groups import ImageTower, PromptScan, StateSpaceWork, StateUpdate
 from gpufleet.performance.hardware import Hardware
 from gpufleet.performance.kernel_groups import (
     HEAD_ROWS,
@@ -84,6 +84,7 @@ POSITIONS, HEAD_NORMS = "rotary and KV write", "query and key norms"
 def kernel_groups(arch: Architecture, candidates: Candidates, hardware: Hardware) -> tuple[KernelGroup, ...]:
     """Every operator of a step; those that layers have in common count together."""
     operators = _Operators(arch, candidates, hardware)
+    operators.add_images()
     operators.add_mixers()
     operators.add_feed_forwards()
     operators.add_ends_of_layers()
@@ -109,6 +110,15 @@ class _Operators(OperatorGroups):
         self, bytes_per_token: float, name: str, kind: int, seen: int, num_ranks: FloatArray, count: int
     ) -> None:
         self.exchanges.append((self.part(name, kernel_of(kind), count), kind, seen, bytes_per_token, num_ranks))
+
+    def add_images(self) -> None:
+        """The vision tower, cut over the ranks of tensor parallelism as its weights are."""
+        if self.arch.images is None:
+            return
+        peak, formulas = self.hardware.router_gemm.peak_flop_per_s, self.hardware.calibration.formulas
+        parts = (self.part("vision tower", "vision tower", 1),)
+        flop = self.arch.images.tower_flop / self.tp
+        self.others.append(ImageTower(parts, formulas, peak, self.bandwidth_bytes_per_s, flop))
 
     def add_mixers(self) -> None:
         mixers = _counted((replace(b.mixer, vector_params=0), b.count) for b in self.arch.blocks)

@@ -112,15 +112,21 @@ def middle_of_cut(shape: FloatArray, mean: float, most: float) -> float:
     return math.exp(high)
 
 
-def assumed(mean: float, log_spread: float, other_mean: float, context_tokens: float) -> AssumedCounts:
+def assumed(
+    mean: float, log_spread: float, other_mean: float, context_tokens: float, beside_tokens: float = 0.0
+) -> AssumedCounts:
     """Counts of which only the mean is known, cut where the model's context leaves no room beside the other mean.
+
+    The mean holds `beside_tokens`, which all requests have.
 
     >>> assumed(1000.0, 0.9, 300.0, 1300.0).is_alike, assumed(1.0, 0.9, 300.0, 8192.0).is_alike
     (True, True)
     """
-    most = context_tokens - other_mean
-    counts = log_normal(mean, log_spread, most) if 1 < mean < most else TokenCounts(mean)
-    return AssumedCounts(**vars(counts), log_spread=log_spread, context_tokens=context_tokens)
+    own, most = mean - beside_tokens, context_tokens - other_mean - beside_tokens
+    counts = log_normal(own, log_spread, most).plus(beside_tokens) if 1 < own < most else TokenCounts(mean)
+    return AssumedCounts(
+        **vars(counts), log_spread=log_spread, context_tokens=context_tokens, beside_tokens=beside_tokens
+    )
 
 
 def at_means(prompts: TokenCounts, answers: TokenCounts, means: tuple[float, float]) -> tuple[TokenCounts, TokenCounts]:
@@ -132,7 +138,7 @@ def at_means(prompts: TokenCounts, answers: TokenCounts, means: tuple[float, flo
 def moved(counts: TokenCounts, mean: float, other_mean: float) -> TokenCounts:
     """The same counts at another mean."""
     if isinstance(counts, AssumedCounts):
-        return assumed(mean, counts.log_spread, other_mean, counts.context_tokens)
+        return assumed(mean, counts.log_spread, other_mean, counts.context_tokens, counts.beside_tokens)
     return counts.scaled(mean / counts.mean)
 
 

@@ -60,7 +60,16 @@ def time_bounds(model: StepModel, batch: FloatArray, lengths: Lengths) -> dict[s
     known = model.once(measured_spread)
     apart = known.lent_squared + known.beyond_log(model, batch, lengths) ** 2
     regime = _regime_ratio(model, batch)
-    return {"tpot": _bounds(known.tpot_squared + apart), "ttft": _bounds(known.ttft_squared * regime**2 + apart)}
+    first = known.ttft_squared * regime**2 + apart + _vision_squared(model)
+    return {"tpot": _bounds(known.tpot_squared + apart), "ttft": _bounds(first)}
+
+
+def _vision_squared(model: StepModel) -> FloatArray:
+    """Squared ln factors of a tower that nobody measured, over the whole first token where prompts hold images."""
+    ratio = model.hardware.calibration.formulas.vision.flop_ratio
+    is_seen = model.arch.images is not None
+    ends = (ratio.high or ratio.value, ratio.low or ratio.value)
+    return np.array([[is_seen * np.log(ratio.value / end) ** 2] for end in ends])
 
 
 def _bounds(squared_log: FloatArray) -> Bounds:
@@ -178,7 +187,7 @@ def grades(model: StepModel) -> IntArray:
     grade: IntArray = worst[model.candidates.engine].astype(np.int64)
     for curves in (*weighty_curves(model), *mixer_curves(model)):
         grade = np.maximum(grade, curves.grade)
-    if is_timed_by_formula(model.arch):
+    if is_timed_by_formula(model.arch) or model.arch.images is not None:
         grade = np.maximum(grade, int(Grade.ROOFLINE))
     elif model.arch.is_assumed or borrows_full_attention(model.arch):
         grade = np.maximum(grade, int(Grade.TRANSFERRED))

@@ -8,6 +8,8 @@ from datetime import date
 from functools import cache
 from typing import TYPE_CHECKING, Any, Protocol
 
+from gpufleet.domain.images import Images
+from gpufleet.questions.images import parse_images
 from gpufleet.questions.words import (
     BESIDE,
     COUNT,
@@ -24,11 +26,13 @@ from gpufleet.questions.words import (
     USD_PER_TIME,
     WHOLE,
     WRITTEN,
+    Kind,
     Preferred,
     Word,
     flag,
     names,
     optional,
+    plain,
     said_by,
     text,
     time_like,
@@ -343,6 +347,12 @@ class WriterRequest(PlanRequest):
     allow_lower_precision: bool = flag("Also plan fp8, nvfp4 and int4 weights; says what they cost in quality.", ENGINE)
     kv_precision: str | None = optional(text("NAME"), "KV cache: bf16, fp16, fp8, int8.", ENGINE, is_in_files=False)
     prefix_cache: float | None = field(default=None, metadata=said_by(PREFIX_CACHE))
+    images: Images | None = optional(
+        Kind("NxWxH", plain(parse_images)),
+        "Images in each prompt, beside --in: 1x1024x1024 is one of 1,024 x 1,024 pixels.",
+        LOAD,
+        label="images",
+    )
     fractions: bool = flag(
         "Also rent slices of a GPU; each pays for its share of the machine.", RENTED, comes_last=True
     )

@@ -11,6 +11,7 @@ import pytest
 from gpufleet.api.plan_basis import request_words
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import RequestKind, ServeRequest
+from gpufleet.domain.images import Images
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UsageError
 from gpufleet.results.plan import PlanBasis
@@ -25,7 +26,7 @@ def basis(**words: Any) -> PlanBasis:
 SAID = {
     "float": 0.5, "int": 3, "bool": True, "str": "x", "date": date(2026, 8, 31), "Sequence[str]": ["x", "y"],
     "Collection[str]": ["x"], "float | TokenCounts": TokenCounts(100.0, 0.5, (90.0, 150.0, 200.0, 300.0)),
-    "str | Slo": "ttft<1s", "str | NamedPath | Architecture": "llama-3.1-8b",
+    "str | Slo": "ttft<1s", "Images": Images(2, 1024, 768), "str | NamedPath | Architecture": "llama-3.1-8b",
     "Sequence[RequestKind]": (RequestKind("chat", 2.0, 100.0, TokenCounts(10.0), "ttft<1s", 0.5, 0.25),),
 }  # fmt: skip
 

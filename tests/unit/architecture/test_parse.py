@@ -6,7 +6,9 @@ import math
 
 import pytest
 
-from gpufleet.architecture.families import FAMILIES, NOT_DECODERS
+from gpufleet.architecture.encoder_parse import ENCODER_FAMILIES
+from gpufleet.architecture.families import FAMILIES, SAME_SHAPE, TEXT_MODEL_OF
+from gpufleet.architecture.other_kinds import other_kind
 from gpufleet.architecture.parameters import num_active_parameters, num_parameters, parameter_parts
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.domain.architecture import Attention, MixtureOfExperts
@@ -138,10 +140,32 @@ def test_a_missing_size_is_named(missing):
         parse_architecture(config, "m")
 
 
-@pytest.mark.parametrize("family", sorted(NOT_DECODERS))
-def test_models_that_are_no_decoders_say_what_they_are(family):
-    with pytest.raises(UsageError, match=r"not planned yet.*Nearest family: gpt2"):
-        parse_architecture({"model_type": family}, "m")
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        ("UNet2DConditionModel", "an image generator"),
+        ("FluxTransformer2DModel", "an image generator"),
+        ("StableDiffusion3Pipeline", "an image generator"),
+        ("QwenImageTransformer2DModel", "an image generator"),
+        ("AutoencoderKL", "an image generator"),
+        ("WanTransformer3DModel", "a video generator"),
+        ("CogVideoXPipeline", "a video generator"),
+        ("speecht5", "a text-to-speech model"),
+        ("parler_tts", "a text-to-speech model"),
+        ("fastspeech2_conformer", "a text-to-speech model"),
+        ("musicgen", "a generator or codec of sound"),
+        ("detr", "a model of images alone"),
+    ],
+)
+def test_models_of_other_kinds_say_what_they_are_and_what_to_do(family, kind):
+    with pytest.raises(UsageError, match=rf"{kind}.*Measure its .* per second") as refusal:
+        parse_architecture({"_class_name": family}, "m")
+    assert "Nearest family" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("family", sorted({*FAMILIES, *SAME_SHAPE, *TEXT_MODEL_OF, *ENCODER_FAMILIES}))
+def test_no_family_that_is_read_is_of_another_kind(family):
+    assert other_kind(family) is None
 
 
 def test_an_unknown_family_names_the_nearest():

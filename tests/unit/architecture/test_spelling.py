@@ -10,7 +10,8 @@ import pytest
 
 from gpufleet.api import fit
 from gpufleet.architecture.encoder_parse import encoder_family_of
-from gpufleet.architecture.families import NOT_DECODERS, family_of
+from gpufleet.architecture.families import family_of
+from gpufleet.architecture.other_kinds import other_kind
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.models import load_model_config, model_names
 from gpufleet.errors import UsageError
@@ -22,7 +23,7 @@ from gpufleet.report.text import page_as_text
 
 def decoders() -> list[str]:
     configs = {name: load_model_config(name) for name in model_names()}
-    return [n for n, c in configs.items() if not encoder_family_of(c) and family_of(c) not in NOT_DECODERS]
+    return [n for n, c in configs.items() if not encoder_family_of(c) and other_kind(family_of(c)) is None]
 
 
 def renamed(name: str, key: str, other: str) -> dict[str, object]:

@@ -121,7 +121,7 @@ def test_one_skipped_layer_of_many_does_not_decide():
     )
 
 
-@pytest.mark.parametrize(("dtype", "name"), [("float16", "fp16"), ("torch.bfloat16", "bf16"), ("float32", "fp32")])
+@pytest.mark.parametrize(("dtype", "name"), [("float16", "fp16"), ("torch.bfloat16", "bf16"), ("float32", "bf16")])
 def test_unquantised_checkpoints_are_in_their_dtype(dtype, name):
     assert parse_architecture({**DENSE, "torch_dtype": dtype}, "m").weights.name == name
 

@@ -215,3 +215,22 @@ def test_replicas_on_one_machine_get_gpus_of_their_own() -> None:
     assert launch.replicas_per_machine > 1
     first, second = (",".join(map(str, range(k * size, (k + 1) * size))) for k in (0, 1))
     assert launch.notes[-1].endswith(f"CUDA_VISIBLE_DEVICES={first} before the first, {second} before the next")
+
+
+@pytest.mark.parametrize(
+    ("engine", "gpus", "precision", "dtype"),
+    [("vllm", "L4:1", None, "bfloat16"), ("vllm", "T4:1", None, "float16"), ("sglang", "L4:1", None, "bfloat16")],
+)
+def test_a_config_of_32_bits_is_planned_in_16_and_the_command_says_so(tmp_path, engine, gpus, precision, dtype):
+    """Engines would choose between the two 16-bit formats by themselves, and not all of them alike."""
+    config = {**load_model_config("qwen2.5-1.5b"), "torch_dtype": "float32"}
+    (tmp_path / "m").mkdir()
+    file = tmp_path / "m" / "config.json"
+    file.write_text(json.dumps(config), encoding="utf-8")
+    asked = {"input_tokens": 100, "output_tokens": 100, "concurrency": 1, "engine": engine, "launch": True}
+    narrowed = estimate(str(file), gpus, precision=precision, **asked)
+    plain = estimate("qwen2.5-1.5b", gpus, precision=precision, **asked)
+    words = of(narrowed.launch).arguments
+    assert words[words.index("--dtype") + 1] == dtype
+    assert narrowed.tpot_s.value == plain.tpot_s.value
+    assert any("stored in 32 bits" in note for note in narrowed.notes)

@@ -16,6 +16,7 @@ from gpufleet.cli.asking import Typed, asking
 from gpufleet.cli.market import MarketFlags
 from gpufleet.cli.options import verb
 from gpufleet.cli.plan_words import SaidWords, with_words
+from gpufleet.domain.images import Images
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.workload import CLASS_KEYS, KEYS, MODEL_KEYS, WorkloadFile
@@ -40,10 +41,10 @@ EVERY_WORD = [
 ]
 SUCH_AS = {
     "SHARE": "30%", "N": "3", "N/TIME": "5/s", "TIME": "10h", "USD/TIME": "20/h", "USD": "500", "NAME,...": "aws",
-    "KIND,...": "spot", "": "yes",
+    "KIND,...": "spot", "": "yes", "NxWxH": "1x64x64",
 }  # fmt: skip
 READ_ALONE = [p for p in EVERY_WORD if p.values[1].field and not p.values[1].has_parts]
-TYPES = {"float": float, "int": int, "str": str, "bool": bool, "Sequence[str]": Sequence}
+TYPES = {"float": float, "int": int, "str": str, "bool": bool, "Sequence[str]": Sequence, "Images": Images}
 
 
 @pytest.mark.parametrize(("question", "row"), READ_ALONE)
