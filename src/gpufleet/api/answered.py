@@ -10,6 +10,7 @@ from gpufleet.answers.rest_of_bill import rest_of_bill
 from gpufleet.answers.service_plan import Context, ServiceKind, deployment, service_plan
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.price_ends import said_of_prices
+from gpufleet.api.to_be_had import supply_notes
 from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog
 from gpufleet.optimize.copies.protocol import Copies
@@ -35,7 +36,8 @@ def answered_service(
     on_spot = None if spot is None else deployment(kind, context, spot)
     said = said_of_prices(plan.deployments[:1], tables, [*plan.deployments, on_spot])
     bill = rest_of_bill(plan.deployments[0], plan.all_hours_requests_per_s, tables.bill_lines)
-    beside = {"notes": [*said, *plan.notes], "spot_alternative": on_spot, "rest_of_bill": bill}
+    had = supply_notes(plan.deployments, tables, request.easily_had)
+    beside = {"notes": [*had, *said, *plan.notes], "spot_alternative": on_spot, "rest_of_bill": bill}
     missing = missing_prices(context.question, context.solution, request, tables)
     return plan.model_copy(update={**beside, "missing_prices": missing})
 

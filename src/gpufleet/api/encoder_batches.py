@@ -20,6 +20,7 @@ from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.workload import Workload
 from gpufleet.optimize.demand import Demand
@@ -43,7 +44,7 @@ def plan_encoder_batch(
     True
     """
     request = spoken(EncoderBatchRequest, request, said)
-    tables = load_catalog() if catalog is None else catalog
+    tables = with_owned(load_catalog() if catalog is None else catalog, tuple(request.owned or ()))
     choices = encoder_choices(request, tables)
     refuse_too_old(request, choices.market.offers)
     job = job_of(request, request.requests, request.deadline_s, checked_headroom(request))

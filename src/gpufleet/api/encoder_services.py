@@ -17,6 +17,7 @@ from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.spoken import spoken
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
@@ -41,8 +42,8 @@ def plan_encoder_serve(
     >>> plan.answer.latency["latency.p95"].value < 0.05
     True
     """
-    tables = load_catalog() if catalog is None else catalog
     asked = spoken(EncoderServeRequest, request, said)
+    tables = with_owned(load_catalog() if catalog is None else catalog, tuple(asked.owned or ()))
     return encoder_answered(asked, *solved_encoder(asked, tables), tables)
 
 

@@ -17,6 +17,7 @@ from gpufleet.catalog.query import (
     resolve_gpu,
 )
 from gpufleet.catalog.slices import slices_of
+from gpufleet.catalog.spoken_machines import owned_notes
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UnknownName
@@ -48,7 +49,8 @@ def market_of(request: PlanRequest, tables: Catalog) -> Market:
     left_out = region_notes(tables, wanted, regions_asked(request, tables).areas)
     what_if = [f"What if: {name} {value}" for name, _, value, _ in changed_prices(request, offers)]
     missing = missing_notes(tables, wanted, kinds_named(request), offers)
-    return Market(offers, machines(tables, wanted), (*read, *left_out, *what_if, *missing))
+    notes = (*read, *left_out, *what_if, *missing, *owned_notes(request.owned or ()))
+    return Market(offers, machines(tables, wanted), notes)
 
 
 def offers_of(request: PlanRequest, tables: Catalog, wanted: OfferFilter) -> list[Offer]:

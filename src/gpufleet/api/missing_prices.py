@@ -24,7 +24,7 @@ HOW_TO_ADD = (
     "Add rows to offers/*.csv of your own tables (--catalog), or 'gpufleet catalog update'; docs/prices.md says which"
 )
 HOW_TO_RENEW = "A row of a later as_of renews it; --as-of an earlier day asks with it."
-HOW_TO_OWN = "Add your machines to owned.toml of your own tables (--catalog); docs/prices.md says how"
+HOW_TO_OWN = "If you have such machines: --owned '2 x 8 RTX-4090', or owned.toml of your own tables (docs/prices.md)"
 
 
 def missing_notes(

@@ -26,6 +26,7 @@ from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
 from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import choices_of, quality_costs, understood
 from gpufleet.api.spoken import spoken
+from gpufleet.api.to_be_had import supply_notes
 from gpufleet.api.unpriced_machines import missing_prices
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.slices import SLICE_NOTE
@@ -93,7 +94,8 @@ def answered(prepared: Prepared) -> ServeAnswer:
     }
     whole = with_every_source(plan.model_copy(update=alternatives), question, tables)
     beside = doubts_of((), [whole.spot_alternative, whole.lower_precision_alternative])
-    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*whole.notes, *beside]))})
+    had = supply_notes(whole.deployments, tables, request.easily_had)
+    whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *beside]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
 
 

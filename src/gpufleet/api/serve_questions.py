@@ -20,6 +20,7 @@ from gpufleet.catalog.engines import engines_that_implement
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.catalog.slices import with_slices
+from gpufleet.catalog.spoken_machines import with_owned
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Palette
 from gpufleet.domain.engine import EngineProfile
@@ -54,8 +55,9 @@ class WriterChoices:
 
 
 def sold_tables(request: WriterRequest, tables: Catalog) -> Catalog:
-    """The tables with slices of GPUs as devices of their own, where they may be rented."""
-    return with_slices(tables) if request.fractions else tables
+    """The tables with machines of one's own, and slices of GPUs as devices of their own where they may be rented."""
+    had = with_owned(tables, tuple(request.owned or ()))
+    return with_slices(had) if request.fractions else had
 
 
 def architecture_of(request: WriterRequest) -> Architecture:

@@ -11,17 +11,29 @@ from gpufleet.cli.options import (
     EngineOption,
     ExplainOption,
     ImagesOption,
-    ModelArgument,
     OutFileOption,
+    OutputFormat,
     OutputOption,
     VersionOption,
     verb,
 )
-from gpufleet.errors import Infeasible
+from gpufleet.errors import Infeasible, UsageError
 
 app = verb()
 
-GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.")]
+AnyModelArgument = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Argument(metavar="[MODEL]", help="A name, a config.json, or the folder of one.", show_default=False),
+]
+GpusOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4."),
+]
+OwnedOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--owned", metavar="MACHINES", help="Machines that you have: '2 x 8 RTX-4090'."),
+]
+AllModelsOption = Annotated[bool, typer.Option("--all-models", help="Which shipped models fit machines of your own.")]
 ContextOption = Annotated[
     str, typer.Option("--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.")
 ]
@@ -40,8 +52,8 @@ BatchOption = Annotated[
 
 @app.command()
 def fit(
-    model: ModelArgument,
-    gpus: GpusOption,
+    model: AnyModelArgument = None,
+    gpus: GpusOption = None,
     context: ContextOption = "8k",
     engine: EngineOption = None,
     engine_version: VersionOption = None,
@@ -49,17 +61,21 @@ def fit(
     kv_precision: KvOption = "bf16",
     batch: BatchOption = None,
     images: ImagesOption = None,
+    owned: OwnedOption = None,
+    all_models: AllModelsOption = False,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
     """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not."""
+    if all_models:
+        return every_model(model, gpus, owned, context, engine, output, out_file)
     from gpufleet.api import fit as fit_model
     from gpufleet.report.fit import fit_page
 
     result = fit_model(
-        model,
-        gpus,
+        stated(model, "MODEL", "a name, or --owned MACHINES --all-models"),
+        gpus_of(gpus, owned),
         context,
         engine=engine,
         engine_version=engine_version,
@@ -70,3 +86,45 @@ def fit(
     )
     emit(result, fit_page(result, explain=explain), output, out_file)
     return 0 if result.fits else Infeasible.exit_code
+
+
+def stated(value: str | None, name: str, expected: str) -> str:
+    """A value that nothing stands in for."""
+    if value is None:
+        raise UsageError(f"{name} is missing", expected=expected)
+    return value
+
+
+def gpus_of(gpus: str | None, owned: str | None) -> str:
+    """The GPUs of a copy: named, or those of one machine that somebody has."""
+    if gpus is not None and owned is not None:
+        raise UsageError("both --gpus and --owned", expected="one of them")
+    if owned is None:
+        return stated(gpus, "--gpus", "a GPU and how many, such as 'L40S:4'")
+    from gpufleet.catalog.spoken_machines import parse_spoken
+
+    said = parse_spoken(owned)
+    return f"{said.gpu}:{said.gpus}"
+
+
+def every_model(
+    model: str | None,
+    gpus: str | None,
+    owned: str | None,
+    context: str,
+    engine: str | None,
+    output: OutputFormat | None,
+    out_file: str | None,
+) -> int:
+    """Which models fit machines of one's own, for how many users."""
+    from gpufleet.api.fits_of_machines import fit_all
+    from gpufleet.catalog.engines import DEFAULT_ENGINE
+    from gpufleet.report.machine_fits import machine_fits_page
+
+    if model is not None or gpus is not None:
+        found = " and ".join(name for name, said in (("MODEL", model), ("--gpus", gpus)) if said is not None)
+        raise UsageError("--all-models asks for every model on your machines", found=found, expected="--owned alone")
+    machines = stated(owned, "--owned", "machines that you have, such as '2 x 8 RTX-4090'")
+    result = fit_all(machines, context, engine=engine or DEFAULT_ENGINE)
+    emit(result, machine_fits_page(result), output, out_file)
+    return 0 if result.is_feasible else Infeasible.exit_code

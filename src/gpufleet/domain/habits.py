@@ -11,9 +11,12 @@ class Habits:
     """What is taken of people who do not say it.
 
     `spoken_tokens_per_s` is what a decoder writes for a second of ordinary speech; `prompt_log_spread` and
-    `answer_log_spread` are how far the logarithms of tokens spread from request to request.
+    `answer_log_spread` are how far the logarithms of tokens spread from request to request; one's own electricity
+    costs `electricity_usd_per_kwh`; more than `easily_had_gpus` of a type in a region are not had without asking.
     """
 
     spoken_tokens_per_s: Sourced
     prompt_log_spread: Sourced
     answer_log_spread: Sourced
+    electricity_usd_per_kwh: Sourced
+    easily_had_gpus: Sourced

@@ -150,6 +150,20 @@ class PlanRequest:
     gpus: Sequence[str] | None = optional(
         names("NAME,..."), "Only these GPUs, without a count: H100,L40S.", RENTED, singular="--gpu"
     )
+    easily_had: int | None = optional(
+        WHOLE,
+        "More GPUs of one type in a region than this carry a note; default 64.",
+        RENTED,
+        what="the number of GPUs that are easily had",
+        bounds=Bounds(1, 1_000_000, ""),
+    )
+    owned: Sequence[str] | None = optional(
+        names("MACHINES,..."),
+        "Machines that you have: '2 x 8 RTX-4090', '4 x A100-80GB at 0.12/kWh'.",
+        RENTED,
+        label="your machines",
+        shown=", ".join,
+    )
     precision: Sequence[str] | None = optional(
         names("NAME,..."), "Formats of weights: fp8,int4; default: the checkpoint's own.", ENGINE
     )

@@ -1,0 +1,88 @@
+"""What machines of one's own can serve: which models, in which formats, for how many users."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from gpufleet.api.fits import ALTERNATIVE_FORMATS, parse_context
+from gpufleet.architecture.parameters import num_active_parameters, num_parameters
+from gpufleet.catalog.engine_eras import checked_version, remembering
+from gpufleet.catalog.engines import DEFAULT_ENGINE, find_engine
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.model_listing import read_all
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.catalog.spoken_machines import SpokenMachines, parse_spoken
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.precision import WeightFormat
+from gpufleet.domain.precision_labels import kv_precision, weight_format
+from gpufleet.optimize.fit import FitQuestion, Placement, best_placement
+from gpufleet.results.machine_fits import MachineFits, ModelOnMachines
+
+
+def fit_all(
+    owned: str, context: str | float = "8k", *, engine: str = DEFAULT_ENGINE, catalog: Catalog | None = None
+) -> MachineFits:
+    """Every shipped decoder that fits one of the machines, each in the best format that does, for so many users.
+
+    >>> rows = fit_all("2 x 8 RTX-4090", "8k").rows
+    >>> next(row.weight_format for row in rows if row.model == "llama-3.1-8b")
+    'bf16'
+    """
+    tables = load_catalog() if catalog is None else catalog
+    said, tokens = parse_spoken(owned), parse_context(context)
+    gpu = resolve_gpu(tables, said.gpu)
+    every, _ = read_all()
+    found = [row for arch in every.values() if (row := on_machines(arch, gpu.accelerator, said, tokens, engine))]
+    return MachineFits(
+        owned=owned,
+        gpu=gpu.accelerator.name,
+        num_machines=said.machines,
+        gpus_per_machine=said.gpus,
+        context_tokens=tokens,
+        engine=engine,
+        num_models=len(every),
+        rows=sorted(found, key=lambda row: -row.num_parameters),
+        notes=[gpu.note] if gpu.note else [],
+    )
+
+
+def on_machines(
+    arch: Architecture, gpu: Accelerator, said: SpokenMachines, context_tokens: float, engine: str
+) -> ModelOnMachines | None:
+    """A model in the first of its formats that fits a machine, as so many copies as hold most users."""
+    for weights in formats_of(arch):
+        profile = remembering(find_engine(engine), checked_version(engine, None))
+        kv = kv_precision(weights, profile)
+        question = FitQuestion(arch, gpu, said.gpus, profile, weights, kv, context_tokens, gpus_per_machine=said.gpus)
+        placed = [(copies * p.users, copies, p) for copies, p in copies_of(question) if p.users >= 1]
+        if placed:
+            users, copies, best = max(placed, key=lambda row: row[0])
+            return ModelOnMachines(
+                model=arch.name,
+                num_parameters=num_parameters(arch),
+                num_active_parameters=num_active_parameters(arch),
+                weight_format=weights.name,
+                is_stored_format=weights.name == arch.weights.name,
+                layout=best.layout.label,
+                copies_per_machine=copies,
+                users_per_machine=users,
+                users=users * said.machines,
+            )
+    return None
+
+
+def formats_of(arch: Architecture) -> Sequence[WeightFormat]:
+    """The checkpoint's own format, then lower ones."""
+    lower = [weight_format(arch, label) for label in ALTERNATIVE_FORMATS]
+    return list({w.name: w for w in (arch.weights, *lower)}.values())
+
+
+def copies_of(question: FitQuestion) -> Iterator[tuple[int, Placement]]:
+    """Copies of a machine by the GPUs of each: powers of two, and all."""
+    sizes = {2**n for n in range(question.num_gpus.bit_length())} | {question.num_gpus}
+    for size in sorted(n for n in sizes if n <= question.num_gpus):
+        placement = best_placement(replace(question, num_gpus=size))
+        if placement is not None and placement.fits:
+            yield question.num_gpus // size, placement
