@@ -144,3 +144,11 @@ def test_at_the_price_that_wins_it_is_the_answer() -> None:
 
 def test_a_type_that_no_price_asked_for_its_gpus_would_make_win_is_not_named() -> None:
     assert plan_serve(ASKED, CATALOG).missing_prices == []
+
+
+def test_a_type_that_is_priced_elsewhere_is_missing_only_where_it_is_known_to_be_sold() -> None:
+    """Verda sells in Finland alone; L40S is sold in Osaka, at a price that no table holds."""
+    frankfurt = plan_serve(replace(ASKED, regions=["eu-central-1"]), CATALOG)
+    assert not [m for m in frankfurt.missing_prices if m.cloud != "aws"]
+    osaka = plan_serve(replace(ASKED, clouds=["aws"], regions=["ap-northeast-3"]), CATALOG)
+    assert {m.gpu for m in osaka.missing_prices} == {"L40S"}

@@ -30,8 +30,8 @@ from gpufleet.optimize.service import solve_serve
 
 NUM_MARKETS, MOST_OFFERS = 40, 7
 MODELS = ("llama-3.1-8b", "qwen3-32b", "llama-3.3-70b")
-SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (1, 3, 8, 16)
-SHARED_QUOTAS = range(1000, 1000 + NUM_MARKETS // 2)
+SMALL_MARKETS, ANSWERED = range(NUM_MARKETS), (2, 11, 18, 30)
+SHARED_QUOTAS = range(1020, 1020 + NUM_MARKETS // 2)
 
 
 Layout = tuple[int, float]

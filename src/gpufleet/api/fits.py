@@ -118,9 +118,13 @@ def machines_of(catalog: Catalog, accelerator: Accelerator) -> Mapping[int, Offe
 
 
 def largest_machine(catalog: Catalog, accelerator: Accelerator) -> int | None:
-    """Most GPUs of this kind that share one machine; None where no machine with it is known."""
+    """Most GPUs of this kind that share one machine; None where no machine with it is known.
+
+    That clouds rent single cards does not say that no host holds several.
+    """
     sizes = [int(i.gpu_count) for i in catalog.instances.values() if i.accelerator == accelerator.name]
-    return max(sizes, default=None)
+    is_card = not accelerator.nvlink_bytes_per_s or accelerator.linked_gpus == 1
+    return None if is_card and max(sizes, default=1) == 1 else max(sizes, default=None)
 
 
 def fit_notes(question: FitQuestion) -> list[str]:

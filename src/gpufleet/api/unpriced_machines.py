@@ -20,14 +20,23 @@ from gpufleet.results.plan import MissingPrice
 def missing_prices(
     question: AnyQuestion, solution: ServeSolution[Copies], request: ServiceRequest, tables: Catalog
 ) -> list[MissingPrice]:
-    """What would be the answer at a price that somebody asks for its GPU: the largest such price per GPU first."""
+    """What would be the answer at a price that somebody asks for its GPU, of each cloud and GPU the cheapest so.
+
+    Those first that may cost most per GPU.
+    """
     if not solution.ranked:
         return []
     kinds = [price_kind(name) for name in kinds_asked(request)]
     wanted = offer_filter(request, tables, None)
     sold = [p for p in unpriced(question, solution) if is_sold_so(p.instance, wanted, tables)]
     found = list(could_win(sold, solution.ranked[0].usd_per_hour, kinds, tables))
-    return sorted(found, key=lambda m: (-m.wins_below_usd_per_hour / m.gpus_per_instance, m.instance))
+    best = {(m.cloud, m.gpu): m for m in sorted(found, key=known_usd_per_hour, reverse=True)}
+    return sorted(best.values(), key=lambda m: (-m.wins_below_usd_per_hour / m.gpus_per_instance, m.instance))
+
+
+def known_usd_per_hour(m: MissingPrice) -> tuple[float, str]:
+    """What as many of its GPUs cost at the least that anybody asks for one."""
+    return m.instance_count * m.least_known_usd_per_hour, m.instance
 
 
 def could_win(
@@ -61,13 +70,14 @@ def least_usd_per_gpu_hour(gpu: str, kinds: Collection[PriceKind], tables: Catal
 def is_sold_so(machine: Instance, wanted: OfferFilter, tables: Catalog) -> bool:
     """Whether a machine type may be had as asked; where nothing is known of it, it may.
 
-    One that has prices of other kinds alone is taken as sold in those kinds.
+    One that has prices elsewhere must be known to be sold there, and one that has them of other kinds alone is not sold
+    in the kinds that are asked about.
     """
     asked = set(wanted.price_kinds or ())
     priced = {o.price_kind for o in tables.offers if (o.cloud, o.instance) == (machine.cloud, machine.name)}
-    if priced and not priced & asked:
-        return False
     rows = [row for row in tables.availability if (row.cloud, row.instance) == (machine.cloud, machine.name)]
+    if not priced and not rows:
+        return True
     here = [row for row in rows if allows(wanted.regions, row.region)]
     kinds = {kind for row in here for kind in row.sold_as}
-    return not rows or (bool(here) and (not kinds or bool(kinds & asked)))
+    return bool(here) and (not kinds or bool(kinds & asked)) and (not priced or bool(priced & asked))

@@ -31,7 +31,7 @@ def chosen_regions(catalog: Catalog, names: Sequence[str], clouds: Collection[st
 
     >>> from gpufleet.catalog.load import load_catalog
     >>> chosen_regions(load_catalog(), ["finland"]).regions
-    ('FIN', 'FIN-01', 'FIN-02', 'FIN-03', 'eu-north1', 'europe-north1')
+    ('FIN', 'FIN-01', 'FIN-02', 'FIN-03', 'eu-north-1-hel-1', 'eu-north1', 'europe-north1')
     """
     if not names or {name.casefold() for name in names} == {EVERYWHERE}:
         return ANYWHERE
