@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import duration, percent, ranged_duration, spare, usd
 from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.range_bars import HEADER as BARS
+from gpufleet.report.range_bars import LimitedRange, range_bars
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import NARROW_PAGE, about, machines_texts
 from gpufleet.results.base import Input
@@ -34,8 +36,19 @@ def objective_table(plan: ServicePlan, what: str) -> Table:
         Column("holds", "at the high end"),
     ]
     columns += limits if plan.objectives else []
-    names = plan.deployments[0].latency
-    return Table(columns, [objective_row(plan, name) for name in names], f"Latency with {what}")
+    names = list(plan.deployments[0].latency)
+    bars = range_bars([limited_range(plan, name) for name in names]) if plan.objectives else []
+    rows = [objective_row(plan, name) for name in names]
+    return Table(columns, rows, f"Latency with {what}", bars=bars, bars_header=BARS)
+
+
+def limited_range(plan: ServicePlan, name: str) -> LimitedRange | None:
+    """A latency figure of the answer with its limit, where it has one."""
+    figure, limit_s = plan.deployments[0].latency[name], plan.objectives.get(name)
+    if limit_s is None:
+        return None
+    low, high = (figure.value if end is None else end for end in (figure.low, figure.high))
+    return LimitedRange(name, figure.value, low, high, limit_s)
 
 
 def objective_row(plan: ServicePlan, name: str) -> Row:
