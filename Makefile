@@ -12,7 +12,7 @@ TRIES ?= 1000
 SEED ?= 1
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs site accuracy size bench constraints clean
+.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs page-pictures site accuracy size bench constraints clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
@@ -24,6 +24,7 @@ help:
 	@echo "make mutants   change the code in 200 places, one at a time, and list what no test notices"
 	@echo "make fuzz      ask $(TRIES) hostile questions of every verb and file (TRIES=20000 SEED=2)"
 	@echo "make docs      regenerate the output shown in README.md and docs/"
+	@echo "make page-pictures  draw the pictures of a page of HTML in docs/ again (Chromium)"
 	@echo "make site      build the documentation as a site in build/site"
 	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
 	@echo "make bench     time a plan and an estimate, count the configurations rated"
@@ -76,6 +77,9 @@ fuzz: $(VENV)/developer.stamp
 
 docs: $(VENV)/developer.stamp
 	$(BIN)/python tools/docs_examples.py --write
+
+page-pictures: $(VENV)/developer.stamp
+	@$(BIN)/python -m tools.page_pictures
 
 site: $(VENV)/site.stamp
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict

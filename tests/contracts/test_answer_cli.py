@@ -91,6 +91,58 @@ def test_the_front_is_drawn_in_characters_and_as_svg(ask: Ask, tmp_path: Path) -
     assert [c for c in svg.getElementsByTagName("circle") if c.getAttribute("class") == "best"]
 
 
+@pytest.mark.parametrize(
+    ("words", "title"),
+    [
+        (PLAN, "Cost against latency.p95"),
+        (("plan", "batch", "llama-3.1-8b", "--requests", "10k", "--in", "1000", "--out", "200", "--deadline", "8h"),
+         "Cost against time until done"),
+        (("plan", "serve", "bge-base-en-v1.5", "--rate", "5/s", "--in", "200"), "Cost against latency.p95"),
+        (("estimate", "llama-3.1-8b", "--gpus", "H100:1", "--in", "100", "--out", "100", "--batch", "1"), "Roofline:"),
+    ],
+    ids=["plan", "job", "encoder", "estimate"],
+)  # fmt: skip
+def test_a_file_name_that_ends_in_svg_asks_for_the_picture(
+    ask: Ask, tmp_path: Path, words: tuple[str, ...], title: str
+) -> None:
+    file = tmp_path / "answer.svg"
+    code, out, err = ask(*words, "--out-file", str(file))
+    assert (code, out, err) == (0, "", f"wrote {file}\n")
+    drawn = file.read_text(encoding="utf-8")
+    assert xml.dom.minidom.parseString(drawn).documentElement.tagName == "svg"
+    assert f"<title>{title}" in drawn
+    assert ask(*words, "-o", "svg")[1] == drawn
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (("fit", "llama-3.1-8b", "--gpus", "L40S:1"), 2, "this answer has no picture"),
+        ((*PLAN[:3], *LOAD[:-1], "ttft.p95<1ms"), 3, "there is nothing to draw; found 'llama-3.1-8b at 5 requests/s"),
+    ],
+    ids=["fit", "nothing serves"],
+)
+def test_an_answer_without_a_picture_says_so(
+    ask: Ask, tmp_path: Path, words: tuple[str, ...], code: int, told: str
+) -> None:
+    file = tmp_path / "answer.svg"
+    found, _, err = ask(*words, "--out-file", str(file))
+    assert (found, file.exists()) == (code, False)
+    assert told in err
+    assert "-o html" in err
+
+
+def test_a_page_tells_its_verdict_its_price_and_its_limits_at_a_glance(ask: Ask) -> None:
+    plan = json.loads(ask(*PLAN, "-o", "json")[1])
+    page = ask(*PLAN, "-o", "html")[1]
+    d = plan["deployments"][0]
+    assert '<div class="fact good"><dt>Verdict</dt><dd>Holds</dd>' in page
+    assert f"<dt>Per month</dt><dd>${d['usd_per_month']:,.0f}" in page
+    assert page.count('<svg class="bar"') == len(plan["objectives"])
+    assert page.index("<figure") < page.index("Cheapest first") < page.index("<summary><h2>Rejected")
+    assert page.rindex("Prices, never live") > page.index("Notes and sources") > page.rindex("</details>")
+
+
 def test_a_report_is_one_html_file_with_the_picture_inside(ask: Ask, tmp_path: Path) -> None:
     file = tmp_path / "plan.html"
     code, out, _ = ask(*PLAN, "--out-file", str(file))

@@ -90,11 +90,13 @@ def test_a_plan_in_another_currency_can_be_explained(run_gpufleet: RunGpufleet, 
     assert "$" not in done.stdout
 
 
-def test_a_picture_is_in_the_currency_too(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
+def test_a_picture_and_the_page_around_it_are_in_the_currency_too(run_gpufleet: RunGpufleet, tmp_path: Path) -> None:
     run_gpufleet(*SERVE, *EURO, "--picture", "front.svg")
-    picture = (tmp_path / "front.svg").read_text(encoding="utf-8")
-    assert "EUR per hour" in picture
-    assert "$" not in picture
+    run_gpufleet(*SERVE, *EURO, "--out-file", "page.html")
+    for name in ("front.svg", "page.html"):
+        shown = (tmp_path / name).read_text(encoding="utf-8")
+        assert "EUR per hour" in shown
+        assert "$" not in shown
 
 
 @pytest.mark.parametrize("said", ["20 EUR/h", "EUR 20/h", "20EUR/h", "€20/h"])

@@ -45,7 +45,7 @@ VARIABLES = (
     "GPUFLEET_HEADROOM", "GPUFLEET_CURRENCY", "GPUFLEET_CATALOG", "GPUFLEET_CONFIG", "GPUFLEET_PRICES", "GPUFLEET_X",
     "GPUFLEET_DATE", "COLUMNS", "HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "NO_COLOR", "LINES", "TERM",
 )  # fmt: skip
-FORMATS = ("json", "csv", "md", "html", "table")
+FORMATS = ("json", "csv", "md", "html", "svg", "table")
 Mutate = Callable[[str, random.Random], str]
 
 

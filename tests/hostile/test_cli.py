@@ -108,8 +108,11 @@ def assert_one_message(done: subprocess.CompletedProcess[str], code: int, *told:
         (("toy", "rows", "--count", "two"), "cannot read --count; found 'two'; expected a whole number."),
         (("toy", "rows", "--count=nan"), "cannot read --count; found 'nan'; expected a whole number."),
         (("toy", "rows", "--count", "9" * 5000), "expected a whole number."),
-        (("toy", "rows", "-oyaml"), "found 'yaml'; expected one of 'table', 'json', 'csv', 'md', 'html'."),
-        (("toy", "rows", "--output=yaml"), "found 'yaml'; expected one of 'table', 'json', 'csv', 'md', 'html'."),
+        (("toy", "rows", "-oyaml"), "found 'yaml'; expected one of 'table', 'json', 'csv', 'md', 'html', 'svg'."),
+        (
+            ("toy", "rows", "--output=yaml"),
+            "found 'yaml'; expected one of 'table', 'json', 'csv', 'md', 'html', 'svg'.",
+        ),
         (("catalog", "gpus", "--limit", "0"), "cannot read --limit; found '0'; expected at least 1."),
         (("plan", "serve", "m", "--rows", "9999"), "cannot read --rows; found '9999'; expected"),
         (("estimate", "m", "--tp", "1.5"), "cannot read --tp; found '1.5'; expected a whole number."),
@@ -356,7 +359,7 @@ def test_a_suffix_that_names_no_format_is_refused_unless_the_format_is_said(
     toy: Run, name: str, tmp_path: Path
 ) -> None:
     (tmp_path / "folder").mkdir()
-    assert_one_message(toy("toy", "rows", "--out-file", name), 2, ".csv, .md, .json, .html or .txt")
+    assert_one_message(toy("toy", "rows", "--out-file", name), 2, ".csv, .md, .json, .html, .svg or .txt")
     assert not (tmp_path / name).exists()
     assert toy("toy", "rows", "--out-file", name, "-o", "json").returncode == 0
     assert (tmp_path / name).read_text(encoding="utf-8").startswith("[")

@@ -50,7 +50,7 @@ SAID: Mapping[str, tuple[str, ...]] = {
     "--min-memory": ("20GB",), "--parameters": ("70B",), "--tokens": ("1M",), "--efficiency": ("50%",),
     "--gpu-memory": ("24GB",), "--users": ("50",), "--hours": ("300",), "--spot": ("70%",), "--off": ("22-6",),
     "--count": ("4",), "--price": ("1.5",), "--strategy": ("tensor,data",), "--picture": ("p.svg",),
-    "--out-file": ("a.json", "a.csv", "a.html"), "--family": ("llama",), "--search": ("qwen",),
+    "--out-file": ("a.json", "a.csv", "a.html", "a.svg"), "--family": ("llama",), "--search": ("qwen",),
     "--model": ("qwen3-8b",),
 }  # fmt: skip
 

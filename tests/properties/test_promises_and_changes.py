@@ -59,7 +59,8 @@ def estimated(request: ServeRequest, d: Deployment, **more: object) -> tuple[dic
     found = estimate(
         request.model, f"{d.gpu}:{int(d.gpus_per_replica)}", input_tokens=request.input_tokens,
         output_tokens=request.output_tokens, rate=request.rate / d.replicas, engine=d.engine,
-        precision=d.weight_format, kv_precision=d.kv_precision, instance=f"{d.cloud}:{d.instance}", **layout_of(d.layout), **more,
+        precision=d.weight_format, kv_precision=d.kv_precision, instance=f"{d.cloud}:{d.instance}",
+        **layout_of(d.layout), **more,
     )  # fmt: skip
     figures = {
         f"{metric}.p{100 * p.quantile:g}": getattr(p, f"{metric}_s").value

@@ -14,7 +14,7 @@ from pathlib import Path
 from gpufleet.cli.interrupts import interrupts_held
 from gpufleet.cli.options import OutputFormat
 from gpufleet.domain.currency import CURRENCY_KEY
-from gpufleet.errors import UsageError
+from gpufleet.errors import Infeasible, UsageError
 from gpufleet.files import refused
 from gpufleet.report.formats import as_json, page_as_csv, page_as_markdown
 from gpufleet.report.money import page_in_shown_currency
@@ -32,6 +32,7 @@ SUFFIXES = {
     ".md": OutputFormat.MD,
     ".json": OutputFormat.JSON,
     ".html": OutputFormat.HTML,
+    ".svg": OutputFormat.SVG,
 }
 
 
@@ -99,6 +100,8 @@ def rendered(result: object, page: Page, output: OutputFormat) -> str:
         return page_as_markdown(page)
     if output is OutputFormat.HTML:
         return html_of(page)
+    if output is OutputFormat.SVG:
+        return svg_of(page, is_answered=getattr(result, "is_feasible", True))
     return page_as_text(page, page_width())
 
 
@@ -115,6 +118,17 @@ def html_of(page: Page) -> str:
     from gpufleet.report.html import page_as_html
 
     return page_as_html(page)
+
+
+def svg_of(page: Page, *, is_answered: bool) -> str:
+    """The first picture of the answer alone."""
+    if page.pictures:
+        return page.pictures[0].wide
+    as_page = "As a page: -o html, or a file name that ends in .html."
+    if not is_answered:
+        raise Infeasible("there is nothing to draw", found=page.headline, hint=as_page)
+    drawn = "plan serve of one model, plan batch or estimate"
+    raise UsageError("this answer has no picture", expected=drawn, hint=as_page)
 
 
 def is_page(output: OutputFormat | None, out_file: str | None) -> bool:

@@ -119,6 +119,7 @@ def estimate(
     chosen = output or format_of(out_file)
     refuse_picture(picture, out_file, model)
     refuse_unclear_load(concurrency, rate, batch, full_queue or None)
+    is_drawn = chosen is OutputFormat.SVG
     result = estimate_serving(
         model,
         gpus,
@@ -139,11 +140,11 @@ def estimate(
         engine=engine,
         engine_version=engine_version,
         instance=instance,
-        explain=explain or roofline or picture is not None,
+        explain=explain or roofline or is_drawn or picture is not None,
         launch=True,
     )
     write_picture(result, picture)
-    emit(result, page_of(result, chosen, explain, roofline), output, out_file)
+    emit(result, page_of(result, chosen, explain, roofline or is_drawn), output, out_file)
     return 0 if result.is_held else Infeasible.exit_code
 
 

@@ -27,6 +27,7 @@ class OutputFormat(str, Enum):
     CSV = "csv"
     MD = "md"
     HTML = "html"
+    SVG = "svg"
 
 
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 app = verb_group("Machines, layout and price of a workload.")
 
 
+DRAWN = (OutputFormat.HTML, OutputFormat.SVG)
 ModelArgument = Annotated[
     Optional[str],  # noqa: UP045
     typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.", show_default=False),
@@ -134,7 +135,7 @@ def further_flags(
 def draws_front(picture: str | None, output: OutputFormat | None, out_file: str | None) -> bool:
     """Whether the answer holds a picture of cost against latency: one of its own, or in a page of HTML."""
     refuse_picture(picture, out_file)
-    return picture is not None or (output or format_of(out_file)) is OutputFormat.HTML
+    return picture is not None or (output or format_of(out_file)) in DRAWN
 
 
 def show_plan(
@@ -152,7 +153,7 @@ def show_plan(
 
     write_picture(plan, picture)
     chosen = output or format_of(out_file)
-    explained = explain or chosen is OutputFormat.HTML
+    explained = explain or chosen in DRAWN
     page = serve_page(plan, chosen, explain=explained, details=shown, all_flips=all_flips, num_rows=num_rows)
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
@@ -182,7 +183,9 @@ def batch(
     shown = details_of(show)
     market = MarketFlags(catalog_dir, max_age, as_of, prices)
     plan = batch_answer(asked.words, asked.preferred, asked.workload, market)
-    page = batch_page(plan, output or format_of(out_file), explain=explain, details=shown, num_rows=rows_typed(asked))
+    chosen = output or format_of(out_file)
+    explained = explain or chosen in DRAWN
+    page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
 
@@ -206,5 +209,8 @@ def write_picture(plan: ServePlan | EncoderServePlan | FleetPlan, picture: str |
 
     from gpufleet.report.front import front_picture
 
-    write_whole(Path(picture), front_picture(plan.front, plan.deployments))
+    drawn = front_picture(plan, plan.front)
+    if drawn is None:
+        return
+    write_whole(Path(picture), drawn.wide)
     remark(f"wrote {picture}")

@@ -8,7 +8,7 @@ from gpufleet.report.explanation import explanation_tables, operation_rows_table
 from gpufleet.report.grades import grade_line
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration, several
-from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.report.search import spread_words
@@ -43,7 +43,8 @@ def estimate_page(
         stages = 1 if result.ranks is None else result.ranks.pp
         tables += [*explanation_tables(result.explanation, result.num_gpus, stages), inputs_table(result)]
     if roofline and result.explanation is not None:
-        tables.append(roofline_table(chart_of(result.explanation), width))
+        drawn = Picture(estimate_roofline_svg(result))
+        tables.append(replace(roofline_table(chart_of(result.explanation), width), picture=drawn))
     return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
 
 

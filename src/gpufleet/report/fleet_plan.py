@@ -10,12 +10,12 @@ from gpufleet.report import encoder_service
 from gpufleet.report.detail import WHOLE, Detail, Details
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, percent, plural, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Column, Fact, Page, Row, Table
 from gpufleet.report.plan import lengths_text
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.ranking import are_regions_asked
-from gpufleet.report.rented import gpus, in_doubt, place
+from gpufleet.report.rented import gpus, in_doubt, place, verdict, verdict_fact
 from gpufleet.report.search import assumed_line, dated_sources, preferred_line, rejection_table, relaxation_table
 from gpufleet.report.service_page import nothing_table, why_table
 from gpufleet.report.service_reasons import kind
@@ -42,7 +42,7 @@ def fleet_page(fleet: FleetPlan, *, explain: bool = False, details: Details = WH
             titled(inputs_table(plan.inputs), f"Inputs of {name_of(fleet, index)}")
             for index, plan in enumerate(fleet.every_plan)
         ]
-    return Page(headline(fleet), tables, notes(fleet, today))
+    return Page(headline(fleet), tables, notes(fleet, today), facts=facts(fleet))
 
 
 def name_of(fleet: FleetPlan, index: int) -> str:
@@ -107,6 +107,34 @@ def headline(fleet: FleetPlan) -> str:
     saved = 1 - fleet.usd_per_hour / apart
     beside = f"; {usd_per_hour(apart)} with machines of their own ({percent(saved)} saved)" if fleet.shared else ""
     return f"{models} together{in_doubt(*bought(fleet))}: {total}{beside}."
+
+
+def facts(fleet: FleetPlan) -> list[Fact]:
+    """What all costs, and beside machines of their own; nothing where not all is served."""
+    if fleet.missing or fleet.usd_per_hour is None:
+        return []
+    apart = fleet.usd_per_hour_apart or fleet.usd_per_hour
+    saved = [Fact("Saved by sharing", percent(1 - fleet.usd_per_hour / apart), f"{usd_per_hour(apart)} apart")]
+    return [
+        Fact("Per month", usd(fleet.usd_per_hour * HOURS_PER_MONTH), usd_per_hour(fleet.usd_per_hour)),
+        Fact("Models", str(len(fleet.every_plan)), budget_note(fleet)),
+        *(saved if fleet.shared else []),
+        *(model_fact(fleet, index, plan) for index, plan in enumerate(fleet.every_plan) if plan.deployments),
+    ]
+
+
+def budget_note(fleet: FleetPlan) -> str:
+    """The budget, where one was said, and whether it is kept."""
+    if fleet.budget_usd_per_hour is None:
+        return ""
+    return f"{'within' if fleet.is_within_budget else 'over'} the budget of {budget_words(fleet.budget_usd_per_hour)}"
+
+
+def model_fact(fleet: FleetPlan, index: int, plan: ServicePlan) -> Fact:
+    """The verdict on one model, with its GPUs."""
+    d = plan.deployments[0]
+    sure = verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight))
+    return replace(sure, label=name_of(fleet, index), note=f"{gpus(d)}; {sure.note}")
 
 
 def bought(fleet: FleetPlan) -> list[OfferedMachines]:

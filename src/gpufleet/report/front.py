@@ -1,48 +1,52 @@
-"""The front of cost against latency: what is drawn, and the drawing in characters."""
+"""Cost against latency: the front with other rows, or the rows alone, as drawings in characters and as pictures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from gpufleet.records import dataclass
-from gpufleet.report.front_svg import front_svg
-from gpufleet.report.log_plane import WIDEST, LogPlane, drawn_lines
-from gpufleet.report.numbers import duration, usd
-from gpufleet.report.page import Column, Row, Table
-from gpufleet.results.plan import Deployment, Front
+from gpufleet.report.cost_plot import CostPlot, CostPoint, Ends, cost_picture, undominated
+from gpufleet.report.log_plane import LogPlane, drawn_lines
+from gpufleet.report.numbers import amount, duration, usd
+from gpufleet.report.page import Column, Picture, Row, Table
+from gpufleet.results.base import Figure
+from gpufleet.results.job import JobPlan
+from gpufleet.results.plan import Deployment, Front, RentedService, ServePlan, ServicePlan
+from gpufleet.results.rented import RentedMachines
 
 MARKS, OTHER = "ABCDEFGHIJKLMNOPQRSTUVWXYZ", "."
+HOURLY = "per hour, all machines"
+RANGES, FRONT_KEY, ROWS_KEY = "upright: 80% range", "line: nothing is cheaper and faster", "filled: no row beats it"
 
 
 @dataclass(frozen=True)
 class FrontChart:
-    """Places of the front and of other rows, as (USD per hour, seconds)."""
+    """The points of a front, and the rows of the ranking that are not on it, with their numbers."""
 
     figure: str
-    front: tuple[tuple[float, float], ...]
-    labels: tuple[str, ...]
-    others: tuple[tuple[float, float], ...]
+    front: tuple[Deployment, ...]
+    others: tuple[tuple[int, Deployment], ...]
 
 
 def chart_of(front: Front, rows: Sequence[Deployment]) -> FrontChart:
-    """The points of a front, and the rows of the ranking that are not on it."""
-    places = tuple(place_of(d, front.figure) for d in front.points)
-    labels = tuple(f"{d.instance_count}x {d.cloud} {d.instance.removeprefix('Standard_')}" for d in front.points)
-    others = tuple(p for d in rows if front.figure in d.latency and (p := place_of(d, front.figure)) not in places)
-    return FrontChart(front.figure, places, labels, others)
+    """What is drawn of a front among these rows."""
+    places = {place_of(d, front.figure) for d in front.points}
+    ranked = [(rank, d) for rank, d in enumerate(rows, 1) if front.figure in d.latency]
+    others = tuple((rank, d) for rank, d in ranked if place_of(d, front.figure) not in places)
+    return FrontChart(front.figure, tuple(front.points), others)
 
 
-def place_of(d: Deployment, figure: str) -> tuple[float, float]:
+def place_of(d: RentedService, figure: str) -> Ends:
     """Cost and latency."""
     return d.usd_per_hour, d.latency[figure].value
 
 
-def front_table(front: Front, rows: Sequence[Deployment], width: int) -> Table:
+def front_table(plan: ServePlan, front: Front, width: int) -> Table:
     """The front in characters and as a picture, and what each letter in it is."""
-    chart = chart_of(front, rows)
-    plane = LogPlane.around([*chart.front, *chart.others])
-    dots = [(x, y, OTHER) for x, y in chart.others]
-    letters = [(x, y, mark) for (x, y), mark in zip(chart.front, MARKS, strict=False)]
+    chart = chart_of(front, plan.deployments)
+    dots = [(*place_of(d, front.figure), OTHER) for _, d in chart.others]
+    letters = [(*place_of(d, front.figure), mark) for d, mark in zip(chart.front, MARKS, strict=False)]
+    plane = LogPlane.around([(x, y) for x, y, _ in (*dots, *letters)])
     columns = [
         Column("mark", ""),
         Column("price", "$/h", align="right"),
@@ -61,13 +65,55 @@ def front_table(front: Front, rows: Sequence[Deployment], width: int) -> Table:
         f"Cost against {front.figure}: the front (log-log, $/h across)",
         [note],
         drawing=drawn_lines(plane, [*dots, *letters], width, usd, duration),
-        picture=front_svg(chart.figure, chart.front, chart.labels, chart.others, plane),
+        picture=front_picture(plan, front),
     )
 
 
-def front_picture(front: Front, rows: Sequence[Deployment]) -> str:
-    """The picture alone, as a document."""
-    return front_table(front, rows, WIDEST).picture
+def front_picture(plan: ServePlan, front: Front) -> Picture | None:
+    """The front as a picture, beside the rows that are not on it."""
+    chart = chart_of(front, plan.deployments)
+    best = [service_point(d, front.figure, m, True) for d, m in zip(chart.front, MARKS, strict=False)]
+    others = [service_point(d, front.figure, str(rank), False) for rank, d in chart.others]
+    key = [RANGES, FRONT_KEY, "numbers: rows of the ranking"]
+    return cost_picture(CostPlot(HOURLY, front.figure, [*best, *others], key, plan.objectives.get(front.figure)))
+
+
+def service_picture(plan: ServicePlan) -> Picture | None:
+    """The rows of a service: what each costs, beside the latency that binds, or the last that is known."""
+    figure = plan.deployments[0].binding
+    shown = figure if figure in plan.deployments[0].latency else list(plan.deployments[0].latency)[-1]
+    rows = [d for d in plan.deployments if shown in d.latency]
+    best = undominated([place_of(d, shown) for d in rows])
+    points = [service_point(d, shown, str(i), b) for i, (d, b) in enumerate(zip(rows, best, strict=True), 1)]
+    return cost_picture(CostPlot(HOURLY, shown, points, [RANGES, ROWS_KEY], plan.objectives.get(shown), False))
+
+
+def job_picture(plan: JobPlan) -> Picture | None:
+    """The rows of a job: what each costs, beside the time until it is done."""
+    rows = plan.deployments
+    best = undominated([(d.usd.value, d.finish_s.value) for d in rows])
+    points = [
+        CostPoint(d.usd.value, d.finish_s.value, ends(d.usd), ends(d.finish_s), str(i), called(d), is_best)
+        for i, (d, is_best) in enumerate(zip(rows, best, strict=True), 1)
+    ]
+    key = ["lines: 80% ranges", ROWS_KEY]
+    return cost_picture(CostPlot("for the job", "time until done", points, key, plan.deadline_s, False))
+
+
+def service_point(d: RentedService, figure: str, mark: str, is_best: bool) -> CostPoint:
+    """A row of a service."""
+    latency = d.latency[figure]
+    return CostPoint(d.usd_per_hour, latency.value, None, ends(latency), mark, called(d), is_best)
+
+
+def ends(figure: Figure) -> Ends | None:
+    """The range of a figure, where it has one."""
+    return None if figure.low is None or figure.high is None else (figure.low, figure.high)
+
+
+def called(d: RentedMachines) -> str:
+    """GPUs and cloud: what a manager calls it."""
+    return f"{amount(d.instance_count * d.gpus_per_instance)}x {d.gpu}, {d.cloud}"
 
 
 def front_row(mark: str, d: Deployment, figure: str) -> Row:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Generic, TypeVar
 
@@ -20,7 +21,7 @@ from gpufleet.report.numbers import (
     usd,
     usd_per_hour,
 )
-from gpufleet.report.page import Column, Page, Row, Table, formulas_table, lines_table
+from gpufleet.report.page import Column, Fact, Page, Row, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.price_lines import undated_line
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
@@ -29,10 +30,12 @@ from gpufleet.report.rented import (
     about,
     machines,
     machines_texts,
+    rented_fact,
     rented_words,
     tight_row,
     until_line,
     verdict,
+    verdict_fact,
 )
 from gpufleet.report.screen import (
     NUM_REASONS,
@@ -137,7 +140,7 @@ def job_page(
     tables = answer_tables(plan, words, width) if plan.deployments else []
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     notes = notes_of(plan, plan.notes, assumed_line(plan), today, words.tried)
-    return Page(headline(plan, words), [*tables, *explained], notes, undated)
+    return Page(headline(plan, words), [*tables, *explained], notes, undated, facts=facts_of(plan, words))
 
 
 def screen_tables(
@@ -191,7 +194,28 @@ def answer_tables(plan: P, words: JobWords[P], width: int) -> list[Table]:
     """Reasons, costs, ranking and start of a plan that has an answer."""
     costs = cost_table(plan, words.work(plan), words.unit_costs(plan))
     ranking = ranking_table(plan, words.columns(plan), width)
-    return [why_table(plan, words.reasons(plan)), costs, ranking, *words.started(plan)]
+    return [why_table(plan, words.reasons(plan)), costs, with_picture(ranking, plan), *words.started(plan)]
+
+
+def with_picture(ranking: Table, plan: JobPlan) -> Table:
+    """The ranking with its rows drawn; what draws them is loaded then."""
+    from gpufleet.report.front import job_picture
+
+    return replace(ranking, picture=job_picture(plan))
+
+
+def facts_of(plan: P, words: JobWords[P]) -> list[Fact]:
+    """The answer in a few figures: how surely, for how much, what is rented, when it is done."""
+    if not plan.deployments:
+        return []
+    d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
+    return [
+        verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight, "in time", "late", "is "), "In time"),
+        Fact("Cost", about(d) + usd(d.usd.value), f"80% range: {usd(d.usd.low)} to {usd(d.usd.high)}"),
+        rented_fact(d, kind(d)),
+        Fact("Done in", duration(d.finish_s.value), f"{ranged_time(d.finish_s)}, deadline {duration(plan.deadline_s)}"),
+        Fact(unit[:1].upper() + unit[1:], usd(unit_usd)),
+    ]
 
 
 def headline(plan: P, words: JobWords[P]) -> str:

@@ -19,8 +19,8 @@ from gpufleet.report.numbers import (
     usd_per_hour,
     usd_per_month,
 )
-from gpufleet.report.page import Column, Row, Table, lines_table
-from gpufleet.report.rented import in_doubt
+from gpufleet.report.page import Column, Fact, Row, Table, lines_table
+from gpufleet.report.rented import gpus, in_doubt
 from gpufleet.results.plan import Deployment, MixedDeployment, MixPart, ServePlan
 
 EVERYWHERE, ESTIMATED, UNMEASURED = "all", "estimated", "roofline"
@@ -35,6 +35,17 @@ def mixed_headline(mix: MixedDeployment) -> str:
     price = f"{mixed_price(mix)}, {total(mix, usd_per_month, mix.usd_per_month)}, {tokens}"
     doubted = in_doubt(*(part.deployment for part in mix.parts))
     return f"{rented}, {shares} of the requests{doubted}: {price}"
+
+
+def mixed_facts(mix: MixedDeployment) -> list[Fact]:
+    """What both cost, and what each is and carries."""
+    price = total(mix, usd_per_hour, mix.usd_per_hour)
+    parts = [
+        Fact(f"{percent(part.share_ratio)} of the requests", gpus(part.deployment), machines(part.deployment))
+        for part in mix.parts
+    ]
+    unit = Fact("Per 1M output tokens", total(mix, usd, mix.usd_per_million_output_tokens))
+    return [Fact("Per month", total(mix, usd, mix.usd_per_month), price), *parts, unit]
 
 
 def mixed_price(mix: MixedDeployment) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 
 from gpufleet.domain.currency import Currency
 from gpufleet.report.numbers import usd
-from gpufleet.report.page import Column, Page, Row, Table
+from gpufleet.report.page import Column, Fact, Page, Row, Table
 from gpufleet.report.shown_currency import shown_currency
 
 WRITTEN_USD = re.compile(r"(-?)\$(\d[\d,]*(?:\.\d+)?)")
@@ -31,7 +31,13 @@ def page_in_shown_currency(page: Page) -> Page:
         [table_in(table, currency) for table in page.tables],
         [*map(in_words, page.notes), rate_note(currency)],
         [in_words(text) for text in page.paragraphs],
+        [fact_in(fact) for fact in page.facts],
     )
+
+
+def fact_in(fact: Fact) -> Fact:
+    """What is read first in the shown currency."""
+    return replace(fact, label=in_words(fact.label), value=in_words(fact.value), note=in_words(fact.note))
 
 
 def rate_note(currency: Currency) -> str:

@@ -39,10 +39,29 @@ class Column:
 
 
 @dataclass(frozen=True)
+class Picture:
+    """An SVG element, and the same for a page as narrow as a phone where it has been drawn for one."""
+
+    wide: str
+    narrow: str = ""
+
+
+@dataclass(frozen=True)
+class Fact:
+    """What is read first on a page of HTML: its name, the value in large letters, and a line below it."""
+
+    label: str
+    value: str
+    note: str = ""
+    look: Literal["", "good", "tight", "bad"] = ""
+
+
+@dataclass(frozen=True)
 class Table:
     """Rows under columns. The row at index `chosen` is marked with '>' in text and markdown.
 
-    The lines of `drawing` stand above the rows as they are; in HTML `picture`, an SVG element, takes their place.
+    The lines of `drawing` stand above the rows as they are; in HTML `picture` takes their place, each row ends with
+    one of `bars`, SVG elements under `bars_header`, and a table that is `folded` opens by its title.
     The commands of `listing` are to be copied: they go on in the next line after a backslash, and no word is cut.
     """
 
@@ -53,18 +72,30 @@ class Table:
     chosen: int | None = None
     empty: str = "none"
     drawing: Sequence[str] = ()
-    picture: str = ""
+    picture: Picture | None = None
     listing: Sequence[Command] = ()
+    bars: Sequence[str] = ()
+    bars_header: str = ""
+    folded: bool = False
 
 
 @dataclass(frozen=True)
 class Page:
-    """Headline first, tables next, notes last; warnings among the notes follow the headline. CSV: the first table."""
+    """Headline first, tables next, notes last; warnings among the notes follow the headline. CSV: the first table.
+
+    In HTML the `facts` stand below the headline, which says them in a sentence.
+    """
 
     headline: str = ""
     tables: Sequence[Table] = field(default_factory=tuple)
     notes: Sequence[str] = ()
     paragraphs: Sequence[str] = ()
+    facts: Sequence[Fact] = ()
+
+    @property
+    def pictures(self) -> list[Picture]:
+        """All that is drawn."""
+        return [table.picture for table in self.tables if table.picture is not None]
 
     @property
     def leading(self) -> list[str]:
@@ -85,7 +116,8 @@ def lines_table(title: str, lines: Sequence[str]) -> Table:
 def formulas_table(formulas: Sequence[tuple[str, str]]) -> Table:
     """How the figures are computed, in words."""
     columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    return Table(columns, [{"name": name, "formula": formula} for name, formula in formulas], "How it is computed")
+    rows = [{"name": name, "formula": formula} for name, formula in formulas]
+    return Table(columns, rows, "How it is computed", folded=True)
 
 
 def is_warning(note: str) -> bool:

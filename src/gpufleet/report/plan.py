@@ -8,11 +8,11 @@ from datetime import date
 
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.mixed import mixed_headline, mixed_tables
+from gpufleet.report.mixed import mixed_facts, mixed_headline, mixed_tables
 from gpufleet.report.numbers import amount, several, usd
-from gpufleet.report.page import Column, Page, Table
+from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.plan_explained import energy_table, explained_tables
-from gpufleet.report.plan_further import further_tables
+from gpufleet.report.plan_further import drawn_front, further_tables
 from gpufleet.report.plan_reasons import own_reasons
 from gpufleet.report.price_lines import price_lines
 from gpufleet.report.rented import NARROW_PAGE, verdict
@@ -20,6 +20,7 @@ from gpufleet.report.search import rejection_table, relaxation_table
 from gpufleet.report.service_page import (
     ServiceWords,
     answer_tables,
+    facts_of,
     notes,
     screen_notes,
     screen_tables,
@@ -46,16 +47,17 @@ def plan_page(
 ) -> Page:
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     most = SCREEN_REFUSALS if is_screen(details) and Detail.REJECTED not in details else None
-    further, explained = further_tables(plan, all_flips, width, most), explained_tables(plan) if explain else []
+    further, explained = further_tables(plan, all_flips, most), explained_tables(plan) if explain else []
     on_today = [*verdict_on_today(plan), *price_lines(plan)]
     if plan.deployments and is_screen(details):
-        tables = further if further and not details else own_screen(plan, details, width, num_rows)
-        tables = [*today_tables(plan), *tables, *(further if details else []), *explained]
+        asked = [*drawn_front(plan, width), *further]
+        tables = asked if asked and not details else own_screen(plan, details, width, num_rows)
+        tables = [*today_tables(plan), *tables, *(asked if details else []), *explained]
         return Page(headline(plan), tables, screen_notes(plan, WORDS, plan.notes, today), on_today)
     tables = [*today_tables(plan), *served_tables(plan, width), *further]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     energy = [energy_table(plan)] if plan.deployments and Detail.ENERGY in details else []
-    return Page(headline(plan), [*tables, *energy, *explained], notes_said(plan, today), on_today)
+    return Page(headline(plan), [*tables, *energy, *explained], notes_said(plan, today), on_today, facts(plan))
 
 
 def own_screen(plan: ServePlan, details: Details, width: int, num_rows: int | None) -> list[Table]:
@@ -111,7 +113,7 @@ def served_tables(plan: ServePlan, width: int) -> list[Table]:
     if not plan.deployments:
         return mixed_tables(plan)
     started = launch_tables(plan.answer.launch, plan.answer.replicas)
-    return [*answer_tables(plan, WORDS, width), *started, *mixed_tables(plan)]
+    return [*answer_tables(plan, WORDS, width, drawn_front(plan, width)), *started, *mixed_tables(plan)]
 
 
 def lengths_text(plan: ServePlan) -> str:
@@ -130,6 +132,13 @@ def headline(plan: ServePlan) -> str:
         sure = verdict(plan, any(part.deployment.is_tight for part in plan.mix.parts))
         return f"{asked_text(plan)}: {mixed_headline(plan.mix)}. {sure}"
     return headline_of(plan, WORDS)
+
+
+def facts(plan: ServePlan) -> list[Fact]:
+    """The answer in a few figures; of two offers together what both cost."""
+    if plan.deployments or plan.mix is None:
+        return facts_of(plan, WORDS)
+    return mixed_facts(plan.mix)
 
 
 def unit_cost(plan: ServePlan) -> tuple[float, str]:

@@ -65,7 +65,8 @@ def alone_table(plan: ServePlan) -> Table:
     """The command that takes one replica's step apart: where the milliseconds of its mean request go."""
     words = estimate_words(plan)
     notes = [] if not has_spread(plan) else ["For the mean request; percentiles over lengths are not broken down."]
-    return Table([], [], "Where the milliseconds of one replica go", notes, empty="", listing=[words])
+    title = "Where the milliseconds of one replica go"
+    return Table([], [], title, notes, empty="", listing=[words], folded=True)
 
 
 def estimate_words(plan: ServePlan) -> list[list[str]]:
@@ -103,15 +104,14 @@ def inputs_table(inputs: list[Input]) -> Table:
     columns = [Column("name", "input"), Column("value", "read as", wraps=True), Column("origin", "origin")]
     rows = [{**i.model_dump(), "name": i.name + ASSUMED * (i.origin == "default")} for i in inputs]
     notes = [f"{ASSUMED} assumed: not given."] if any(i.origin == "default" for i in inputs) else []
-    return Table(columns, rows, "Inputs", notes)
+    return Table(columns, rows, "Inputs", notes, folded=True)
 
 
 def formulas_table(wait: str) -> Table:
     """How the figures are computed, in words; `wait`: the queue that prompts are taken to form."""
     columns = [Column("name", "figure"), Column("formula", "is", wraps=True)]
-    return Table(
-        columns, [{"name": n, "formula": formula.format(wait=wait)} for n, formula in FORMULAS], "How it is computed"
-    )
+    rows = [{"name": n, "formula": formula.format(wait=wait)} for n, formula in FORMULAS]
+    return Table(columns, rows, "How it is computed", folded=True)
 
 
 def figures_table(plan: ServePlan) -> Table:
@@ -119,7 +119,7 @@ def figures_table(plan: ServePlan) -> Table:
     columns = [Column("name", "figure"), Column("value", "value"), Column("numbers", "from", wraps=True)]
     rows = [*load_rows(plan), *price_rows(plan), *energy_rows(plan.answer)]
     cells = [{"name": name, "value": value, "numbers": numbers} for name, value, numbers in rows]
-    return Table(columns, cells, "Figures of the answer")
+    return Table(columns, cells, "Figures of the answer", folded=True)
 
 
 def load_rows(plan: ServePlan) -> list[tuple[str, str, str]]:

@@ -20,10 +20,9 @@ PRICE_QUANTITIES = {
 }
 
 
-def further_tables(plan: ServePlan, all_flips: bool, width: int, most_refused: int | None = None) -> list[Table]:
-    """Whatever was asked for."""
+def further_tables(plan: ServePlan, all_flips: bool, most_refused: int | None = None) -> list[Table]:
+    """Whatever was asked for beside the front."""
     return [
-        *drawn_front(plan, width),
         *([flip_table(plan.flips, moves_alike(plan))] if all_flips and plan.flips else []),
         *(why_not_table(asked, most_refused) for asked in plan.asked_about),
         *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
@@ -36,7 +35,7 @@ def drawn_front(plan: ServePlan, width: int) -> list[Table]:
         return []
     from gpufleet.report.front import front_table
 
-    return [front_table(plan.front, plan.deployments, width)]
+    return [front_table(plan, plan.front, width)]
 
 
 def machines_of(winner: FlipWinner | Deployment) -> str:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from gpufleet.report.numbers import amount, percent
+from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
 EXPECTED_CONFIDENCE, HIGH_END = 0.5, 0.9
-EVERYWHERE = "all"
+EVERYWHERE, TIGHT = "all", "Tight"
 PLANS_FOR_IT = "--confidence 0.9 plans for it"
 
 
@@ -76,8 +77,21 @@ def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = 
         return f"No plan {does} at {percent(plan.missed_confidence)} confidence: this one {does} as expected."
     sure = "as expected" if plan.confidence <= EXPECTED_CONFIDENCE else f"at {percent(plan.confidence)} confidence"
     if is_tight:
-        return f"Tight: {holds} {sure}, {breaks} at {percent(HIGH_END)}."
+        return f"{TIGHT}: {holds} {sure}, {breaks} at {percent(HIGH_END)}."
     return f"{holds.capitalize()} {sure}."
+
+
+def verdict_fact(plan: Promised, is_tight: bool, sentence: str, holds: str = "Holds") -> Fact:
+    """The verdict of an answer in a word, with its sentence."""
+    if plan.missed_confidence is not None:
+        return Fact("Verdict", "As expected only", sentence, "bad")
+    value = TIGHT if is_tight else holds
+    return Fact("Verdict", value, sentence.removeprefix(value).lstrip(": "), "tight" if is_tight else "good")
+
+
+def rented_fact(d: OfferedMachines, bought: str) -> Fact:
+    """What is rented: GPUs in large, machines, place and kind of price below."""
+    return Fact("Rent", gpus(d), f"{machines(d)}, {place(d)}, {bought}{in_doubt(d)}")
 
 
 def tight_row(rows: Sequence[RentedMachines], prices: Sequence[str], why: str, holds: str) -> list[str]:

@@ -28,18 +28,20 @@ LINE_PIECES, LEAST_LINE_PX, STEEP = 24, 8, 0.6
 DISTANCES_PX, ANGLES = (4, 14, 26, 40, 56, 76, 100, 130), 24
 LONGEST_TITLE = 92
 STYLE = """
-svg{font:13px system-ui,sans-serif;--page:#fff;--ink:#1b1f24;--soft:#59636e;--grid:#e4e8ec;--frame:#9aa4ae;
+.roofline{font:13px system-ui,sans-serif;--page:#fff;--ink:#1b1f24;--soft:#59636e;--grid:#e4e8ec;--frame:#9aa4ae;
 --decode:#0072b2;--prefill:#d55e00;--decode-text:#00598c;--prefill-text:#a34700}
-@media (prefers-color-scheme:dark){svg{--page:#0d1117;--ink:#e6edf3;--soft:#a3adb8;--grid:#262c34;--frame:#59636e;
+@media (prefers-color-scheme:dark){.roofline{--page:#0d1117;--ink:#e6edf3;--soft:#a3adb8;--grid:#262c34;--frame:#59636e;
 --decode:#3a9be0;--prefill:#ff7f3f;--decode-text:#7cc0f0;--prefill-text:#ffa477}}
-@media print{svg{--page:#fff;--ink:#000;--soft:#444;--grid:#ddd;--frame:#888;--decode:#0072b2;--prefill:#d55e00;
+@media print{.roofline{--page:#fff;--ink:#000;--soft:#444;--grid:#ddd;--frame:#888;--decode:#0072b2;--prefill:#d55e00;
 --decode-text:#00598c;--prefill-text:#a34700}}
-.page{fill:var(--page)}text{fill:var(--ink)}.soft{fill:var(--soft)}.head{font-weight:600;font-size:17px}
-.grid{stroke:var(--grid);fill:none}.frame{stroke:var(--frame);fill:none}.roof{stroke:var(--ink);stroke-width:2;fill:none}
-.lead{stroke:var(--soft);stroke-width:.8;fill:none}.end{text-anchor:end}.mid{text-anchor:middle}
-.decode{fill:var(--decode);fill-opacity:.55;stroke:var(--decode)}
-.prefill{fill:var(--prefill);fill-opacity:.45;stroke:var(--prefill)}
-.of-decode{fill:var(--decode-text)}.of-prefill{fill:var(--prefill-text)}
+.roofline .page{fill:var(--page)}.roofline text{fill:var(--ink)}.roofline .soft{fill:var(--soft)}
+.roofline .head{font-weight:600;font-size:17px}.roofline .grid{stroke:var(--grid);fill:none}
+.roofline .frame{stroke:var(--frame);fill:none}.roofline .roof{stroke:var(--ink);stroke-width:2;fill:none}
+.roofline .lead{stroke:var(--soft);stroke-width:.8;fill:none}
+.roofline .end{text-anchor:end}.roofline .mid{text-anchor:middle}
+.roofline .decode{fill:var(--decode);fill-opacity:.55;stroke:var(--decode)}
+.roofline .prefill{fill:var(--prefill);fill-opacity:.45;stroke:var(--prefill)}
+.roofline .of-decode{fill:var(--decode-text)}.roofline .of-prefill{fill:var(--prefill-text)}
 """
 
 
@@ -91,7 +93,7 @@ def roofline_svg(chart: Chart, title: str) -> str:
     marks = [_mark(chart, point) for point in chart.points]
     shown = escape(_cut(printable(title)))
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" '
+        f'<svg class="roofline" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {WIDTH_PX} {HEIGHT_PX}" '
         f'width="{WIDTH_PX}" height="{HEIGHT_PX}">',
         f"<title>{shown}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{WIDTH_PX}" height="{HEIGHT_PX}"/>',

@@ -34,7 +34,7 @@ def rejection_table(rejections: Sequence[RejectionCount], everything: bool) -> T
     more = f"And {plural(sum(r.count for r in hidden), 'candidate')} for {plural(len(hidden), 'more reason')}: "
     title = f"Rejected: {plural(sum(r.count for r in rejections), 'candidate')}"
     notes = [f"{more}--show rejected."] if hidden else []
-    return Table(columns, [r.model_dump() for r in shown], title, notes, empty="Nothing was rejected.")
+    return Table(columns, [r.model_dump() for r in shown], title, notes, empty="Nothing was rejected.", folded=True)
 
 
 def relaxation_table(plan: ServicePlan, lower: str = "", engines: str = "") -> Table:

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import date
 from typing import Generic, TypeVar
 
 from gpufleet.records import dataclass
 from gpufleet.report.detail import WHOLE, Detail, Details, is_screen
 from gpufleet.report.grades import grade_line
-from gpufleet.report.numbers import count, percent, plural, several, significant, usd, usd_per_hour, usd_per_month
-from gpufleet.report.page import Page, Table, formulas_table, lines_table
+from gpufleet.report.numbers import (
+    count,
+    percent,
+    plural,
+    several,
+    significant,
+    spare,
+    usd,
+    usd_per_hour,
+    usd_per_month,
+)
+from gpufleet.report.page import Fact, Page, Table, formulas_table, lines_table
 from gpufleet.report.plan_explained import inputs_table
 from gpufleet.report.price_lines import price_lines
-from gpufleet.report.rented import NARROW_PAGE, rented_words, until_line, verdict
+from gpufleet.report.rented import NARROW_PAGE, rented_fact, rented_words, until_line, verdict, verdict_fact
 from gpufleet.report.rest_of_bill import bill_tables
 from gpufleet.report.screen import (
     NUM_REASONS,
@@ -114,7 +125,9 @@ def service_page(
         return Page(headline(plan, words), tables, screen_notes(plan, words, plan.notes, today))
     tables = answer_tables(plan, words, width) if plan.deployments else [nothing_table(plan, words)]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
-    return Page(headline(plan, words), [*tables, *explained], notes(plan, words, plan.notes, today), price_lines(plan))
+    said = notes(plan, words, plan.notes, today)
+    tables = [*tables, *explained]
+    return Page(headline(plan, words), tables, said, price_lines(plan), facts=facts_of(plan, words))
 
 
 def screen_tables(
@@ -176,10 +189,19 @@ def service_rows_page(plan: P, words: ServiceWords[P]) -> Page:
     return Page(headline(plan, words), [ranking_table(plan, words.columns(plan))])
 
 
-def answer_tables(plan: P, words: ServiceWords[P], width: int) -> list[Table]:
-    """Reasons, latency and ranking of a plan that has an answer."""
+def answer_tables(plan: P, words: ServiceWords[P], width: int, front: Sequence[Table] = ()) -> list[Table]:
+    """Latency, cost against it, reasons and ranking of a plan with an answer; without a front its rows are drawn."""
     ranking = ranking_table(plan, words.columns(plan), width)
-    return [why_table(plan, words.reasons(plan)), objective_table(plan, words.work(plan)), ranking, *bill_tables(plan)]
+    drawn = ranking if front else with_picture(ranking, plan)
+    why, latency = why_table(plan, words.reasons(plan)), objective_table(plan, words.work(plan))
+    return [latency, *front, why, drawn, *bill_tables(plan)]
+
+
+def with_picture(ranking: Table, plan: ServicePlan) -> Table:
+    """The ranking with its rows drawn; what draws them is loaded then."""
+    from gpufleet.report.front import service_picture
+
+    return replace(ranking, picture=service_picture(plan))
 
 
 def nothing_table(plan: P, words: ServiceWords[P]) -> Table:
@@ -195,6 +217,21 @@ def headline(plan: P, words: ServiceWords[P]) -> str:
     price = f"{total(d, usd_per_hour, d.usd_per_hour)}, {total(d, usd_per_month, d.usd_per_month)}"
     sure = verdict(plan, d.is_tight)
     return f"{words.asked(plan)}: {rented_words(d, kind(d))}: {price}, {total(d, usd, unit_usd)} {unit}. {sure}"
+
+
+def facts_of(plan: P, words: ServiceWords[P]) -> list[Fact]:
+    """The answer in a few figures: how surely, for how much, what is rented, with how much to spare."""
+    if not plan.deployments:
+        return []
+    d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
+    carried = f"carries {significant(d.requests_per_s_capacity.value)} requests/s"
+    return [
+        verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight)),
+        Fact("Per month", total(d, usd, d.usd_per_month), total(d, usd_per_hour, d.usd_per_hour)),
+        rented_fact(d, kind(d)),
+        Fact("Spare", spare(d.headroom_ratio), f"{percent(plan.headroom_wanted_ratio)} wanted; {carried}"),
+        Fact(unit[:1].upper() + unit[1:], total(d, usd, unit_usd)),
+    ]
 
 
 def why_table(plan: ServicePlan, own: OwnReasons) -> Table:

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import duration, percent, ranged_duration, spare, usd
 from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.range_bars import HEADER as BARS
+from gpufleet.report.range_bars import LimitedRange, range_bars
 from gpufleet.report.ranking import PRICE_DAYS, are_regions_asked, machine_cells, ranking, varied_columns
 from gpufleet.report.rented import NARROW_PAGE, about, machines_texts
 from gpufleet.results.base import Figure, Input
@@ -35,8 +37,18 @@ def objective_table(plan: ServicePlan, what: str, latency: Mapping[str, Figure] 
     ]
     columns += limits if plan.objectives else []
     shown = plan.deployments[0].latency if latency is None else latency
+    limited = [limited_range(name, figure, plan.objectives.get(name)) for name, figure in shown.items()]
+    bars = range_bars(limited) if plan.objectives else []
     rows = [objective_row(name, figure, plan.objectives.get(name)) for name, figure in shown.items()]
-    return Table(columns, rows, f"Latency with {what}")
+    return Table(columns, rows, f"Latency with {what}", bars=bars, bars_header=BARS)
+
+
+def limited_range(name: str, figure: Figure, limit_s: float | None) -> LimitedRange | None:
+    """A latency figure with its limit, where it has one."""
+    if limit_s is None:
+        return None
+    low, high = (figure.value if end is None else end for end in (figure.low, figure.high))
+    return LimitedRange(name, figure.value, low, high, limit_s)
 
 
 def objective_row(name: str, figure: Figure, limit_s: float | None) -> Row:

@@ -1,0 +1,302 @@
+"""Cost against time as a picture: what may be rented as points with their ranges, in light, dark and print.
+
+Drawn twice: for a page, where it also stands alone, and for a page as narrow as a phone.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from html import escape
+
+from gpufleet.records import dataclass
+from gpufleet.report.controls import printable
+from gpufleet.report.log_plane import LogPlane, ticks
+from gpufleet.report.numbers import duration, duration_unit, usd
+from gpufleet.report.page import Picture
+from gpufleet.report.palette import themed
+from gpufleet.report.roofline import LogAxis
+from gpufleet.report.shown_currency import shown_amount, shown_code
+
+LETTER_PX, LINE_PX, DOT_PX, SMALL_DOT_PX, CAP_PX, AWAY_PX = 7.2, 15.0, 6, 4, 3, 9
+Ends = tuple[float, float]
+STYLE = f"""
+{themed(".front", ("page", "ink", "soft", "grid", "line", "over"))}.front{{font:13px system-ui,sans-serif}}
+.front .page{{fill:var(--page)}}.front text{{fill:var(--ink)}}.front .soft{{fill:var(--soft)}}
+.front .label{{paint-order:stroke;stroke:var(--page);stroke-width:4px;stroke-linejoin:round}}
+.front .head{{font-weight:600;font-size:15px}}.front .grid{{stroke:var(--grid);fill:none}}
+.front .steps{{stroke:var(--line);stroke-width:2;fill:none}}.front .best{{fill:var(--line)}}
+.front .other{{fill:var(--page);stroke:var(--soft);stroke-width:1.5}}
+.front .range{{stroke:var(--soft);stroke-opacity:.6;fill:none}}
+.front .range.best{{stroke:var(--line);stroke-width:1.5;stroke-opacity:1}}
+.front .limit{{stroke:var(--over);stroke-width:1.5;stroke-dasharray:6 4;fill:none}}
+.front .end{{text-anchor:end}}.front .mid{{text-anchor:middle}}
+"""
+
+
+@dataclass(frozen=True)
+class CostPoint:
+    """What may be rented: its cost and its time, each with its range, and what it is called in the picture."""
+
+    cost_usd: float
+    time_s: float
+    cost_ends_usd: Ends | None = None
+    time_ends_s: Ends | None = None
+    mark: str = ""
+    name: str = ""
+    is_best: bool = False
+
+    @property
+    def place(self) -> Ends:
+        """Where it stands."""
+        return self.cost_usd, self.time_s
+
+    @property
+    def corners(self) -> list[Ends]:
+        """The place, and the ends of both ranges."""
+        costs, times = self.cost_ends_usd or (), self.time_ends_s or ()
+        return [self.place, *((x, self.time_s) for x in costs), *((self.cost_usd, y) for y in times)]
+
+
+@dataclass(frozen=True)
+class CostPlot:
+    """Points, what both axes are, and the limit on the time. `has_steps`: no other candidate beats the best ones."""
+
+    cost: str
+    time: str
+    points: Sequence[CostPoint]
+    key: Sequence[str]
+    limit_s: float | None = None
+    has_steps: bool = True
+
+    @property
+    def title(self) -> str:
+        """What it shows."""
+        return f"Cost against {self.time}: lower and to the left is better"
+
+
+@dataclass(frozen=True)
+class Canvas:
+    """Sizes of a picture in pixels, and how much is written on it."""
+
+    width: int
+    height: int
+    left: int
+    right: int
+    most_ticks: int
+    is_named: bool
+    top: int = 76
+    bottom: int = 56
+
+    @property
+    def plot_width(self) -> int:
+        """Between the axes."""
+        return self.width - self.left - self.right
+
+    @property
+    def plot_height(self) -> int:
+        """Between the axes."""
+        return self.height - self.top - self.bottom
+
+
+WIDE = Canvas(860, 400, 84, 24, 6, True)
+NARROW = Canvas(360, 340, 68, 14, 4, False)
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A plot on a canvas."""
+
+    plot: CostPlot
+    canvas: Canvas
+    plane: LogPlane
+
+    def x(self, cost_usd: float) -> float:
+        """Pixels from the left."""
+        return self.canvas.left + self.plane.across.position(cost_usd) * self.canvas.plot_width
+
+    def y(self, time_s: float) -> float:
+        """Pixels from the top."""
+        return self.canvas.top + (1 - self.plane.upwards.position(time_s)) * self.canvas.plot_height
+
+
+def cost_picture(plot: CostPlot) -> Picture | None:
+    """The plot for a page and for a phone; nothing where nothing has both a cost and a time."""
+    points = [p for p in map(drawable, plot.points) if p is not None]
+    if not points:
+        return None
+    limits = [(points[0].cost_usd, plot.limit_s)] if plot.limit_s else []
+    plane = LogPlane.around([*(corner for p in points for corner in p.corners), *limits])
+    drawn = CostPlot(plot.cost, plot.time, points, plot.key, plot.limit_s, plot.has_steps)
+    return Picture(*(svg_of(Drawn(drawn, canvas, plane)) for canvas in (WIDE, NARROW)))
+
+
+def drawable(p: CostPoint) -> CostPoint | None:
+    """A point that a logarithmic plane holds, with those of its ranges that it holds too."""
+    if not all(map(is_drawable, p.place)):
+        return None
+    ends = [e if e is not None and all(map(is_drawable, e)) else None for e in (p.cost_ends_usd, p.time_ends_s)]
+    return CostPoint(p.cost_usd, p.time_s, ends[0], ends[1], p.mark, p.name, p.is_best)
+
+
+def is_drawable(value: float) -> bool:
+    """Whether a logarithmic axis has a place for it."""
+    return 0 < value < math.inf
+
+
+def svg_of(d: Drawn) -> str:
+    """One picture that also stands alone."""
+    width, height = d.canvas.width, d.canvas.height
+    others_first = sorted(d.plot.points, key=lambda p: p.is_best)
+    parts = [
+        f'<svg class="front" xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}">',
+        f"<title>{escape(printable(d.plot.title))}</title><style>{STYLE}</style>",
+        f'<rect class="page" width="{width}" height="{height}"/>',
+        *heads(d),
+        *grid(d),
+        *(part for p in others_first for part in ranges(d, p)),
+        *steps(d),
+        *limit_line(d),
+        *(dot(d, p) for p in others_first),
+        *labels(d),
+    ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def written(x: float, y: float, text: str, look: str = "") -> str:
+    """A line of text."""
+    return f'<text x="{x:.1f}" y="{y:.1f}" class="{look}">{escape(printable(text))}</text>'
+
+
+def heads(d: Drawn) -> Iterator[str]:
+    """The title and the key; on a phone each in its own words a line."""
+    left = d.canvas.left if d.canvas.is_named else 8
+    title, _, rest = d.plot.title.partition(": ")
+    yield written(left, 22, d.plot.title if d.canvas.is_named else title, "head")
+    lines = ["; ".join(d.plot.key)] if d.canvas.is_named else [rest, *d.plot.key][:2]
+    for index, line in enumerate(lines):
+        yield written(left, 42 + index * LINE_PX, line, "soft")
+
+
+def grid(d: Drawn) -> Iterator[str]:
+    """Ticks of both axes and what they are."""
+    c, bottom = d.canvas, d.canvas.top + d.canvas.plot_height
+    for tick in round_values(d.plane.across, 1 / shown_amount(1.0), c.most_ticks):
+        yield f'<path class="grid" d="M{d.x(tick):.1f} {c.top}V{bottom}"/>'
+        yield written(d.x(tick), bottom + 18, usd(tick), "soft mid")
+    for tick in round_values(d.plane.upwards, duration_unit(d.plane.upwards.high)[1], c.most_ticks):
+        yield f'<path class="grid" d="M{c.left} {d.y(tick):.1f}h{c.plot_width}"/>'
+        yield written(c.left - 8, d.y(tick) + 4, duration(tick), "soft end")
+    yield written(c.left + c.plot_width / 2, bottom + 42, f"{shown_code()} {d.plot.cost} (log)", "mid")
+    if c.is_named:
+        middle = c.top + c.plot_height / 2
+        upright = f'transform="translate(20 {middle:.0f}) rotate(-90)"'
+        yield f"<g {upright}>{written(0, 0, f'{d.plot.time} (log)', 'mid')}</g>"
+
+
+def round_values(axis: LogAxis, unit: float, most: int) -> list[float]:
+    """Values on an axis that are round in this unit.
+
+    >>> round_values(LogAxis(3_000.0, 40_000.0), 3_600.0, 4)
+    [3600.0, 7200.0, 18000.0, 36000.0]
+    """
+    return [value * unit for value in ticks(LogAxis(axis.low / unit, axis.high / unit), most)]
+
+
+def limit_line(d: Drawn) -> Iterator[str]:
+    """What the time must not exceed."""
+    if d.plot.limit_s is None:
+        return
+    y = d.y(d.plot.limit_s)
+    yield f'<path class="limit" d="M{d.canvas.left} {y:.1f}h{d.canvas.plot_width}"/>'
+    yield written(d.canvas.left + 6, y - 5, f"limit {duration(d.plot.limit_s)}", "label")
+
+
+def ranges(d: Drawn, p: CostPoint) -> Iterator[str]:
+    """The range of the time upwards, that of the cost across, each with a cap at its ends."""
+    look, (x, y) = "range best" if p.is_best else "range", (d.x(p.cost_usd), d.y(p.time_s))
+    if p.time_ends_s is not None:
+        low, high = (d.y(end) for end in p.time_ends_s)
+        caps = "".join(f"M{x - CAP_PX:.1f} {end:.1f}h{2 * CAP_PX}" for end in (low, high))
+        yield f'<path class="{look}" d="M{x:.1f} {low:.1f}V{high:.1f}{caps}"/>'
+    if p.cost_ends_usd is not None:
+        low, high = (d.x(end) for end in p.cost_ends_usd)
+        caps = "".join(f"M{end:.1f} {y - CAP_PX:.1f}v{2 * CAP_PX}" for end in (low, high))
+        yield f'<path class="{look}" d="M{low:.1f} {y:.1f}H{high:.1f}{caps}"/>'
+
+
+def steps(d: Drawn) -> Iterator[str]:
+    """The border of what is possible: level until the next point is paid for."""
+    best = sorted(p.place for p in d.plot.points if p.is_best)
+    if not d.plot.has_steps or not best:
+        return
+    (x, y), *others = best
+    path = f"M{d.x(x):.1f} {d.y(y):.1f}" + "".join(f"H{d.x(x):.1f}V{d.y(y):.1f}" for x, y in others)
+    yield f'<path class="steps" d="{path}"/>'
+
+
+def dot(d: Drawn, p: CostPoint) -> str:
+    """A point, with its name and figures for the pointer."""
+    hint = f"{p.mark}: {p.name}, {usd(p.cost_usd)} {d.plot.cost}, {duration(p.time_s)}"
+    look, radius = ("best", DOT_PX) if p.is_best else ("other", SMALL_DOT_PX)
+    at = f'cx="{d.x(p.cost_usd):.1f}" cy="{d.y(p.time_s):.1f}" r="{radius}"'
+    return f'<circle class="{look}" {at}><title>{escape(printable(hint))}</title></circle>'
+
+
+Box = tuple[float, float, float, float]
+
+
+def labels(d: Drawn) -> Iterator[str]:
+    """Marks beside their points, with names for the best where there is room; what finds no room is left out."""
+    taken = [box for p in d.plot.points for box in covered(d, p)]
+    for p in sorted(d.plot.points, key=lambda p: not p.is_best):
+        long = f"{p.mark}: {p.name}" if p.is_best and d.canvas.is_named and p.name else p.mark
+        for text in dict.fromkeys((long, p.mark)):
+            box = next((b for b in boxes(d, p, text) if is_free(d.canvas, b, taken)), None) if text else None
+            if box is not None:
+                taken.append(box)
+                yield written(box[0], box[3] - 3, text, "label" if p.is_best else "label soft")
+                break
+
+
+def covered(d: Drawn, p: CostPoint) -> Iterator[Box]:
+    """What a dot and its range upwards cover."""
+    x, y = d.x(p.cost_usd), d.y(p.time_s)
+    yield x - DOT_PX, y - DOT_PX, x + DOT_PX, y + DOT_PX
+    if p.time_ends_s is not None:
+        low, high = (d.y(end) for end in p.time_ends_s)
+        yield x - 1, high, x + 1, low
+
+
+def boxes(d: Drawn, p: CostPoint, text: str) -> Iterator[Box]:
+    """Places of a text by its point: right and left of it, then above and below its range."""
+    x, y, width = d.x(p.cost_usd), d.y(p.time_s), len(text) * LETTER_PX
+    low, high = (d.y(end) for end in p.time_ends_s or (p.time_s, p.time_s))
+    sides, heights = (x + AWAY_PX, x - AWAY_PX - width), (-LINE_PX - 1, 1.0, -LINE_PX / 2)
+    beside = [(left, y + height) for left in sides for height in heights]
+    middle = max(x - width / 2, d.canvas.left + 2.0)
+    for left, top in (*beside, (middle, high - LINE_PX - 2), (middle, low + 2)):
+        yield left, top, left + width, top + LINE_PX
+
+
+def is_free(canvas: Canvas, box: Box, taken: Iterable[Box]) -> bool:
+    """Whether a box lies on the plot and on nothing else."""
+    left, top, right, bottom = box
+    if left < canvas.left or right > canvas.width or top < canvas.top or bottom > canvas.height - canvas.bottom:
+        return False
+    return not any(left < r and other_left < right and top < b and t < bottom for other_left, t, r, b in taken)
+
+
+def undominated(points: Sequence[Ends]) -> list[bool]:
+    """Which points no other one beats in both cost and time.
+
+    >>> undominated([(1.0, 9.0), (2.0, 9.5), (3.0, 4.0)])
+    [True, False, True]
+    """
+    return [not any(beats(other, point) for other in points) for point in points]
+
+
+def beats(other: Ends, point: Ends) -> bool:
+    """Whether another is no worse in both, and better in one."""
+    return other != point and other[0] <= point[0] and other[1] <= point[1]
