@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import MISSING, fields, replace
-from typing import Any, TypeVar
+from os import PathLike
+from types import NoneType, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.encoder import EncoderModel
+from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.questions.fields import EncoderRequest, PlanRequest, words_of
+from gpufleet.questions.fields import EncoderRequest, NamedPath, PlanRequest, words_of
 from gpufleet.questions.words import Word
 
 R = TypeVar("R", bound=PlanRequest)
 MODEL, LENGTHS = "model", ("input_tokens", "output_tokens")
+NAMED = {"Architecture": Architecture, "EncoderModel": EncoderModel, "Slo": Slo, "TokenCounts": TokenCounts}
 
 
 def spoken(kind: type[R], subject: object, said: Mapping[str, Any]) -> R:
@@ -37,14 +43,58 @@ def spoken(kind: type[R], subject: object, said: Mapping[str, Any]) -> R:
 
 
 def read(kind: type[PlanRequest], field: str, row: Word[Any] | None, value: object) -> object:
-    """A value of a field: text as it would be typed, anything else as it is."""
-    if not isinstance(value, str) or row is None:
+    """A value of a field: text as it would be typed, anything else as it is if it is of the field's type."""
+    if not isinstance(value, str) or row is None or row.kind.takes is bool:
+        refuse_another_type(kind, field, value)
         return value
     if field in LENGTHS:
         return lengths(kind, value)
     if row.kind.takes is list:
         return [name.strip() for name in value.split(",")]
     return row.value_of(value)
+
+
+def refuse_another_type(kind: type[PlanRequest], field: str, value: object) -> None:
+    """Refuse what no value of a field can be."""
+    hint = types_of(kind)[field]
+    if not is_of(value, hint):
+        expected = " or ".join(sorted({plain_type(part) for part in parts_of(hint)}))
+        raise UsageError("not a value of that word", found=repr(value), expected=expected)
+
+
+def types_of(kind: type[PlanRequest]) -> Mapping[str, Any]:
+    """The types of all fields of a request."""
+    return get_type_hints(kind, localns=NAMED)
+
+
+def parts_of(hint: Any) -> tuple[Any, ...]:
+    """The types of which a value may be any."""
+    return get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+
+
+def is_of(value: object, hint: Any) -> bool:
+    """Whether a value is of a type; a whole number is a number too, and a truth value is none."""
+    if get_origin(hint) in (Union, UnionType):
+        return any(is_of(value, part) for part in get_args(hint))
+    if get_origin(hint) in (Sequence, Collection):
+        [item] = get_args(hint)
+        return isinstance(value, (list, tuple, set, frozenset)) and all(is_of(part, item) for part in value)
+    if hint is NamedPath:
+        return isinstance(value, PathLike)
+    accepted = (int, float) if hint is float else hint
+    return isinstance(value, accepted) and (hint is bool or not isinstance(value, bool))
+
+
+def plain_type(hint: Any) -> str:
+    """A type in a word.
+
+    >>> plain_type(float), plain_type(type(None)), plain_type(Sequence[str])
+    ('a number', 'None', 'a list')
+    """
+    if get_origin(hint) in (Sequence, Collection):
+        return "a list"
+    named_types = {float: "a number", int: "a whole number", str: "a text", bool: "True or False", NoneType: "None"}
+    return named_types.get(hint, getattr(hint, "__name__", str(hint)))
 
 
 def lengths(kind: type[PlanRequest], text: str) -> float | TokenCounts:

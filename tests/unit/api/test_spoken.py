@@ -77,3 +77,16 @@ def test_a_job_and_an_encoder_are_asked_by_words() -> None:
 def test_every_function_of_a_plan_takes_a_model_or_a_request() -> None:
     for ask in (gpufleet.plan_serve, gpufleet.plan_batch, gpufleet.plan_encoder_serve, gpufleet.plan_encoder_batch):
         assert list(inspect.signature(ask).parameters) == ["request", "catalog", "said"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"input_tokens": None}, {"input_tokens": "x"}, {"clouds": 5}, {"clouds": [1]}, {"headroom": [1]}, {"rate": None},
+     {"fleet_today": 3}, {"fractions": "maybe"}, {"zones": 1.5}, {"slo": 5}, {"gpus": {"L4": 1}}, {"rate": True}],
+    ids=str,
+)  # fmt: skip
+def test_what_no_value_of_a_word_can_be_is_refused_in_one_sentence(wrong: dict[str, object]) -> None:
+    said = {"rate": 1.0, "input_tokens": 100, "output_tokens": 10, **wrong}
+    with pytest.raises(GpufleetError) as refused:
+        gpufleet.plan_serve("llama-3.1-8b", **said)
+    assert "\n" not in str(refused.value)
