@@ -5,7 +5,6 @@ Arrays have one row per candidate replica and one column per batch of the shared
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
@@ -237,19 +236,3 @@ def among(found: Capacity, rows: BoolArray) -> Capacity:
     return replace(
         found, breaks={**found.breaks, UNSOLD: shut}, requests_per_s=np.where(rows, found.requests_per_s, 0.0)
     )
-
-
-def needed_alone(found: Capacity, limits: Sequence[Limit]) -> list[tuple[Limit, float, int]]:
-    """For each limit, the smallest value at which some candidate becomes feasible with the other limits kept.
-
-    Returns (limit, needed seconds, candidate); a limit that cannot mend the plan alone is left out.
-    """
-    needed = []
-    for limit in limits:
-        others = [where for reason, where in found.breaks.items() if reason != limit.label]
-        planned_s = found.planned_s(limit.label)
-        seconds = np.where(~np.any(others, axis=0) & np.isfinite(planned_s), planned_s, np.inf)
-        row = int(np.unravel_index(np.argmin(seconds), seconds.shape)[0])
-        if math.isfinite(float(seconds.min())):
-            needed.append((limit, float(seconds.min()), row))
-    return needed

@@ -53,11 +53,6 @@ def wait_percentile_s(
     4.6052
     """
     mean_s = mean_wait_s(load_ratio, mean_service_s, squared_variation)
-    return wait_percentile_around_s(quantile, load_ratio, mean_s)
-
-
-def wait_percentile_around_s(quantile: Floats, load_ratio: Floats, mean_s: Floats) -> FloatArray:
-    """The same where the mean waiting time is known."""
     load = np.asarray(load_ratio, dtype=np.float64)
     waits = load > 1 - quantile
     busy = np.where(waits, np.minimum(load, 1.0), 1.0)

@@ -19,7 +19,7 @@ import numpy as np
 
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
 from gpufleet.domain.candidates import Candidates
-from gpufleet.performance.queueing import loop_wait_s, mean_wait_s, wait_percentile_around_s
+from gpufleet.performance.queueing import loop_wait_s
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.records import dataclass
 
@@ -355,18 +355,6 @@ def prompt_service_s(model: StepModel, at: Phases, batch: FloatArray, lengths: L
     mixed_steps = np.minimum(batch / lengths.output_tokens / c.num_groups, 1.0)
     alone, among = c.engine_constant("prefill_mixing_ratio"), c.engine_constant("decode_scale_ratio")
     return np.asarray((alone + (among - alone) * mixed_steps) * at.prompt_extra_s)
-
-
-def ttft_of_arrivals_s(
-    idle_s: FloatArray, service_s: FloatArray, requests_per_s: FloatArray, groups: Floats, quantiles: Floats
-) -> tuple[FloatArray, FloatArray]:
-    """TTFT under Poisson arrivals: its mean, and what shares `quantiles` of requests stay below.
-
-    a request that meets no other prompt + M/D/1 wait for others' prompts   [s]
-    """
-    load = requests_per_s / groups * service_s
-    wait_s = mean_wait_s(load, service_s)
-    return idle_s + wait_s, idle_s + wait_percentile_around_s(quantiles, load, wait_s)
 
 
 def static_batch(model: StepModel, batch: FloatArray, lengths: Lengths) -> Serving:

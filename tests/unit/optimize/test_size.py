@@ -34,7 +34,6 @@ from gpufleet.optimize.size import (
     Capacity,
     among,
     binding_limit,
-    needed_alone,
     needed_together,
     operate,
 )
@@ -280,18 +279,9 @@ def test_a_replica_at_less_load_decodes_fewer_sequences_faster() -> None:
     assert half.objectives_s["tpot.mean"] < full.objectives_s["tpot.mean"]
 
 
-def test_the_smallest_relaxation_is_the_fastest_token_of_the_fastest_candidate() -> None:
-    limit = Limit("tpot", "mean", 0.005)
-    found = capacity(curves(2), replicas(1, 1), demand(10.0, limit))
-    [(relaxed, seconds, row)] = needed_alone(found, [limit])
-    assert (relaxed, row) == (limit, 0)
-    assert seconds == pytest.approx(0.0101)
-
-
 def test_limits_that_only_give_way_together_are_relaxed_together() -> None:
     limits = [Limit("tpot", "mean", 0.005), Limit("ttft", "mean", 0.01)]
     found = capacity(curves(), replicas(1), demand(10.0, *limits))
-    assert needed_alone(found, limits) == []
     together = needed_together(found, limits)
     assert {limit for limit, _, _ in together} == set(limits)
     assert all(seconds > limit.limit_s for limit, seconds, _ in together)
@@ -300,6 +290,6 @@ def test_limits_that_only_give_way_together_are_relaxed_together() -> None:
 def test_a_candidate_that_nobody_sells_relaxes_nothing() -> None:
     limit = Limit("tpot", "mean", 0.005)
     found = among(capacity(curves(2), replicas(1, 1), demand(10.0, limit)), np.array([False, True]))
-    [(_, seconds, row)] = needed_alone(found, [limit])
+    [(_, seconds, row)] = needed_together(found, [limit])
     assert row == 1
     assert seconds == pytest.approx(0.0202)

@@ -34,7 +34,6 @@ from gpufleet.performance.serving import (
     static_batch,
     synchrony,
     tpot_s,
-    ttft_of_arrivals_s,
 )
 from gpufleet.performance.step import StepLoad, StepModel
 from gpufleet.provenance import Sourced
@@ -303,28 +302,12 @@ def test_groups_share_the_prompts_of_a_mixture_of_experts() -> None:
     assert extra[1] < 0.6 * extra[0]
 
 
-def test_later_percentiles_of_the_first_token_come_later() -> None:
-    ideal = model()
-    at = phases(ideal, batch(32), LENGTHS)
-    idle, service = (
-        idle_ttft_s(ideal, at, lone_ttft_s(ideal, LENGTHS), 32.0),
-        prompt_service_s(ideal, at, batch(32), LENGTHS),
-    )
-    quantiles = np.array([0.5, 0.9, 0.95, 0.99])
-    mean, times = ttft_of_arrivals_s(idle, service, 0.6 / service, 1.0, quantiles)
-    assert list(times) == sorted(times)
-    assert idle[0] < mean[0] < times[-1]
-
-
 def test_a_first_token_among_many_waits_for_running_steps_and_a_lone_one_for_none() -> None:
     halfway = model(first_token_steps=0.5)
     at, lone = phases(halfway, batch(1), LENGTHS), lone_ttft_s(halfway, LENGTHS)
     assert idle_ttft_s(halfway, at, lone, 0.0)[0] == lone[0]
     idle = idle_ttft_s(halfway, at, lone, 1e9)
     assert idle[0] == pytest.approx(lone[0] + 0.5 * at.decode_step_s[0])
-    service = prompt_service_s(halfway, at, batch(1), LENGTHS)
-    mean, late = ttft_of_arrivals_s(idle, service, np.zeros(1), 1.0, 0.95)
-    assert mean[0] == late[0] == idle[0]
 
 
 def test_a_chunk_of_a_prompt_stretches_a_step_less_than_the_whole_prompt() -> None:
