@@ -174,6 +174,25 @@ def test_every_answer_can_be_html(ask: Ask, words: tuple[str, ...]) -> None:
     assert (code, parser.open) == (0, [])
 
 
+@pytest.mark.parametrize(
+    ("words", "look", "told"),
+    [
+        (("fit", "llama-3.1-8b", "--gpus", "L40S:1"), "good", "Fits"),
+        (("fit", "llama-3.3-70b", "--gpus", "L40S:1"), "bad", "Does not fit"),
+        (("estimate", "llama-3.1-8b", "--gpus", "H100:1", "--in", "9", "--out", "9", "--batch", "1"), "good", "Fits"),
+        (("plan", "batch", "llama-3.1-8b", "--requests", "10k", "--in", "1000", "--out", "200", "--deadline", "8h"),
+         "good", "In time"),
+    ],
+    ids=["fits", "does not fit", "an estimate", "a job"],
+)  # fmt: skip
+def test_a_page_begins_with_its_verdict_in_words_and_in_colour(
+    ask: Ask, words: tuple[str, ...], look: str, told: str
+) -> None:
+    first = ask(*words, "-o", "html")[1].partition('<div class="fact ')[2].partition("</div>")[0]
+    assert first.startswith(f'{look}">')
+    assert f"<dd>{told}</dd>" in first
+
+
 def test_a_models_name_cannot_write_html(ask: Ask, tmp_path: Path) -> None:
     from importlib import resources
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.report.explanation import explanation_tables, operation_rows_table
-from gpufleet.report.grades import grade_line
+from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.launch import launch_tables
-from gpufleet.report.numbers import amount, count, percent, ranged, ranged_duration, several
-from gpufleet.report.page import Column, Page, Picture, Row, Table, lines_table
+from gpufleet.report.numbers import amount, count, duration, percent, ranged, ranged_duration, several
+from gpufleet.report.page import Column, Fact, Page, Picture, Row, Table, lines_table
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.report.search import spread_words
@@ -45,7 +46,20 @@ def estimate_page(
     if roofline and result.explanation is not None:
         drawn = Picture(estimate_roofline_svg(result))
         tables.append(replace(roofline_table(chart_of(result.explanation), width), picture=drawn))
-    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])
+    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes], facts=facts(result))
+
+
+def facts(result: ServingEstimate) -> list[Fact]:
+    """Whether it fits, how fast it is and how much gets done."""
+    room = f"at most {count(result.largest_batch)} at once"
+    if not result.is_held:
+        return [Fact("Memory", DOES_NOT_FIT.capitalize(), room, "bad")]
+    times = {ttft_label(result): result.ttft_s, "TPOT": result.tpot_s}
+    return [
+        Fact("Memory", result.verdict.capitalize(), room, memory_look(result.verdict)),
+        *(Fact(name, duration(figure.value), time_text(figure)) for name, figure in times.items()),
+        Fact("Output tokens/s", amount(result.output_tokens_per_s.value), rate_text(result.output_tokens_per_s)),
+    ]
 
 
 def estimate_roofline_svg(result: ServingEstimate) -> str:

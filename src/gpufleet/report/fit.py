@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpufleet.domain.verdict import DOES_NOT_FIT
+from gpufleet.report.grades import memory_look
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, gib, ranged, significant, usd_per_hour
-from gpufleet.report.page import Column, Page, Table
+from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.fit import FitResult, UsersByPrecision
 from gpufleet.units import GIB
@@ -26,7 +28,18 @@ def fit_page(result: FitResult, *, explain: bool = False) -> Page:
         tables += [changes_table(result)]
     if explain:
         tables.append(terms_table(result.terms))
-    return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes], paragraphs(result))
+    notes = [f"{note.rstrip('.')}." for note in result.notes]
+    return Page(headline(result), tables, notes, paragraphs(result), facts(result))
+
+
+def facts(result: FitResult) -> list[Fact]:
+    """Whether it fits, as what, and for how many users."""
+    if not result.fits:
+        missing = f"short by {shortage(result)} per GPU" if result.layout else ""
+        return [Fact("Memory", DOES_NOT_FIT.capitalize(), missing, "bad")]
+    verdict = Fact("Memory", result.verdict.capitalize(), f"as {result.layout}", memory_look(result.verdict))
+    each = f"of {count(result.context_tokens)} tokens each"
+    return [verdict, *([] if result.users is None else [Fact("Users at once", users_text(result.users), each)])]
 
 
 def headline(result: FitResult) -> str:

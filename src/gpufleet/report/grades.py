@@ -1,6 +1,10 @@
-"""What a grade means, in a sentence."""
+"""What a grade means, in a sentence, and how a verdict looks."""
 
 from __future__ import annotations
+
+from typing import Literal
+
+from gpufleet.domain.verdict import FITS
 
 GRADES = {
     "measured": "kernels of this GPU were measured",
@@ -17,3 +21,12 @@ def grade_line(grade: str) -> str:
     'Grade measured: kernels of this GPU were measured.'
     """
     return f"Grade {grade}: {GRADES[grade]}."
+
+
+def memory_look(verdict: str) -> Literal["good", "tight"]:
+    """The colour of something that fits, with room or without.
+
+    >>> memory_look("fits"), memory_look("tight")
+    ('good', 'tight')
+    """
+    return "good" if verdict == FITS else "tight"

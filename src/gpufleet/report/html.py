@@ -7,7 +7,7 @@ from html import escape
 
 from gpufleet.records import dataclass
 from gpufleet.report.controls import printable
-from gpufleet.report.page import Column, Fact, Page, Row, Table
+from gpufleet.report.page import Column, Fact, Page, Row, Table, is_warning
 from gpufleet.report.page_style import STYLE
 from gpufleet.report.text import WrittenColumn, cell, columns_that_fit, line_width, listed, written_column
 
@@ -32,7 +32,8 @@ def page_as_fragment(page: Page) -> str:
         f"<style>{STYLE}</style>",
         f"<h1>{text(page.headline)}</h1>" if page.headline else "",
         facts_as_html(page.facts),
-        *(f'<p class="lead">{text(paragraph)}</p>' for paragraph in page.leading),
+        *(f'<p class="warning">{text(note)}</p>' for note in page.notes if is_warning(note)),
+        *(f"<p>{text(paragraph)}</p>" for paragraph in page.paragraphs),
         *map(section, page.tables),
         closing_as_html(page.closing),
     ]

@@ -6,8 +6,8 @@ from gpufleet.report.palette import themed
 
 PHONE_PX = 640
 STYLE = f"""
-{themed(".gpufleet,.gpufleet-page")}:root{{color-scheme:light dark}}
-.gpufleet-page{{margin:0;background:var(--page)}}
+{themed(".gpufleet,.gpufleet-page")}
+.gpufleet-page{{margin:0;background:var(--page);color-scheme:light dark}}
 .gpufleet{{font:15px/1.5 system-ui,sans-serif;max-width:72rem;margin:0 auto;padding:1.2rem 1rem 2rem;
 color:var(--ink);background:var(--page);overflow-wrap:anywhere}}
 .gpufleet *{{box-sizing:border-box}}
@@ -16,7 +16,8 @@ color:var(--ink);background:var(--page);overflow-wrap:anywhere}}
 .gpufleet section{{margin-top:.8rem}}
 .gpufleet p{{margin:.25rem 0}}.gpufleet ul{{margin:.2rem 0;padding-left:1.2rem}}.gpufleet li{{margin:.15rem 0}}
 .gpufleet .remark,.gpufleet .notes p{{color:var(--soft);font-size:.88rem}}
-.gpufleet .lead{{font-weight:600}}.gpufleet .notes{{margin-top:1.8rem;border-top:1px solid var(--grid)}}
+.gpufleet .warning{{color:var(--bad);background:var(--on-bad);border-radius:.4rem;padding:.4rem .7rem}}
+.gpufleet .notes{{margin-top:1.8rem;border-top:1px solid var(--grid)}}
 .gpufleet .facts{{display:grid;grid-template-columns:repeat(auto-fit,minmax(10.5rem,1fr));gap:.6rem;margin:.8rem 0}}
 .gpufleet .fact{{background:var(--panel);border:1px solid var(--grid);border-radius:.5rem;padding:.55rem .8rem}}
 .gpufleet dt{{font-size:.8rem;color:var(--soft)}}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from html.parser import HTMLParser
 from itertools import pairwise
 from xml.etree import ElementTree
@@ -17,6 +18,7 @@ from gpufleet.report.html import SCREEN_CHARACTERS, page_as_html
 from gpufleet.report.page import Column, Fact, Page, Table
 from gpufleet.report.palette import READ_ON, SEEN_ON
 from gpufleet.report.range_bars import LimitedRange, range_bars
+from gpufleet.report.rented import verdict, verdict_fact
 
 SVG = "{http://www.w3.org/2000/svg}"
 READABLE, VISIBLE = 4.5, 3.0  # WCAG 2.2, AA: 1.4.3 text, 1.4.11 graphics
@@ -160,6 +162,26 @@ def test_a_narrow_table_has_neither_fold_nor_cards() -> None:
     page = page_as_html(Page("few", [Table([Column("a", "a"), Column("b", "b")], [{"a": "1", "b": "2"}])]))
     assert "<details>" not in page
     assert 'class="cards"' not in page.split("</style>")[1]
+
+
+@dataclass(frozen=True)
+class Plan:
+    confidence: float
+    missed_confidence: float | None
+
+
+@pytest.mark.parametrize(
+    ("missed", "is_tight", "fact"),
+    [
+        (None, False, Fact("Verdict", "Holds", "at 80% confidence.", "good")),
+        (None, True, Fact("Verdict", "Tight", "holds at 80% confidence, breaks at 90%.", "tight")),
+        (0.8, True, Fact("Verdict", "As expected only",
+                         "No plan holds at 80% confidence: this one holds as expected.", "bad")),
+    ],
+)  # fmt: skip
+def test_a_verdict_is_a_word_and_what_it_rests_on(missed: float | None, is_tight: bool, fact: Fact) -> None:
+    plan = Plan(0.8, missed)
+    assert verdict_fact(plan, is_tight, verdict(plan, is_tight)) == fact
 
 
 def shares(bar: str, look: str) -> tuple[float, float]:

@@ -89,7 +89,7 @@ def test_weights_below_the_checkpoint_say_beside_the_answer_what_they_cost() -> 
     costs = {"fp8": "fp8 weights: within 0.5 % of bf16", "int4": "int4 weights: 1-2 % below bf16"}
     notes = [*costs.values(), "H100 read as H100-SXM"]
     said = words(plan(deployment(weight_format="fp8"), notes=notes, quality_costs=costs))
-    assert "Quality: fp8 weights: within 0.5 % of bf16." in said.partition("Latency with")[0]
+    assert "Quality: fp8 weights: within 0.5 % of bf16." in said.partition("Cheapest first")[0]
     assert said.count("fp8 weights: ") == said.count("int4 weights: ") == 1
     assert "Quality" not in words(plan(deployment(), notes=notes, quality_costs=costs))
 
