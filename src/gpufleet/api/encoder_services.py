@@ -11,7 +11,9 @@ from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.encoder_launches import service_launches
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
+from gpufleet.api.launches import launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.spoken import spoken
@@ -74,7 +76,9 @@ def encoder_answered(
     inputs = understood(request, choices, demand)
     notes = [*choices.notes, *request.notes, *failure_notes(demand)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed_confidence)
-    return answered_service(SERVICE, Context.of(question, solution), asked, request, tables)
+    plan = answered_service(SERVICE, Context.of(question, solution), asked, request, tables)
+    launches = service_launches(request.model, solution, len(plan.deployments))
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
 
 
 def latency_slo(request: EncoderServeRequest) -> Slo:

@@ -7,6 +7,7 @@ from functools import lru_cache
 from os import PathLike
 
 from gpufleet.answers.encoder_estimate import encoder_estimate
+from gpufleet.api.encoder_launches import copy_launch
 from gpufleet.api.estimates import MOST_SEQUENCES
 from gpufleet.api.lengths import MOST_TOKENS
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
@@ -91,7 +92,8 @@ def estimate_encoder(
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
     parameters, streams = num_encoder_parameters(encoder), calibration.formulas.streams
-    return encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
+    answer = encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
+    return answer.model_copy(update={"launch": copy_launch(model, question, solution.batch)})
 
 
 @lru_cache(maxsize=4)
