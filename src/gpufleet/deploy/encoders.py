@@ -135,7 +135,10 @@ def compute_type(weights: str, *, computes_bf16: bool) -> str:
 
 def faster_whisper_notes(r: EncoderReplica) -> list[str]:
     """What the words do not say."""
-    return [ONE_AT_A_TIME] if r.is_service else ["audio.mp3 stands for your files; several may be named"]
+    if r.is_service:
+        return [ONE_AT_A_TIME]
+    files = "audio.mp3 stands for your files; several may be named"
+    return [f"{files}, but only windows of one file share a pass: short ones fill none" if r.batch > 1 else files]
 
 
 DIALECTS = {
