@@ -114,6 +114,16 @@ def test_large_batches_of_bert_take_their_published_time(
     assert found.latency_s.value == pytest.approx(milliseconds / 1e3, rel=tolerance)
 
 
+# github.com/michaelfeil/infinity docs/docs/benchmarking.md: bge-large-en-v1.5 on an L4, ten requests of 256 sentences,
+# 115,000 tokens each, over HTTP; seconds for all. Nothing was fitted to these rows: no pass of them waits for the host.
+@pytest.mark.parametrize(("engine", "seconds"), [("text-embeddings-inference", 18.491), ("infinity", 19.562)])
+def test_engines_that_serve_embeddings_take_their_published_time(engine: str, seconds: float) -> None:
+    asked = {"input_tokens": 115_000 / 256, "precision": "fp16", "engine": engine}
+    found = estimate_encoder("bge-large-en-v1.5", "L4", **asked)
+    assert 2560 / found.inputs_per_s.value == pytest.approx(seconds, rel=0.25)
+    assert found.inputs_per_s.low < 2560 / seconds < found.inputs_per_s.high
+
+
 def test_a_layer_of_bert_base_takes_the_flop_of_its_paper() -> None:
     """BERT (arXiv:1810.04805): 110 M parameters, 85 M of them in layers: 2 x 85 M x 512 tokens, and attention."""
     found = estimate_encoder("bert-base", "T4", input_tokens=512, batch=1)

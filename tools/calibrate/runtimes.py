@@ -14,7 +14,7 @@ import math
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -26,7 +26,7 @@ from gpufleet.api.encoders import asked_tower, pass_size, runnable
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import SHIPPED, load_catalog
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.catalog.runtimes import find_runtime
+from gpufleet.catalog.runtimes import find_runtime, load_runtimes
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.runtime import FEWEST_ROWS
 from gpufleet.errors import GpufleetError
@@ -41,6 +41,8 @@ LAUNCHES_TRIED_S = np.geomspace(1.0, 200.0, 161) * MICROSECOND
 READINGS_TRIED_S = np.geomspace(0.5, 40.0, 61) * MILLISECOND
 FEWEST_READINGS = 5
 KINDS = {False: "passes", True: "answers"}
+OF_SINGLE_GPUS = "low and high are fits to one GPU each"
+OF_OTHERS = "no row of this runtime waits for the host: geometric mean and span of the runtimes with rows that do"
 BEGIN, END = "<!-- left out: begin -->\n", "<!-- left out: end -->"
 
 
@@ -89,9 +91,10 @@ def run(arguments: argparse.Namespace) -> None:
     by_runtime = defaultdict(list)
     for point in (point for path in arguments.measurements for point in points_of(path)):
         by_runtime[point.runtime].append(point)
-    usual_s = usual_reading_s(by_runtime.values())
-    fits = [Fit.of(name, found, usual_s) for name, found in by_runtime.items()]
-    ranges = {(fit.name, kind): range_of(fit, fits, kind) for fit in fits for kind in KINDS}
+    usual = Usual.of(by_runtime.values())
+    fits = [Fit.of(name, by_runtime[name], usual) for name in load_runtimes()]
+    unfitted = unfitted_log_ratios(by_runtime.values(), usual)
+    ranges = {(fit.name, kind): range_of(fit, fits, unfitted[kind], kind) for fit in fits for kind in KINDS}
     for fit in fits:
         write(fit, {kind: ranges[fit.name, kind] for kind in KINDS})
     page = arguments.page.read_text(encoding="utf-8")
@@ -138,8 +141,8 @@ def point_of(row: MeasurementRow, models: ModelFinder) -> Point | None:
 
 def question_of(asked: Asked, models: ModelFinder) -> EncoderQuestion:
     """The question that the api makes of a row."""
-    model, runtime = models.encoder_of(asked.model), find_runtime(asked.engine)
-    gpu = resolve_gpu(load_catalog(), asked.gpu).accelerator
+    model, gpu = models.encoder_of(asked.model), resolve_gpu(load_catalog(), asked.gpu).accelerator
+    runtime = find_runtime(asked.engine).running(model.family, gpu)
     tower = asked_tower(model, asked.input_tokens)
     beams = asked.beams if model.decoder is not None else 1
     size = pass_size(model, tower, asked.input_tokens, None, asked.audio_s, beams)
@@ -151,6 +154,36 @@ def usual_reading_s(by_runtime: Iterable[Sequence[Point]]) -> float:
     """The host's time for a second of audio, geometric mean of the runtimes with rows enough to tell it apart."""
     found = [fitted(points, 0.0).host_s_per_audio_s for points in by_runtime if tells_reading(points)]
     return math.exp(fmean(map(math.log, found))) if found else 0.0
+
+
+@dataclass(frozen=True)
+class Usual:
+    """What is taken where no row tells a constant: geometric means of the runtimes whose rows do."""
+
+    constants: Constants
+    launches_s: Sequence[float]
+
+    @classmethod
+    def of(cls, by_runtime: Iterable[Sequence[Point]]) -> Usual:
+        """Of the runtimes with rows that wait for the host."""
+        measured = list(by_runtime)
+        reading_s = usual_reading_s(measured)
+        launches_s = [fitted(points, reading_s).launch_s for points in measured]
+        told = [launch_s for launch_s in launches_s if waits_for_host(launch_s)]
+        return cls(Constants(math.exp(fmean(map(math.log, told))), reading_s), told)
+
+
+def waits_for_host(launch_s: float) -> bool:
+    """Whether a fitted time says anything: the least that is tried is found where no row waits for the host."""
+    return launch_s > LAUNCHES_TRIED_S[0]
+
+
+def unfitted_log_ratios(by_runtime: Iterable[Sequence[Point]], usual: Usual) -> dict[bool, list[float]]:
+    """ln(measured / predicted) of all points by kind as if nothing of their runtime had been measured."""
+    found: dict[bool, list[float]] = {kind: [] for kind in KINDS}
+    for point in (point for points in by_runtime for point in points):
+        found[point.writes_answer].append(point.log_ratio(usual.constants))
+    return found
 
 
 def tells_reading(points: Sequence[Point]) -> bool:
@@ -204,12 +237,21 @@ class Fit:
     left_out: Mapping[bool, Sequence[float]]
 
     @classmethod
-    def of(cls, name: str, points: Sequence[Point], usual_s: float) -> Fit:
-        """Fitted to all points, to each GPU, and without each GPU."""
-        constants = fitted(points, usual_s)
+    def of(cls, name: str, points: Sequence[Point], usual: Usual) -> Fit:
+        """Fitted to all points, to each GPU, and without each GPU; the usual time of launching where no row tells."""
+        usual_s = usual.constants.host_s_per_audio_s
+        constants = fitted(points, usual_s) if points else usual.constants
+        left_out = left_out_log_ratios(points, usual_s)
+        if not points or not waits_for_host(constants.launch_s):
+            return cls(name, points, replace(usual.constants, host_s_per_audio_s=0.0), usual.launches_s, left_out)
         single = [fitted([p for p in points if p.gpu == gpu], usual_s).launch_s for gpu in gpus_of(points)]
-        told = [launch_s for launch_s in single if launch_s > LAUNCHES_TRIED_S[0]]  # else no row waits for the host
-        return cls(name, points, constants, told or [constants.launch_s], left_out_log_ratios(points, usual_s))
+        told = [launch_s for launch_s in single if waits_for_host(launch_s)]
+        return cls(name, points, constants, told or [constants.launch_s], left_out)
+
+    @property
+    def tells_launch(self) -> bool:
+        """Whether its own rows say how long a launch takes."""
+        return bool(self.points) and waits_for_host(fitted(self.points, 0.0).launch_s)
 
     def rows_of(self, kind: bool) -> list[Point]:
         """Points of models that write an answer, or of those that do not."""
@@ -226,19 +268,23 @@ class Range:
     source: str
 
 
-def range_of(fit: Fit, fits: Sequence[Fit], kind: bool) -> Range:
+def range_of(fit: Fit, fits: Sequence[Fit], unfitted: Sequence[float], kind: bool) -> Range:
     """Of the runtime's own rows where enough are of GPUs with kernels of their own; else the wider of its and of all.
 
-    Rows of GPUs that borrow kernels say what the loan misses as well, always to one side.
+    Rows of GPUs that borrow kernels say what the loan misses as well, always to one side. Where no row tells how it
+    launches, the wider of that and of what all runtimes miss with the usual time of launching.
     """
     own, everyone = fit.left_out[kind], [ratio for each in fits for ratio in each.left_out[kind]]
     num_owned = sum(not point.is_lent for point in fit.rows_of(kind))
     why = "ln(measured / predicted) on GPUs left out of the fit"
     if num_owned >= FEWEST_ROWS:
         return Range(*ends(own), len(own), why)
-    (low, high), (own_low, own_high) = ends(everyone), ends(own or [0.0])
+    wide = [ends(everyone), ends(own or [0.0])]
     why = f"{why}, of all runtimes: it has {num_owned} rows of GPUs with measured kernels"
-    return Range(min(low, own_low), max(high, own_high), len(everyone), why)
+    if not (fit.tells_launch and fit.rows_of(kind)):
+        wide = [*wide, ends(unfitted)]
+        why = f"{why}; no narrower than with the usual time of launching, as no row tells its own"
+    return Range(min(low for low, _ in wide), max(high for _, high in wide), len(everyone), why)
 
 
 def ends(log_ratios: Sequence[float]) -> tuple[float, float]:
@@ -287,10 +333,11 @@ def write(fit: Fit, ranges: Mapping[bool, Range]) -> None:
     """Constants, rows and left-out percentiles into the runtime's file."""
     rows, gpus = len(fit.points), ", ".join(gpus_of(fit.points))
     where = f"measurements/{' and '.join(PUBLISHED)}: {rows} rows on {gpus}; least mean |ln(measured / predicted)|"
-    launch = {"value": fit.constants.launch_s, "low": min(fit.single_s), "high": max(fit.single_s), "points": rows}
+    told = rows if fit.tells_launch else 0
+    launch = {"value": fit.constants.launch_s, "low": min(fit.single_s), "high": max(fit.single_s), "points": told}
     path = SHIPPED / "runtimes" / f"{fit.name}.toml"
     text = path.read_text(encoding="utf-8")
-    text = with_table(text, "launch_s", launch, f"{where}; low and high are fits to one GPU each")
+    text = with_table(text, "launch_s", launch, f"{where}; {OF_SINGLE_GPUS}" if told else OF_OTHERS)
     if fit.constants.host_s_per_audio_s:
         tells = tells_reading(fit.points)
         reading = {"value": fit.constants.host_s_per_audio_s, "points": rows if tells else 0}

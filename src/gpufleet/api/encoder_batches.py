@@ -12,8 +12,10 @@ from gpufleet.answers.job_plan import JobContext
 from gpufleet.api.answered import answered_job
 from gpufleet.api.demands import checked_headroom, headroom_row
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.encoder_launches import job_launches
 from gpufleet.api.input_rows import digest, inputs_of
 from gpufleet.api.jobs import job_of, job_rows
+from gpufleet.api.launches import launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.spoken import spoken
@@ -56,7 +58,9 @@ def plan_encoder_batch(
     kept, solution = solve_promised_batch(question, calibration_of(tables), is_asked=request.confidence is not None)
     missed = None if kept is job else job.confidence
     asked = Asked(inputs, digest(inputs, market.offers), notes, tables.sources, request.rows, missed)
-    return answered_job(JOB, JobContext.of(replace(question, job=kept), solution), asked, tables)
+    plan = answered_job(JOB, JobContext.of(replace(question, job=kept), solution), asked, tables)
+    launches = job_launches(request.model, solution, len(plan.deployments))
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
 
 
 def understood(request: EncoderBatchRequest, choices: EncoderChoices, job: Job) -> list[Input]:

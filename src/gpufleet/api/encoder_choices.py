@@ -5,19 +5,20 @@ from __future__ import annotations
 from os import PathLike
 
 from gpufleet.api.encoders import (
-    DEFAULT_ENGINE,
     asked_tower,
     beams_of,
     beyond_training,
+    formats_of,
     pass_size,
     runnable,
+    runtime_on,
 )
 from gpufleet.api.input_rows import InputRow
 from gpufleet.api.market import Market, market_of
 from gpufleet.api.requests import refuse_rows
 from gpufleet.catalog.load import Catalog
 from gpufleet.catalog.models import shipped_encoder
-from gpufleet.catalog.runtimes import find_runtime
+from gpufleet.catalog.runtimes import chosen_runtime
 from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.runtime import Runtime
 from gpufleet.inputs.model_config import read_encoder
@@ -48,7 +49,7 @@ def encoder_choices(request: EncoderRequest, tables: Catalog) -> EncoderChoices:
     """Names resolved, input checked, and the copies that may be tried on each GPU."""
     refuse_rows(request.rows)
     model = encoder_of(request.model)
-    runtime = find_runtime(DEFAULT_ENGINE if request.engine is None else request.engine)
+    runtime = chosen_runtime(request.engine, model, formats=formats_of(request.precision or ()))
     tower = asked_tower(model, request.input_tokens)
     beams = beams_of(model, tower, runtime, request.beams)
     size = pass_size(model, tower, request.input_tokens, request.output_tokens, request.audio_s, beams)
@@ -78,13 +79,19 @@ def on_every_gpu(
     market: Market,
     tables: Catalog,
 ) -> tuple[EncoderQuestion, ...]:
-    """The model in every allowed format on every GPU that a machine type has, each pair once."""
+    """The model in every allowed format on every GPU that a machine type has, each pair once.
+
+    Unless one is named, each GPU has its usual runtime; all have one where an answer is written, as beams differ.
+    """
     found: dict[tuple[str, str], EncoderQuestion] = {}
     for name in dict.fromkeys(instance.accelerator for instance in market.instances):
         for label in request.precision or (None,):
             gpu = tables.accelerators[name]
-            weights = runnable(model, runtime, gpu, label)
-            question = EncoderQuestion(model, tower, gpu, runtime, weights, size, batch=None, audio_s=request.audio_s)
+            own = (
+                runtime.running(model.family, gpu) if model.decoder else runtime_on(model, gpu, request.engine, [label])
+            )
+            weights = runnable(model, own, gpu, label)
+            question = EncoderQuestion(model, tower, gpu, own, weights, size, batch=None, audio_s=request.audio_s)
             found.setdefault((name, weights.name), question)
     return tuple(found.values())
 
@@ -101,4 +108,5 @@ def encoder_rows(request: EncoderRequest, choices: EncoderChoices) -> list[Input
     if q.model.decoder is not None:
         rows.append(("output tokens", "output_tokens", f"{q.size.output_tokens:g}", r.output_tokens is not None))
         rows.append(("beams", "beams", f"{q.size.beams}", r.beams is not None))
-    return [*rows, ("engine", "engine", q.runtime.name, r.engine), ("weights", "precision", formats, r.precision)]
+    engines = ", ".join(dict.fromkeys(encoder.runtime.name for encoder in choices.model.questions))
+    return [*rows, ("engine", "engine", engines, r.engine), ("weights", "precision", formats, r.precision)]

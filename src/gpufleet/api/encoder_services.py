@@ -11,24 +11,28 @@ from gpufleet.answers.service_plan import Context
 from gpufleet.api.answered import answered_service
 from gpufleet.api.demands import failure_notes, headroom_row, purse_of, refuse_rate, slo_of, with_slack
 from gpufleet.api.encoder_choices import EncoderChoices, encoder_choices, encoder_rows
+from gpufleet.api.encoder_launches import service_launches
 from gpufleet.api.input_rows import InputRow, digest, inputs_of, slack_rows
+from gpufleet.api.launches import launched
 from gpufleet.api.market import market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.spoken import spoken
-from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.calibration import calibration_of, load_hosts
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.spoken_machines import with_owned
-from gpufleet.domain.encoder import EncoderModel
+from gpufleet.domain.encoder import EncoderModel, Takes
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
 from gpufleet.optimize.copies.encoder import LATENCY, EncoderServeQuestion, EncoderServeSolution
 from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.encoder import EncoderQuestion, flop_per_input
 from gpufleet.optimize.promise import missed_confidence, solved_as_promised
 from gpufleet.optimize.service import solve_serve
 from gpufleet.questions.fields import EncoderServeRequest as EncoderServeRequest
 from gpufleet.results.base import Input
 from gpufleet.results.encoder_service import EncoderServePlan
+from gpufleet.units import PERCENT
 
 
 def plan_encoder_serve(
@@ -73,9 +77,26 @@ def encoder_answered(
     """The plan of a solved question, with the alternatives that were not asked for."""
     demand = question.demand
     inputs = understood(request, choices, demand)
-    notes = [*choices.notes, *request.notes, *failure_notes(demand)]
+    notes = [*choices.notes, *request.notes, *failure_notes(demand), *cpu_notes(choices.model.asked, demand)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed_confidence)
-    return answered_service(SERVICE, Context.of(question, solution), asked, request, tables)
+    plan = answered_service(SERVICE, Context.of(question, solution), asked, request, tables)
+    launches = service_launches(request.model, solution, len(plan.deployments))
+    return plan.model_copy(update={"deployments": launched(plan.deployments, launches)})
+
+
+def cpu_notes(question: EncoderQuestion, demand: Demand) -> list[str]:
+    """Whether CPUs were measured doing as much work, of a text encoder; nobody prices them here."""
+    if question.tower.takes is not Takes.TEXT or question.model.decoder is not None:
+        return []
+    asked = demand.workload.rate_requests_per_s * (1 + demand.headroom_ratio) * flop_per_input(question)
+    ratio = asked / load_hosts()["encoding_flop_per_s"].value
+    if ratio > 1:
+        return []
+    return [
+        f"A machine without a GPU may do: the rate with its headroom is {ratio * PERCENT:.2g}% of the work that "
+        "16 vCPUs of Intel Cascade Lake did with ONNX (bge-small, benchmark of Infinity); "
+        "latency and price are not planned"
+    ]
 
 
 def latency_slo(request: EncoderServeRequest) -> Slo:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from os import PathLike
 
 from gpufleet.answers.encoder_estimate import encoder_estimate
+from gpufleet.api.encoder_launches import copy_launch
 from gpufleet.api.estimates import MOST_SEQUENCES
 from gpufleet.api.lengths import MOST_TOKENS
 from gpufleet.architecture.encoder_parameters import num_encoder_parameters
@@ -15,7 +16,7 @@ from gpufleet.catalog.listing import cheapest_on_demand
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.models import shipped_encoder
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.catalog.runtimes import find_runtime
+from gpufleet.catalog.runtimes import chosen_runtime, running_there
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.encoder import EncoderModel, Takes, Tower
 from gpufleet.domain.precision import BF16, FP16, PRECISIONS, WeightFormat
@@ -33,7 +34,6 @@ from gpufleet.results.catalog import PriceRow
 from gpufleet.results.encoder_estimate import EncoderEstimate
 from gpufleet.units import DAY
 
-DEFAULT_ENGINE = "transformers"
 MOST_BEAMS = 64
 LONGEST_AUDIO_S = 30 * DAY
 
@@ -48,14 +48,14 @@ def estimate_encoder(
     batch: float | None = None,
     beams: int | None = None,
     precision: str | None = None,
-    engine: str = DEFAULT_ENGINE,
+    engine: str | None = None,
     catalog: Catalog | None = None,
 ) -> EncoderEstimate:
     """Latency, throughput and memory of an encoder (text, image, speech) with ranges, on copies of one GPU.
 
     `input_tokens`: of a text; `audio_s`: seconds of a recording; an image has one size. `output_tokens`: what a decoder
     (T5, Whisper) writes for each input. Without `batch`, the smallest that gives nearly all throughput; without
-    `beams`, those that the engine keeps.
+    `beams`, those that the engine keeps; without `engine`, what such a model is usually served with.
 
     >>> e = estimate_encoder("bert-large-uncased", "T4", input_tokens=128, batch=32)
     >>> e.inputs_per_s.low < e.inputs_per_s.value < e.inputs_per_s.high
@@ -65,8 +65,8 @@ def estimate_encoder(
     encoder = model if isinstance(model, EncoderModel) else read_encoder(str(model), shipped_encoder)
     name, number = gpus if isinstance(gpus, tuple) else parse_gpus(gpus)
     gpu = resolve_gpu(tables, name)
-    profile = find_runtime(engine)
-    refuse_device(profile, gpu.accelerator)
+    profile = runtime_on(encoder, gpu.accelerator, engine, [precision])
+    refuse_device(profile, encoder, gpu.accelerator)
     tower = asked_tower(encoder, input_tokens)
     question = EncoderQuestion(
         model=encoder,
@@ -88,11 +88,12 @@ def estimate_encoder(
     )
     calibration = calibration_of(tables)
     solution = solve_encoder(question, calibration)
-    inputs = understood(question, solution.batch, precision, output_tokens, beams)
+    inputs = understood(question, solution.batch, precision, output_tokens, beams, engine)
     notes = [*filter(None, [gpu.note, beyond_training(encoder, tower, question.size)]), *encoder.notes]
     price = cheapest_of_whole_gpus(tables).get((gpu.accelerator.name, True))
     parameters, streams = num_encoder_parameters(encoder), calibration.formulas.streams
-    return encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
+    answer = encoder_estimate(question, solution, streams, parameters, price, inputs, notes)
+    return answer.model_copy(update={"launch": copy_launch(model, question, solution.batch)})
 
 
 @lru_cache(maxsize=4)
@@ -101,11 +102,26 @@ def cheapest_of_whole_gpus(tables: Catalog) -> Mapping[tuple[str, bool], PriceRo
     return cheapest_on_demand(tables, lambda row: (row.gpu, row.gpu_count >= 1))
 
 
-def refuse_device(runtime: Runtime, gpu: Accelerator) -> None:
-    """Refuse a device that the engine does not run on."""
+def runtime_on(model: EncoderModel, gpu: Accelerator, engine: str | None, labels: Sequence[str | None]) -> Runtime:
+    """The named engine, or the usual one for these formats, as it runs such a model on this device."""
+    return chosen_runtime(engine, model, gpu, formats_of(labels)).running(model.family, gpu)
+
+
+def formats_of(labels: Sequence[str | None]) -> list[str]:
+    """Names of the formats that were asked for."""
+    return [LABELS.get(label.lower(), label.lower()) for label in labels if label is not None]
+
+
+def refuse_device(runtime: Runtime, model: EncoderModel, gpu: Accelerator) -> None:
+    """Refuse a device that the engine does not run on, and name the engines that do."""
     reason = runtime_refusal(runtime, gpu)
     if reason is not None:
-        raise Infeasible(sentence(reason), expected=f"a GPU of {' or '.join(runtime.vendors)}")
+        able = ", ".join(running_there(model, gpu))
+        raise Infeasible(
+            sentence(reason),
+            found=gpu.name,
+            hint=f"What runs it there: --engine {able}." if able else "No engine runs it there.",
+        )
 
 
 def runnable(model: EncoderModel, runtime: Runtime, gpu: Accelerator, label: str | None) -> WeightFormat:
@@ -234,13 +250,14 @@ def understood(
     precision: str | None,
     output_tokens: float | None,
     beams: int | None,
+    engine: str | None,
 ) -> list[Input]:
     """The question as it was read, each part with its origin."""
     q = question
     rows = [
         ("model", q.model.name, "given"),
         ("gpus", f"{q.gpu.name}:{q.num_gpus}", "given"),
-        ("engine", q.runtime.name, "default" if q.runtime.name == DEFAULT_ENGINE else "given"),
+        ("engine", q.runtime.name, "default" if engine is None else "given"),
         ("weights", q.weights.name, "given" if precision else "checkpoint"),
         ("tower", q.tower.name, "given"),
         ("tokens of one input", f"{q.size.tokens:g}", "given" if q.tower.takes is Takes.TEXT else "counted"),

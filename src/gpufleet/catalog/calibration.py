@@ -41,7 +41,7 @@ from gpufleet.domain.calibration import (
 )
 from gpufleet.domain.habits import Habits
 from gpufleet.domain.precision import PRECISIONS, Precision
-from gpufleet.provenance import Grade
+from gpufleet.provenance import Grade, Sourced
 from gpufleet.records import dataclass
 from gpufleet.units import GIGA
 
@@ -242,6 +242,13 @@ def load_habits() -> Habits:
     """What people do (habits.toml)."""
     tables = tomllib.loads((DATA / "habits.toml").read_text(encoding="utf-8"))
     return Habits(**{name: sourced(row) for name, row in tables.items()})
+
+
+@lru_cache(maxsize=1)
+def load_hosts() -> Mapping[str, Sourced]:
+    """What machines beside a GPU do (hosts.toml)."""
+    tables = tomllib.loads((DATA / "hosts.toml").read_text(encoding="utf-8"))
+    return {name: sourced(row) for name, row in tables.items()}
 
 
 @lru_cache(maxsize=1)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from functools import lru_cache
 from typing import Any
 
 from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
-from gpufleet.domain.runtime import Copies, LogRange, Measured, Passes, Runtime, Speech
-from gpufleet.errors import UnknownName, UsageError
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.encoder import EncoderModel
+from gpufleet.domain.runtime import Copies, LogRange, Measured, Passes, Runtime, Speech, Unfused, Usual
+from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.provenance import Sourced
 
-EVERY_ENGINE = "all"
+EVERY_ENGINE, FOR_ALL_OTHERS = "all", "transformers"
 FIGURES = ("launch_s", "reserve_bytes", "hidden_copies")
 COPIES = ("mlp", "scores", "convolved")
 
@@ -43,6 +45,42 @@ def find_runtime(name: str) -> Runtime:
     raise UnknownName("engine of encoders", name, runtimes, hint=f"Encoders run in: {known}.")
 
 
+def chosen_runtime(
+    name: str | None, model: EncoderModel, gpu: Accelerator | None = None, formats: Collection[str] = ()
+) -> Runtime:
+    """The runtime that was named, or the usual one of a model; refused where it does not run the model."""
+    if name is None:
+        return usual_runtime(model, gpu, formats)
+    runtime = find_runtime(name)
+    if not runtime.runs(model.family):
+        able = sorted(each.name for each in load_runtimes().values() if each.runs(model.family))
+        raise Infeasible(
+            f"{runtime.title} does not run {model.family} models such as {model.name}",
+            found=f"--engine {name}",
+            expected=f"one of {', '.join(able)}",
+        )
+    return runtime
+
+
+def usual_runtime(model: EncoderModel, gpu: Accelerator | None = None, formats: Collection[str] = ()) -> Runtime:
+    """What people serve such a model with: of those with these formats the first in rank that runs on the device.
+
+    transformers for all other models and formats.
+    """
+    runtimes = load_runtimes()
+    ranked = [
+        (each.usual.rank, each.name) for each in runtimes.values() if each.usual and model.family in each.usual.families
+    ]
+    usual = [runtimes[name] for _, name in sorted(ranked) if set(formats) <= set(runtimes[name].formats)]
+    there = [each for each in usual if gpu is None or each.runs_on(gpu)]
+    return (there or usual or [runtimes[FOR_ALL_OTHERS]])[0]
+
+
+def running_there(model: EncoderModel, gpu: Accelerator) -> list[str]:
+    """Names of the runtimes that run a model on a device."""
+    return sorted(r.name for r in load_runtimes().values() if r.runs(model.family) and r.runs_on(gpu))
+
+
 def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
     """One runtime from the tables of its file."""
     passes = table["passes"]
@@ -65,8 +103,24 @@ def runtime_from(name: str, table: Mapping[str, Any]) -> Runtime:
         passes_range=range_from(table["passes_range"]),
         answers_range=range_from(table["answers_range"]),
         speech=speech_from(table["speech"]) if "speech" in table else None,
+        families=tuple(table.get("families", ())),
+        usual=usual_from(table["usual"]) if "usual" in table else None,
+        unfused=unfused_from(table.get("unfused", {})),
+        images={str(key): str(image) for key, image in table.get("images", {}).items()},
+        least_compute_capability=table.get("least_compute_capability"),
+        hosts=tuple(table.get("hosts", ())),
         **{key: sourced(table[key]) for key in FIGURES},
     )
+
+
+def usual_from(table: Mapping[str, Any]) -> Usual:
+    """What is served with a runtime unless another is named."""
+    return Usual(int(table["rank"]), tuple(table["families"]))
+
+
+def unfused_from(table: Mapping[str, Any]) -> Unfused:
+    """Where attention is several kernels."""
+    return Unfused(tuple(table.get("families", ())), tuple(table.get("generations", ())))
 
 
 def range_from(table: Mapping[str, Any]) -> LogRange:

@@ -77,6 +77,8 @@ ACCELERATOR_KEYS = frozenset(
         *PEAK_COLUMNS.values(),
         "vendor",
         "generation",
+        "compute_capability",
+        "host_architecture",
         "memory_mib_reported",
         "memory_evidence",
         "marketed_memory_gb",
@@ -294,7 +296,7 @@ def refuse_unknown_keys(place: Place, found: Mapping[str, Any], known: frozenset
         raise UsageError(f"{place}: no such key", found=strange[0], hint=hint)
 
 
-USUAL_LINKED_GPUS = 8
+USUAL_LINKED_GPUS, USUAL_HOST = 8, "x86_64"
 
 
 def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accelerator:
@@ -321,6 +323,8 @@ def accelerator_from(place: Place, name: str, table: Mapping[str, Any]) -> Accel
         evidence=table.get("evidence", ""),
         notes=table.get("notes", ""),
         linked_gpus=whole(place, "linked_gpus", table.get("linked_gpus")) or USUAL_LINKED_GPUS,
+        compute_capability=table.get("compute_capability"),
+        host_architecture=table.get("host_architecture", USUAL_HOST),
     )
 
 

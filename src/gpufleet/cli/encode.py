@@ -43,7 +43,12 @@ PrecisionOption = Annotated[
     typer.Option("--precision", metavar="NAME", help="fp32, tf32, fp16, bf16, int8; default: the checkpoint's own."),
 ]
 EngineOption = Annotated[
-    str, typer.Option("--engine", metavar="NAME", help="transformers, fastertransformer, faster-whisper, ...")
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--engine",
+        metavar="NAME",
+        help="text-embeddings-inference, infinity, vllm, faster-whisper, transformers, ...; default: the usual one.",
+    ),
 ]
 
 
@@ -57,7 +62,7 @@ def encode(
     batch: BatchOption = None,
     beams: BeamsOption = None,
     precision: PrecisionOption = None,
-    engine: EngineOption = "transformers",
+    engine: EngineOption = None,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,

@@ -13,8 +13,9 @@ class Accelerator:
 
     `peak_flop_per_s` maps arithmetic (fp32, tf32, fp16, bf16, fp8, int8, fp4) to the dense peak; a missing key
     means that the device cannot compute in it. `linked_gpus` is how many devices its link joins in any
-    machine: 1 for cards whose bridge is sold apart, 72 for a rack. `slice_of` names the GPU
-    that a fraction is of, `slice_ratio` is its share.
+    machine: 1 for cards whose bridge is sold apart, 72 for a rack. `compute_capability` is NVIDIA's number for what
+    code runs on it (developer.nvidia.com/cuda-gpus), None for others; `host_architecture` of the CPU that it comes
+    with (arm64: Grace, Graviton). `slice_of` names the GPU that a fraction is of, `slice_ratio` is its share.
     """
 
     name: str
@@ -34,6 +35,8 @@ class Accelerator:
     evidence: str = ""
     notes: str = ""
     linked_gpus: int = 8
+    compute_capability: str | None = None
+    host_architecture: str = "x86_64"
     slice_of: str | None = None
     slice_ratio: float = 1.0
 

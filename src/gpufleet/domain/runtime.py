@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import field, replace
+
+from gpufleet.domain.accelerator import Accelerator
 from gpufleet.provenance import Grade, Sourced
 from gpufleet.records import dataclass
 
@@ -40,11 +44,15 @@ class Measured:
     gpus: tuple[str, ...]
 
     def grade_on(self, gpu: str) -> Grade:
-        """Measured on its own GPUs, and on any where many rows on several GPUs agree; elsewhere transferred.
+        """Measured on its own GPUs, and on any where many rows on several GPUs agree; transferred where others were.
 
-        >>> Measured(4, ("T4",)).grade_on("H100-SXM").label
-        'transferred'
+        Without any row only kernels are known, not how a runtime launches them.
+
+        >>> Measured(4, ("T4",)).grade_on("H100-SXM").label, Measured(0, ()).grade_on("T4").label
+        ('transferred', 'roofline')
         """
+        if not self.rows:
+            return Grade.ROOFLINE
         is_broad = self.rows >= FEWEST_ROWS and len(self.gpus) >= FEWEST_GPUS
         return Grade.MEASURED if is_broad or gpu in self.gpus else Grade.TRANSFERRED
 
@@ -73,14 +81,31 @@ class Speech:
     beams: int
 
 
+@dataclass(frozen=True)
+class Usual:
+    """Families of models that are served with a runtime unless another is named; of several the lowest `rank`."""
+
+    rank: int
+    families: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unfused:
+    """Where attention writes its scores to memory although the head size would allow one kernel."""
+
+    families: tuple[str, ...] = ()
+    generations: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, eq=False)
 class Runtime:
     """Judgements about one runtime; every constant comes from `data/runtimes/<name>.toml` with its source.
 
-    It runs on devices of `vendors`. A pass takes the longer of its kernels and of `launch_s` per kernel, which is the
-    host's time. Attention is one kernel for head sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and
-    less. `passes_range` is of models that write no answer, `answers_range` of those that do; `speech` None: not made to
-    transcribe.
+    It runs models of `families` (empty: of all) on devices of `vendors`; of NVIDIA's from `least_compute_capability` on
+    and, where it comes in images, those that `images` has one for; beside CPUs of `hosts` (empty: all). A pass takes
+    the longer of its kernels and of `launch_s` per kernel, which is the host's time. Attention is one kernel for head
+    sizes in `fused_head_dims` (empty: none, a 0: all) in 16 bits and less, but for `unfused`. `passes_range` is of
+    models that write no answer, `answers_range` of those that do; `speech` None: not made to transcribe.
     """
 
     name: str
@@ -98,6 +123,34 @@ class Runtime:
     answers_range: LogRange
     formats: tuple[str, ...]
     speech: Speech | None = None
+    families: tuple[str, ...] = ()
+    usual: Usual | None = None
+    unfused: Unfused = Unfused()
+    images: Mapping[str, str] = field(default_factory=dict)
+    least_compute_capability: float | None = None
+    hosts: tuple[str, ...] = ()
+
+    def runs(self, family: str) -> bool:
+        """Whether it runs models of this family."""
+        return not self.families or family in self.families
+
+    def runs_beside(self, host_architecture: str) -> bool:
+        """Whether it runs on machines with such CPUs."""
+        return not self.hosts or host_architecture in self.hosts
+
+    def runs_on(self, gpu: Accelerator) -> bool:
+        """Whether it runs on this device; one whose compute capability nobody states is taken to do."""
+        if gpu.vendor not in self.vendors or not self.runs_beside(gpu.host_architecture):
+            return False
+        if gpu.compute_capability is None:
+            return not self.images
+        is_new = self.least_compute_capability is None or float(gpu.compute_capability) >= self.least_compute_capability
+        return is_new and (not self.images or gpu.compute_capability in self.images)
+
+    def running(self, family: str, gpu: Accelerator) -> Runtime:
+        """The same as it runs this family on this device: with its attention in one kernel, or in several."""
+        is_unfused = family in self.unfused.families or gpu.generation in self.unfused.generations
+        return replace(self, fused_head_dims=()) if is_unfused else self
 
     def range_of(self, writes_answer: bool) -> LogRange:
         """The range of a model that writes an answer, or of one that does not."""

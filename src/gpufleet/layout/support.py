@@ -68,9 +68,12 @@ def engine_refusal(engine: EngineProfile, accelerator: Accelerator) -> Reason | 
 
 
 def runtime_refusal(runtime: Runtime, accelerator: Accelerator) -> Reason | None:
-    """Why a runtime of encoders does not run on an accelerator; None where it does."""
-    runs = accelerator.vendor in runtime.vendors
-    return None if runs else Reason.of("unsupported_device", engine=runtime.title, device=accelerator.name)
+    """Why a runtime of encoders does not run on an accelerator, the same for its generation; None where it does."""
+    if runtime.runs_on(accelerator):
+        return None
+    is_host = accelerator.vendor in runtime.vendors and not runtime.runs_beside(accelerator.host_architecture)
+    device = f"machines with {accelerator.host_architecture} CPUs" if is_host else accelerator.generation
+    return Reason.of("unsupported_device", engine=runtime.title, device=device)
 
 
 def weight_refusal(

@@ -169,7 +169,7 @@ class PlanRequest:
     )
     engine: str | None = optional(
         text("NAME"),
-        "vllm (default), sglang, tensorrt-llm, or all of them; for encoders one: transformers, ...",
+        "vllm (default), sglang, tensorrt-llm, or all of them; for encoders one: infinity, vllm, ...",
         ENGINE,
         preferred=Preferred("serving engine", "vllm", 4),
         comes_last=True,

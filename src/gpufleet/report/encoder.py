@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet import units
 from gpufleet.report.grades import grade_line
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import (
     amount,
     count,
@@ -36,7 +37,8 @@ def input_text(unit: str, input_tokens: float, output_tokens: float | None, audi
 
 def encoder_page(result: EncoderEstimate, *, explain: bool = False) -> Page:
     """Headline, what binds, figures; on request the seconds of a pass by operator and the inputs."""
-    tables = [why_table(result), figures_table(result)] if result.is_held else [why_table(result)]
+    held = [figures_table(result), *launch_tables(result.launch)] if result.is_held else []
+    tables = [why_table(result), *held]
     if explain:
         tables += [terms_table(result), inputs_table(result)]
     return Page(headline(result), tables, [f"{note.rstrip('.')}." for note in result.notes])

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from gpufleet.report.encoder import PLURALS, input_text
 from gpufleet.report.job_page import COST_FORMULA, JobWords, OwnColumns, OwnReasons, ranged_figure
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import count, duration, plural, usd
+from gpufleet.report.page import Table
 from gpufleet.results.base import Figure
 from gpufleet.results.encoder_batch import EncoderBatchPlan, EncoderJobDeployment
 
@@ -89,6 +91,11 @@ def own_columns(plan: EncoderBatchPlan) -> OwnColumns:
     )
 
 
+def started(plan: EncoderBatchPlan) -> list[Table]:
+    """How a replica is started."""
+    return launch_tables(plan.answer.launch, plan.answer.replicas)
+
+
 WORDS = JobWords(
-    asked_text, requests_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, tried="GPUs and formats"
+    asked_text, requests_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, started, tried="GPUs and formats"
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.report.encoder import PLURALS, input_text
+from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Table, formulas_table
 from gpufleet.report.plan_explained import inputs_table
@@ -80,6 +81,11 @@ def explained(plan: EncoderServePlan) -> list[Table]:
     return [inputs_table(plan.inputs), formulas_table(FORMULAS)]
 
 
+def started(plan: EncoderServePlan) -> list[Table]:
+    """How a replica is started."""
+    return launch_tables(plan.answer.launch, plan.answer.replicas, is_brief=True)
+
+
 WORDS = ServiceWords(
     headline_text,
     asked_text,
@@ -87,6 +93,7 @@ WORDS = ServiceWords(
     reasons,
     own_columns,
     explained,
+    started=started,
     no_objective="No objective was asked for (--slo latency.p95<50ms): the cheapest that keeps up",
     tried="GPUs and formats",
     lower_precision=LOWER,

@@ -99,6 +99,7 @@ class ServiceWords(Generic[P_contra]):
     columns: Callable[[P_contra], OwnColumns]
     explained: Callable[[P_contra], list[Table]]
     questions: Sequence[str] = ()
+    started: Callable[[P_contra], list[Table]] = lambda _: []
     no_objective: str = "No objective was asked for (--slo): the cheapest that keeps up"
     tried: str = "layouts"
     lower_precision: str = LOWER_PRECISION
@@ -121,9 +122,10 @@ def service_page(
     """Headline, reasons, ranking and rejections; without an answer, what would have to give way."""
     explained = words.explained(plan) if explain else []
     if plan.deployments and is_screen(details):
-        tables = [*screen_tables(plan, words, details, width, num_rows), *explained]
+        tables = [*screen_tables(plan, words, details, width, num_rows, words.started(plan)), *explained]
         return Page(headline(plan, words), tables, screen_notes(plan, words, plan.notes, today))
-    tables = answer_tables(plan, words, width) if plan.deployments else [nothing_table(plan, words)]
+    answer = [*answer_tables(plan, words, width), *words.started(plan)] if plan.deployments else []
+    tables = answer or [nothing_table(plan, words)]
     tables.append(rejection_table(plan.rejections, Detail.REJECTED in details))
     said = notes(plan, words, plan.notes, today)
     tables = [*tables, *explained]

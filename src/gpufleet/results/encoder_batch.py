@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from gpufleet.results.base import Figure
 from gpufleet.results.job import JobPlan, RentedJob
+from gpufleet.results.launch import Launch
 
 
 class EncoderJobDeployment(RentedJob):
@@ -17,6 +18,7 @@ class EncoderJobDeployment(RentedJob):
     usd_per_million_inputs: Figure
     usd_per_million_tokens: Figure | None
     usd_per_hour_of_audio: Figure | None
+    launch: Launch | None = None
 
 
 class EncoderBatchPlan(JobPlan):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Result
 from gpufleet.results.catalog import PriceRow
+from gpufleet.results.launch import Launch
 
 
 class EncoderEstimate(Result):
@@ -45,6 +46,7 @@ class EncoderEstimate(Result):
     grade: str
     binding_limit: str
     terms: list[ExplainedTerm]
+    launch: Launch | None = None
     notes: list[str] = []
 
     @property

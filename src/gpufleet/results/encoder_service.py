@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from gpufleet.results.launch import Launch
 from gpufleet.results.plan import RentedService, ServicePlan
 
 
@@ -17,6 +18,7 @@ class EncoderDeployment(RentedService):
     usd_per_million_inputs: float
     usd_per_million_tokens: float | None
     usd_per_hour_of_audio: float | None
+    launch: Launch | None = None
 
 
 class EncoderServePlan(ServicePlan):

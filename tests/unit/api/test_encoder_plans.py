@@ -57,7 +57,7 @@ def usd_per_hour(**changes: object) -> float:
     return plan.answer.usd_per_hour if plan.is_feasible else INFINITE
 
 
-@pytest.mark.parametrize("typed", ["tei", "tml", "tf", "hugging", "whispr", "wisper.cp"])
+@pytest.mark.parametrize("typed", ["tie", "tml", "tf", "hugging", "whispr", "wisper.cp"])
 def test_an_unknown_engine_is_answered_with_engines_of_the_list_alone(typed: str) -> None:
     with pytest.raises(UnknownName) as refused:
         job(engine=typed)
@@ -127,9 +127,9 @@ def test_rows_come_cheapest_first_and_once(plan: EncoderBatchPlan) -> None:
 def test_an_hour_of_audio_costs_what_its_windows_do() -> None:
     plan = JOBS["recordings"]
     d, hours = plan.answer, plan.requests * 1800.0 / HOUR
-    assert plan.inputs_per_request == 90  # windows of 30 s that bring 20 s of new audio each
+    assert plan.inputs_per_request == 60  # windows of 30 s that follow each other
     assert d.usd.value == pytest.approx(d.usd_per_hour_of_audio.value * hours)
-    assert d.audio_s_per_s.value == pytest.approx(20 * d.inputs_per_s.value)
+    assert d.audio_s_per_s.value == pytest.approx(30 * d.inputs_per_s.value)
 
 
 def test_more_requests_never_cost_less() -> None:
@@ -276,7 +276,7 @@ def test_a_higher_rate_never_costs_less() -> None:
 
 
 def test_a_tighter_limit_never_costs_less() -> None:
-    costs = [usd_per_hour(rate=2e4, slo=f"latency.p95<{ms}ms") for ms in (500, 200, 100, 60, 40, 30, 20, 10, 3)]
+    costs = [usd_per_hour(rate=2e4, slo=f"latency.p95<{ms}ms") for ms in (500, 200, 100, 60, 40, 30, 20, 10, 3, 1)]
     assert costs == sorted(costs)
     assert math.isfinite(costs[0])
     assert costs[-1] == INFINITE
@@ -322,8 +322,17 @@ def simulated_p95_s(rate: float, sizes: list[float], pass_s: list[float]) -> flo
     return float(np.quantile(latency, 0.95))
 
 
+def test_a_text_encoder_that_cpus_were_measured_to_carry_says_so() -> None:
+    """Infinity's benchmark: 1,150,000 tokens through bge-small-en-v1.5 in 125 s on 16 vCPUs."""
+    texts = {"model": "bge-small-en-v1.5", "input_tokens": 115_000 / 256, "headroom": 0.0}
+    [said] = [note for note in service(rate=0.5 * 2560 / 125.342, **texts).notes if "without a GPU" in note]
+    assert "is 50% of the work" in said
+    for asked in ({"rate": 1.1 * 2560 / 125.342, **texts}, {"rate": 1.0, "model": "vit-base", "input_tokens": None}):
+        assert not [note for note in service(**asked).notes if "without a GPU" in note]
+
+
 def test_a_limit_that_helps_does_help() -> None:
-    plan = service(slo="latency.p95<5ms")
+    plan = service(slo="latency.p95<1ms")
     [change] = plan.relaxations
     assert service(slo=f"latency.p95<{change.needed.replace(' ', '')}").is_feasible
 
@@ -359,10 +368,11 @@ def test_spare_machines_and_quiet_hours_are_as_of_decoders() -> None:
         ({"beams": 3}, "writes no answer"),
         ({"beams": 0}, "beams"),
         ({"headroom": -1}, "headroom"),
-        ({"engine": "vllm"}, "transformers"),
+        ({"engine": "sglang"}, "transformers"),
         ({"engine": "All"}, "one engine at a time; found 'All'; expected one of faster-whisper, "),
         ({"engine": "transfromers"}, "Did you mean transformers"),
-        ({"engine": "faster-whisper", "precision": ["tf32"]}, "tf32"),
+        ({"engine": "tei", "precision": ["tf32"]}, "tf32"),
+        ({"engine": "faster-whisper"}, "does not run bert models"),
         ({"precision": ["fp99"]}, "precision"),
         ({"rows": 0}, "rows"),
         ({"model": "llama-3.1-8b"}, "no family of encoders"),

@@ -79,11 +79,20 @@ def test_constants_of_few_rows_are_transferred_to_other_gpus() -> None:
     for engine in ("whisper.cpp", "openai-whisper"):
         assert estimate_encoder("whisper-large-v3", "H100", engine=engine).grade == "transferred"
     assert estimate_encoder("bert-base", "A100", input_tokens=64, engine="fastertransformer").grade == "measured"
-    assert estimate_encoder("bert-base", "A100", input_tokens=64, engine="faster-whisper").grade == "transferred"
+    assert estimate_encoder("bert-base", "A100", input_tokens=64, engine="tei").grade == "transferred"
+
+
+def test_an_engine_that_nobody_measured_is_graded_below_those_of_few_rows() -> None:
+    """vLLM has no row; text-embeddings-inference one, on an L4; FasterTransformer hundreds."""
+    grades = [
+        estimate_encoder("bert-base", "A100", input_tokens=64, engine=engine).grade
+        for engine in ("fastertransformer", "tei", "vllm")
+    ]
+    assert grades == ["measured", "transferred", "roofline"]
 
 
 def test_an_engine_is_refused_where_it_does_not_run() -> None:
-    with pytest.raises(Infeasible, match="does not run on MI300X"):
+    with pytest.raises(Infeasible, match=r"does not run on CDNA3.*MI300X.*What runs it there: --engine openai-whisper"):
         estimate_encoder("whisper-small", "MI300X", engine="faster-whisper")
 
 
@@ -172,8 +181,15 @@ def test_a_config_of_ones_own_is_read(tmp_path: Path) -> None:
         ("bert-base", {"input_tokens": 64, "batch": 1.5}, UsageError, "whole number"),
         ("bert-base", {"input_tokens": 64, "precision": "fp3"}, UnknownName, "unknown precision"),
         ("bert-base", {"input_tokens": 64, "precision": "tf32"}, DataMissing, "tf32"),
-        ("bert-base", {"input_tokens": 64, "engine": "vllm"}, UnknownName, "engine of encoders"),
-        ("bert-base", {"input_tokens": 64, "engine": "openai-whisper", "precision": "int8"}, Infeasible, "int8"),
+        ("bert-base", {"input_tokens": 64, "engine": "sglang"}, UnknownName, "engine of encoders"),
+        (
+            "bert-base",
+            {"input_tokens": 64, "engine": "whisper"},
+            Infeasible,
+            "does not run bert .* one of fastertransf",
+        ),
+        ("whisper-tiny", {"engine": "tei"}, Infeasible, "does not run whisper models .* one of faster-whisper"),
+        ("whisper-tiny", {"engine": "openai-whisper", "precision": "int8"}, Infeasible, "int8"),
         ("vit-base", {"input_tokens": 64}, UsageError, "takes no text"),
         ("t5-small", {"input_tokens": 64}, UsageError, "writes an answer"),
         ("whisper-tiny", {"output_tokens": 5000}, UsageError, "1 to 448"),

@@ -200,7 +200,7 @@ def copy_of(q: EncoderQuestion, calibration: Calibration, rejections: Rejections
     what = f"{q.gpu.name} in {q.weights.name}"
     refusal = runtime_refusal(q.runtime, q.gpu)
     if refusal is not None:
-        rejections.add(Rejection(refusal.about(device=q.gpu.generation), what))
+        rejections.add(Rejection(refusal, what))
         return None
     try:
         curves = curves_of(calibration, q.gpu, q.weights)
