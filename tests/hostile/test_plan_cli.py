@@ -57,7 +57,7 @@ OF_EMBEDDINGS = (
     (("--prefix-cache", "20%", "--kv-precision", "fp8"), ("is not a decoder", "--prefix-cache, --kv-precision")),
     (("--allow-lower-precision",), ("is not a decoder", "--allow-lower-precision")),
     (("--trace", "words.yaml"), ("is not a decoder", "--trace")),
-    (("--engine", "vllm"), ("transformers",)),
+    (("--engine", "sglang"), ("transformers",)),
     (("--precision", "fp99"), ("precision",)),
     (("--requests", "1e30"), ("requests",)),
     (("--deadline", "5min"), ("leaves no time",)),

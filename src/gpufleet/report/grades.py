@@ -9,7 +9,7 @@ from gpufleet.domain.verdict import FITS
 GRADES = {
     "measured": "kernels of this GPU were measured",
     "transferred": "kernels of the nearest relative of this GPU were measured",
-    "roofline": "not all kernels of this GPU were measured, the rest are peak figures of its datasheet",
+    "roofline": "not all kernels of this GPU were measured, or no run of this engine; the rest are peaks and counts",
     "seed rule": "rules of thumb alone",
 }
 
