@@ -60,8 +60,8 @@ def test_the_parts_come_in_the_order_in_which_they_are_read(ask: Ask) -> None:
     screen = ["Why this one", "Cheapest first", "To start a replica", "Rejected: ", "Assumed: ", "Price: ", "Ask on: "]
     assert [brief.index(part) for part in screen] == sorted(brief.index(part) for part in screen)
     parts = [
-        "Why this one",
         "Latency with",
+        "Why this one",
         "Cheapest first",
         "Rejected: ",
         "Assumed: ",

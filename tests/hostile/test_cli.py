@@ -120,8 +120,8 @@ def assert_one_message(done: subprocess.CompletedProcess[str], code: int, *told:
         (("toy", "rows", "--count"), "--count has no value"),
         (("toy", "rows", "-o", "jsn"), "'table', 'json', 'csv', 'md'"),
         (("toy", "rows", "surplus"), "a word too many; found 'surplus'"),
-        (("fit",), "MODEL is missing. Try 'gpufleet fit llama-3.3-70b --gpus L40S:4'"),
-        (("fit", "llama-3.1-8b"), "--gpus is missing. Try 'gpufleet fit "),
+        (("fit",), "MODEL is missing; expected a name, or --owned MACHINES --all-models"),
+        (("fit", "llama-3.1-8b"), "--gpus is missing; expected a GPU and how many, such as 'L40S:4'"),
         (
             ("fit", "llama-3.1-8b", "--gpus", "8"),
             "the GPU's name is missing; found '8'; expected a name before it: H100:8",

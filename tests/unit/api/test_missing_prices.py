@@ -59,7 +59,7 @@ def test_kinds_that_are_held_and_kinds_that_nobody_named_need_no_word(
             "no price of savings_plan is known",
             "on_demand, spot. To use your own quote for a whole",
         ),
-        ({"pricing": ("owned",)}, "no price of owned is known", "Add your machines to owned.toml"),
+        ({"pricing": ("owned",)}, "no price of owned is known", "owned.toml of your own tables"),
         ({"pricing": ("spot",), "clouds": ("lambda",)}, "no price of spot is known for these clouds", "on_demand."),
     ],
 )
