@@ -177,7 +177,7 @@ def test_a_plan_says_what_the_configuration_gave(run_gpufleet: Run) -> None:
 
 def test_a_serving_engine_that_is_preferred_does_not_stop_encoders(run_gpufleet: Run) -> None:
     done = run_gpufleet("encode", "bge-base-en-v1.5", "--gpus", "L4", "--in", "128", GPUFLEET_ENGINE="sglang")
-    assert "with transformers" in " ".join(done.stdout.split())
+    assert "with text-embeddings-inference" in " ".join(done.stdout.split())
 
 
 def test_an_engine_that_is_preferred_holds_for_every_verb_that_serves(run_gpufleet: Run) -> None:
