@@ -72,8 +72,14 @@ def test_the_headline_of_a_service_says_what_an_input_costs(ask: Ask) -> None:
 
 def test_the_cost_of_audio_is_by_the_hour(ask: Ask) -> None:
     assert "per hour of audio" in ask(*RECORDINGS)[1]
-    told = json.loads(ask(*RECORDINGS, "-o", "json")[1])
-    assert (told["inputs_per_request"], told["audio_s"], told["output_tokens"]) == (90, 1800, 120)
+
+
+@pytest.mark.parametrize(("engine", "windows"), [("faster-whisper", 60), ("transformers", 90)])
+def test_a_recording_has_the_windows_of_its_engine_which_overlap_in_transformers_alone(
+    ask: Ask, engine: str, windows: int
+) -> None:
+    told = json.loads(ask(*RECORDINGS, "--engine", engine, "-o", "json")[1])
+    assert (told["inputs_per_request"], told["audio_s"], told["output_tokens"]) == (windows, 1800, 120)
 
 
 def test_no_answer_names_the_change_that_helps(ask: Ask) -> None:
