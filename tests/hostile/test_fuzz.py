@@ -66,6 +66,7 @@ def test_every_option_of_every_verb_is_known() -> None:
         (Outcome(2, "{}", "gpufleet: error: a.\n"), "an answer beside exit code 2"),
         (Outcome(0, "{}", "gpufleet: error: a.\n"), "1 messages beside an answer"),
         (Outcome(0, '{"a": NaN}', ""), "no number"),
+        (Outcome(0, '{"a": -Infinity}', ""), "not json"),
         (Outcome(0, '{"a": 1', ""), "not json"),
         (Outcome(0, '{"a": "inf"}', ""), "no number"),
         (Outcome(0, '{"a": 1' + "0" * 300 + "}", ""), "too many digits"),
@@ -80,7 +81,7 @@ def test_what_is_wrong_is_seen(got: Outcome, told: str) -> None:
 
 
 def test_a_sound_answer_is_sound() -> None:
-    assert faults(SOUND, Outcome(0, json.dumps({"a": [1.5, "information"]}), "wrote a\n")) == []
+    assert faults(SOUND, Outcome(0, json.dumps({"a": [1.5, "information", "of Infinity"]}), "wrote a\n")) == []
 
 
 def test_memory_beyond_the_limit_is_a_failure(tries: Tries, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
