@@ -21,10 +21,10 @@ from gpufleet.api.requests import ServeRequest
 from gpufleet.api.serve_questions import architecture_of, serve_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Limit, Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import GpufleetError
-from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.contest import Contest
 from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.flips import INPUT, OUTPUT, RATE

@@ -12,12 +12,12 @@ from gpufleet.api.lengths import checked_lengths
 from gpufleet.api.requests import RequestKind, ServeRequest, ServiceRequest, WriterRequest
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import AssumedCounts, TokenCounts
 from gpufleet.domain.workload import RequestClass, Workload
 from gpufleet.errors import UsageError
 from gpufleet.inputs.slo import parse_slo
-from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
 from gpufleet.performance.token_lengths import assumed

@@ -15,10 +15,10 @@ from gpufleet.api.prepared import Prepared
 from gpufleet.api.requests import ServeRequest
 from gpufleet.catalog.load import Catalog
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.confidence import HIGH_END
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
-from gpufleet.optimize.caution import HIGH_END
 from gpufleet.optimize.copies.decoder import WriterQuestion, WriterSolution
 from gpufleet.optimize.market import PricedPlacement
 from gpufleet.optimize.placement import place

@@ -5,14 +5,13 @@ from __future__ import annotations
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.domain.interruption import Spread
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.serving import Lengths
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import time_bounds
 from gpufleet.records import dataclass
-
-EXPECTED, HIGH_END = 0.5, 0.9
 
 
 def slow_ratio(confidence: float, high_ratio: FloatArray) -> FloatArray:

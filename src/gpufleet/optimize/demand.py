@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cached_property
 
 from gpufleet.domain.arrays import Floats
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.workload import Workload
-from gpufleet.optimize.caution import EXPECTED
 from gpufleet.performance.request_mix import RequestMix, mix_of
 from gpufleet.performance.serving import Lengths
 from gpufleet.records import dataclass

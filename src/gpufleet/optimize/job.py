@@ -15,11 +15,12 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Interruptions, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.optimize.caution import EXPECTED, planned_value, slow_ratio
+from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model, WorkRates
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.placement import once_per_host

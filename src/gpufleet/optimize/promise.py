@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TypeVar
 
-from gpufleet.optimize.caution import EXPECTED
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.optimize.copies.protocol import C_co, Copies, Model
 from gpufleet.optimize.dated import solved_on_dated
 from gpufleet.optimize.market import bought

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from gpufleet.domain.confidence import EXPECTED, HIGH_END
 from gpufleet.report.numbers import amount, percent
 from gpufleet.report.page import Fact
 from gpufleet.report.text import cut
 from gpufleet.results.rented import OfferedMachines, RentedMachines
 
 NARROW_PAGE, SHORT_MACHINE = 100, 26
-EXPECTED_CONFIDENCE, HIGH_END = 0.5, 0.9
 EVERYWHERE, TIGHT = "all", "Tight"
 PLANS_FOR_IT = "--confidence 0.9 plans for it"
 
@@ -75,7 +75,7 @@ def verdict(plan: Promised, is_tight: bool, holds: str = "holds", breaks: str = 
     if plan.missed_confidence is not None:
         does = f"{verb}{holds}"
         return f"No plan {does} at {percent(plan.missed_confidence)} confidence: this one {does} as expected."
-    sure = "as expected" if plan.confidence <= EXPECTED_CONFIDENCE else f"at {percent(plan.confidence)} confidence"
+    sure = "as expected" if plan.confidence <= EXPECTED else f"at {percent(plan.confidence)} confidence"
     if is_tight:
         return f"{TIGHT}: {holds} {sure}, {breaks} at {percent(HIGH_END)}."
     return f"{holds.capitalize()} {sure}."

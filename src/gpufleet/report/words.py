@@ -9,10 +9,11 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.reason import Figure, Reason, Rejection
 from gpufleet.units import GIB, HOUR, MIB, MILLISECOND, MINUTE
 
-ROUNDING, EXPECTED_CONFIDENCE = 1e-9, 0.5
+ROUNDING = 1e-9
 IN_SECONDS_FROM_S = 10.0
 LIMITS = {
     "throughput": "throughput no longer grows with the batch",
@@ -119,7 +120,7 @@ def had(number: Figure) -> str:
 def soonest(figures: Mapping[str, Any]) -> str:
     """When a job would be done at the soonest, with how many machines, and how many would do."""
     f = figures
-    sure = f" or at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED_CONFIDENCE else ""
+    sure = f" or at {f['confidence']:.0%} confidence" if f["confidence"] > EXPECTED else ""
     of = "" if f["to_be_had"] is None else f", {f['to_be_had']:,} available"
     enough = "" if f["enough_machines"] is None else f"; {f['enough_machines']} would be enough"
     return ("none available" if f["hours_s"] is None else f"{f['hours_s']} with the headroom{sure}{of}") + enough

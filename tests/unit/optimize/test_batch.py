@@ -15,11 +15,11 @@ from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.confidence import EXPECTED
 from gpufleet.domain.estimate import LoadCurves
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import PriceKind
 from gpufleet.domain.workload import Workload
-from gpufleet.optimize.caution import EXPECTED
 from gpufleet.optimize.copies.decoder import generation_rates
 from gpufleet.optimize.copies.protocol import WorkRates
 from gpufleet.optimize.job import MOST_MACHINES, Job, JobPlacement, machine_choices, work_s
