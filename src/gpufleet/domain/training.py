@@ -7,6 +7,7 @@ from enum import Enum, IntEnum
 
 import numpy as np
 
+from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
 from gpufleet.domain.precision import BF16, NF4, WeightFormat
 from gpufleet.records import dataclass
@@ -208,3 +209,18 @@ ADAMW_8BIT = Optimizer("adamw-8bit", 2.0 + 2 * 4 / 256)
 """Block-wise 8-bit states with one fp32 scale per 256 of each (bitsandbytes)."""
 OPTIMIZERS = {each.name: each for each in (ADAMW, ADAMW_8BIT)}
 QLORA_BASE = WeightFormat.uniform(NF4)
+
+
+@dataclass(frozen=True)
+class TrainingMachine:
+    """One machine of a cluster: its GPUs, the link between them, and its network to the other machines.
+
+    `link_bytes_per_s` per GPU, `network_bytes_per_s` per machine, in one direction.
+    """
+
+    accelerator: Accelerator
+    num_gpus: int
+    link_is_pcie: bool
+    link_bytes_per_s: float
+    network_bytes_per_s: float
+    network_is_assumed: bool = False

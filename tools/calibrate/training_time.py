@@ -1,0 +1,272 @@
+"""Fits the constants of training steps on measured runs, with each source left out in turn.
+
+Run as `python -m tools.calibrate.training_time FILE.csv [--models DIR] [--write]`. Every source counts as much as
+forty rows at most, and every constant is held to what is plausible of it: `PLAUSIBLE` x its spread.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.training_rows import StatedRun, run_of
+from gpufleet.catalog.calibration import DATA, calibration_of
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.training_time import load_training_time
+from gpufleet.domain.training import TrainingLayouts
+from gpufleet.domain.training_time import TrainingTimeConstants
+from gpufleet.errors import GpufleetError
+from gpufleet.inputs.measurements import MeasurementRow, read_measurements
+from gpufleet.performance.training import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.provenance import Sourced
+
+MOST_ROWS_OF_A_SOURCE = 40
+NOISE, HUBER, STEPS = 0.08, 0.10, 14
+APART = "2201.11990"
+"""MT-NLG's own runs: 13 to 30 % slower than the same layouts in two other papers of the same group."""
+PLAUSIBLE: Mapping[str, tuple[float, float]] = {
+    "sustained.Volta": (1.0, 0.15),
+    "sustained.Ampere": (1.0, 0.12),
+    "sustained.Ada": (1.0, 0.2),
+    "sustained.Hopper": (1.0, 0.1),
+    "sustained_eager.Hopper": (1.1, 0.15),
+    "sustained_fp8.Hopper": (1.0, 0.15),
+    "attention.Ampere": (0.6, 0.25),
+    "attention.Hopper": (0.65, 0.3),
+    "attention_eager.Ampere": (0.5, 0.3),
+    "attention_eager.Hopper": (0.3, 0.4),
+    "figures.attention_ramp_tokens": (600.0, 0.5),
+    "figures.head_exponent": (0.5, 0.5),
+    "figures.score_bytes": (12.0, 0.3),
+    "figures.hidden_bytes": (60.0, 0.3),
+    "figures.hidden_bytes_eager": (120.0, 0.3),
+    "figures.routed_bytes": (20.0, 0.6),
+    "figures.sustained_experts": (1.5, 0.5),
+    "figures.shard_link_ratio": (0.5, 0.4),
+    "figures.network_ratio": (0.95, 0.2),
+    "figures.tensor_exposed": (0.6, 0.3),
+    "figures.tensor_exposed_eager": (1.0, 0.3),
+    "figures.expert_exposed": (0.5, 0.5),
+    "figures.shard_exposed": (0.3, 0.3),
+    "figures.hidden_ratio": (0.5, 0.3),
+    "figures.latency_s": (3e-6, 0.7),
+    "figures.immaturity": (0.06, 0.5),
+    "figures.adapter_bytes": (8.0, 0.5),
+}
+Floats = NDArray[np.float64]
+
+
+@dataclass
+class Measured:
+    """One row that states a run, and what it reached."""
+
+    row: MeasurementRow
+    run: StatedRun
+    source: str
+    tokens_per_s: float
+
+    @cached_property
+    def kernels(self) -> tuple[KernelModel, TrainingTime]:
+        calibration = calibration_of(load_catalog())
+        model = KernelModel(self.run.arch, self.run.recipe, [self.run.machine], calibration)
+        time = TrainingTime(model, self.run.layouts, load_training_time(), self.run.software_year)
+        _ = time.shards, time.kernels
+        return model, time
+
+    def log_error(self, constants: TrainingTimeConstants) -> float:
+        """ln(predicted / measured)."""
+        _, first = self.kernels
+        time = replace(first, constants=constants)
+        time.__dict__.update(shards=first.shards, kernels=first.kernels)
+        predicted = float(tokens_per_s_per_gpu(time, time.terms().total)[0])
+        return math.log(predicted / self.tokens_per_s)
+
+
+def read_rows(path: str, models: str | None) -> list[Measured]:
+    """The rows that can be predicted."""
+    finder = ModelFinder(Path(models) if models else None)
+    found = []
+    for row in read_measurements(path).rows:
+        measured = row.positive("tokens_per_s_per_gpu")
+        try:
+            run = run_of(row, finder)
+        except GpufleetError as refusal:
+            print(f"  line {row.line}: {str(refusal)[:110]}")
+            continue
+        if measured is not None:
+            found.append(Measured(row, run, row.text("source"), measured))
+    return found
+
+
+def with_values(constants: TrainingTimeConstants, values: Mapping[str, float]) -> TrainingTimeConstants:
+    """Constants with other values by dotted name."""
+    tables: dict[str, dict[str, Sourced]] = {}
+    for name, value in values.items():
+        table, key = name.split(".")
+        tables.setdefault(table, dict(getattr(constants, table)))[key] = replace(getattr(constants, table)[key], value=value)
+    return replace(constants, **tables)
+
+
+def settled(values: Mapping[str, float]) -> dict[str, float]:
+    """What follows from the fitted values: eager kernels of old generations, and generations without runs."""
+    v = dict(values)
+    v["sustained_eager.Volta"], v["sustained_eager.Ampere"] = v["sustained.Volta"], v["sustained.Ampere"]
+    of = lambda table, *names: float(np.exp(np.mean([np.log(v[f"{table}.{n}"]) for n in names])))  # noqa: E731
+    v["sustained.usual"] = of("sustained", "Ampere", "Hopper", "Ada")
+    v["sustained_eager.usual"] = of("sustained_eager", "Ampere", "Hopper")
+    v["sustained_fp8.usual"] = v["sustained_fp8.Hopper"]
+    v["attention.usual"] = of("attention", "Ampere", "Hopper")
+    v["attention_eager.usual"] = of("attention_eager", "Ampere", "Hopper")
+    return v
+
+
+def fitted(rows: Sequence[Measured]) -> dict[str, float]:
+    """Constants of least robust error, each held to what is plausible (Levenberg-Marquardt in logarithms)."""
+    names, base = list(PLAUSIBLE), load_training_time()
+    centre = np.log([PLAUSIBLE[n][0] for n in names])
+    hold = np.array([NOISE / PLAUSIBLE[n][1] for n in names])
+    counts = defaultdict(int)
+    for each in rows:
+        counts[each.source] += 1
+    weights = np.array([math.sqrt(min(MOST_ROWS_OF_A_SOURCE / counts[each.source], 1.0)) for each in rows])
+
+    def residuals(x: Floats) -> Floats:
+        constants = with_values(base, settled(dict(zip(names, np.exp(x), strict=True))))
+        errors = np.array([each.log_error(constants) for each in rows])
+        size = np.abs(errors)
+        robust = np.sign(errors) * np.where(size > HUBER, np.sqrt(np.maximum(2 * HUBER * size - HUBER**2, 0)), size)
+        return np.concatenate([robust * weights, (x - centre) * hold])
+
+    return dict(zip(names, np.exp(least_squares(residuals, centre)), strict=True))
+
+
+def least_squares(residuals: Callable[[Floats], Floats], start: Floats) -> Floats:
+    """The least sum of squares, with steps of at most 0.4 in any logarithm."""
+    x, now, damping = start.copy(), residuals(start), 1e-2
+    for _ in range(STEPS):
+        slopes = np.array([(residuals(x + 1e-4 * unit) - now) / 1e-4 for unit in np.eye(len(x))]).T
+        gain = 0.0
+        while damping < 1e6:
+            step = np.linalg.solve(slopes.T @ slopes + damping * np.eye(len(x)), -slopes.T @ now)
+            there = residuals(x + np.clip(step, -0.4, 0.4))
+            if there @ there < now @ now:
+                gain = 1 - (there @ there) / (now @ now)
+                x, now, damping = x + np.clip(step, -0.4, 0.4), there, damping / 3
+                break
+            damping *= 5
+        if gain < 1e-4:
+            break
+    return x
+
+
+def errors_of(rows: Iterable[Measured], values: Mapping[str, float]) -> Floats:
+    """ln(predicted / measured) of rows under fitted values."""
+    constants = with_values(load_training_time(), settled(values))
+    return np.array([each.log_error(constants) for each in rows])
+
+
+def mape(errors: Floats) -> float:
+    """Mean absolute error in per cent."""
+    return float(np.mean(np.abs(np.expm1(errors))) * 100)
+
+
+def short(source: str) -> str:
+    """A source in a few words."""
+    return re.sub(r"https?://", "", source)[:58]
+
+
+def report(name: str, errors: Floats) -> None:
+    """One line of a table."""
+    print(f"  {name:60s} {len(errors):4d} rows  {mape(errors):5.1f} %  median {np.median(np.expm1(errors)) * 100:+5.1f} %")
+
+
+def main() -> None:
+    """Fits, leaves out, prints, and writes where asked."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file")
+    parser.add_argument("--models")
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("--worst", type=int, default=0)
+    said = parser.parse_args()
+    every = read_rows(said.file, said.models)
+    rows = [each for each in every if APART not in each.source]
+    values = fitted(rows)
+    for name, value in values.items():
+        print(f"  {name:36s} {value:10.4g}   plausible {PLAUSIBLE[name][0]:g} x/ {math.exp(PLAUSIBLE[name][1]):.2f}")
+    print("in sample")
+    by_source(every, values)
+    left_out_sources(every)
+    left_out_models(rows)
+    for each in sorted(every, key=lambda e: -abs(errors_of([e], values)[0]))[: said.worst]:
+        error = float(np.expm1(errors_of([each], values)[0]))
+        r = each.row
+        print(f"  {error:+.2f} {short(each.source)[:24]} {r.text('model')} {r.text('seq_len')} {r.text('gpu_id')} "
+              f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} {r.text('release')}")
+    if said.write:
+        write(settled(values), rows)
+
+
+def by_source(rows: Sequence[Measured], values: Mapping[str, float]) -> None:
+    """Errors of each source, dense models and experts apart."""
+    for source in sorted({each.source for each in rows}):
+        for kind, routed in (("dense", False), ("experts", True)):
+            chosen = [e for e in rows if e.source == source and e.run.arch.is_moe == routed]
+            if chosen:
+                report(f"{short(source)} {kind}", errors_of(chosen, values))
+
+
+def left_out_sources(every: Sequence[Measured]) -> None:
+    """Errors of each source under constants that never saw it."""
+    print("its own source left out")
+    means = []
+    for source in sorted({each.source for each in every}):
+        values = fitted([e for e in every if e.source != source and APART not in e.source])
+        for kind, routed in (("dense", False), ("experts", True)):
+            chosen = [e for e in every if e.source == source and e.run.arch.is_moe == routed]
+            if chosen:
+                errors = errors_of(chosen, values)
+                report(f"{short(source)} {kind}", errors)
+                means += [] if routed or APART in source else [mape(errors)]
+    print(f"  mean of sources, dense: {np.mean(means):.1f} %")
+
+
+def left_out_models(rows: Sequence[Measured]) -> None:
+    """Errors of each model of a source of many models under constants that never saw that model there."""
+    print("its own model left out")
+    source = max({e.source for e in rows}, key=lambda s: sum(e.source == s for e in rows))
+    found: list[tuple[Measured, float]] = []
+    for model in sorted({e.row.text("model") for e in rows if e.source == source}):
+        held = [e for e in rows if e.source == source and e.row.text("model") == model]
+        values = fitted([e for e in rows if e not in held])
+        found += zip(held, errors_of(held, values), strict=True)
+    wide = [(e, x) for e, x in found if e.row.text("precision").startswith("bf16")]
+    report(f"{short(source)} bf16", np.array([x for _, x in wide]))
+    report("of these 16k tokens and more", np.array([x for e, x in wide if float(e.row.text("seq_len")) >= 16000]))
+
+
+def write(values: Mapping[str, float], rows: Sequence[Measured]) -> None:
+    """Fitted values into training_time.toml, in place."""
+    path = DATA / "training_time.toml"
+    text = path.read_text(encoding="utf-8")
+    for name, value in values.items():
+        head = re.escape(f"[{name}]\n")
+        text = re.sub(rf"({head}value = )\S+", rf"\g<1>{value:.4g}", text)
+        source = f"fit to {len(rows)} rows of measurements/training_throughput.csv (tools/calibrate/training_time.py)"
+        text = re.sub(rf'({head}(?:(?!\n\[).)*?\nsource = )"[^"]*"', rf'\g<1>"{source}"', text, flags=re.S)
+        text = re.sub(rf"({head}(?:(?!\n\[).)*?\npoints = )\d+", rf"\g<1>{len(rows)}", text, flags=re.S)
+    path.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
