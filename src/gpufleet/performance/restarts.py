@@ -31,7 +31,8 @@ def mean_between_s(per_s: Floats) -> FloatArray:
     (array(inf), array(100.))
     """
     rate = np.asarray(per_s, dtype=np.float64)
-    return np.where(rate > 0, 1 / np.where(rate > 0, rate, 1.0), NEVER_S)
+    with np.errstate(over="ignore"):
+        return np.where(rate > 0, 1 / np.where(rate > 0, rate, 1.0), NEVER_S)
 
 
 def first_order_interval_s(write_s: Floats, mean_between_s: Floats) -> FloatArray:
@@ -43,7 +44,7 @@ def first_order_interval_s(write_s: Floats, mean_between_s: Floats) -> FloatArra
     >>> first_order_interval_s(300.0, 86400.0)
     array(7200.)
     """
-    return np.asarray(np.sqrt(2.0 * np.asarray(write_s, dtype=np.float64) * mean_between_s))
+    return np.asarray(np.sqrt(2.0 * np.asarray(write_s, dtype=np.float64)) * np.sqrt(mean_between_s))
 
 
 def checkpoint_interval_s(write_s: Floats, mean_between_s: Floats) -> FloatArray:
