@@ -15,6 +15,7 @@ from typing import NamedTuple
 from gpufleet.errors import UsageError
 
 KB, MB, GB, TB = 1e3, 1e6, 1e9, 1e12
+GBIT = GB / 8
 KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 KILO, MEGA, GIGA, TERA = 1e3, 1e6, 1e9, 1e12
 GIGABIT = GIGA / 8

@@ -23,7 +23,7 @@ def rows(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             waiting += [(f"{place}.{key}", each) for key, each in table.items()]
 
 
-@pytest.mark.parametrize("name", ["formulas.toml", "habits.toml", "hosts.toml"])
+@pytest.mark.parametrize("name", ["formulas.toml", "habits.toml", "hosts.toml", "training_runs.toml"])
 def test_a_judgement_has_a_source_and_a_range_that_holds_it(name: str) -> None:
     found = dict(rows(name))
     assert found

@@ -10,6 +10,7 @@ import pytest
 
 from gpufleet.catalog.benchmark_scripts import load_benchmark_scripts
 from gpufleet.catalog.checks import check_catalog, spot_beside_on_demand
+from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import SHIPPED, load_catalog, offer_rows
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
@@ -30,8 +31,8 @@ def test_no_rule_of_the_tables_is_broken() -> None:
 
 
 def test_figures_beside_the_catalog_name_sources_that_are_described() -> None:
-    named = {*load_benchmark_scripts().sources, *load_interruptions().sources}
-    assert len(named) >= 5
+    named = {*load_benchmark_scripts().sources, *load_interruptions().sources, *load_failures().sources}
+    assert len(named) >= 8
     assert named <= CATALOG.sources.keys()
 
 

@@ -4,9 +4,9 @@
 
 FACTS_DIR holds catalog/{gpu_specs,instances,*_karpenter,aws_offerings_moto,gcp_*_zones}.csv,
 catalog2/{aws_on_demand_regions,aws_reserved_1y,aws_spot_zones_p,oci_nebius_skypilot,neocloud_prices_2026-05-24}.csv and
-spot/aws_spot_advisor_linux.csv; machines.csv and single_prices.csv beside this file hold single facts. What is refused
-is counted on standard output; a fault in the result exits 1. Tables that no gathered fact speaks of (aliases,
-discounts, restricted regions, sources) are edited where they are.
+spot/aws_spot_advisor_linux.csv; machines.csv, networks.csv and single_prices.csv beside this file hold single facts.
+What is refused is counted on standard output; a fault in the result exits 1. Tables that no gathered fact speaks of
+(aliases, discounts, restricted regions, sources) are edited where they are.
 """
 
 from __future__ import annotations

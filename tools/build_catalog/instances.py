@@ -100,7 +100,21 @@ def further_machines() -> list[Row]:
 def described_machines(rows: list[Row], specs: list[Row]) -> list[Row]:
     """Machines of the gathered facts, and those read elsewhere."""
     by_name = {spec["name"]: spec for spec in specs}
-    return [*(instance_row(row, by_name[row["gpu"]]) for row in rows), *further_machines()]
+    networks = {(row["cloud"], row["name"]): row for row in networks_of_gpus()}
+    machines = [*(instance_row(row, by_name[row["gpu"]]) for row in rows), *further_machines()]
+    return [with_network(machine, networks.get((machine["cloud"], machine["name"]))) for machine in machines]
+
+
+def networks_of_gpus() -> list[Row]:
+    """What the GPUs of a machine have to other machines, where the gathered facts lack it or count the host's too."""
+    return read(Path(__file__).parent / "networks.csv")
+
+
+def with_network(machine: Row, network: Row | None) -> Row:
+    if network is None:
+        return machine
+    evidence = f"{machine['evidence']}; {network['evidence']}"
+    return {**machine, "network_gbit_per_s": network["network_gbit_per_s"], "evidence": evidence}
 
 
 def write_instances(built: list[Row], out: Path) -> None:
