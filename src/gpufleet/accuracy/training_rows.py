@@ -39,13 +39,13 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.records import dataclass
-from gpufleet.units import GIGA, GIGABIT
+from gpufleet.units import GIGA, GBIT
 
 ARXIV = re.compile(r"arXiv[: ](\d{2})(\d{2})\.\d{4,5}")
 RELEASE = re.compile(r"^(\d{2})\.(\d{2})")
 YEAR = re.compile(r"\b(20[12]\d)\b")
 NETWORK = re.compile(r"(\d+) ?Gbps")
-FLASH_YEAR = 2022.6
+FLASH_YEAR, EARLY_STOP_YEAR = 2022.6, 2023.3
 MONTHS = 12
 LARGEST_MICRO_BATCH = 16
 SHARDINGS = {
@@ -158,6 +158,7 @@ def recipe_of(row: MeasurementRow, year: float | None) -> Recipe:
         compiled=is_compiled(row, year),
         flash=not early,
         overlapped=not early,
+        stops_early=not row.text("release") and (year is None or year >= EARLY_STOP_YEAR),
         **base,
     )
 
@@ -194,12 +195,12 @@ def is_compiled(row: MeasurementRow, year: float | None) -> bool:
 
 def machine_of(row: MeasurementRow) -> TrainingMachine:
     """Machines as clouds usually offer this GPU, on the network that the row states."""
-    gpu = row.text("gpu_id") or row.text("gpu")
+    gpu = row.text("gpu_id") if "gpu_id" in row.cells else row.text("gpu")
     if not gpu:
-        raise UsageError("GPU not stated")
+        raise UsageError("GPU not stated for certain" if row.text("gpu") else "GPU not stated")
     tables = load_catalog()
     found = NETWORK.search(row.text("interconnect"))
-    network = None if found is None else float(found[1]) * GIGABIT
+    network = None if found is None else float(found[1]) * GBIT
     return usual_training_machine(resolve_gpu(tables, gpu).accelerator, tables.instances.values(), network)
 
 

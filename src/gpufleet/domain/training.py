@@ -104,7 +104,8 @@ class Recipe:
 
     `formats` of what learns; `adapter` and `base` (format of the frozen weights) where adapters do. `compiled`: fused
     kernels (torch.compile, Transformer Engine); `flash`: attention scores never lie in memory; `chunked_loss`: logits
-    neither; `overlapped`: traffic of data parallelism runs beside the backward pass.
+    neither; `overlapped`: traffic of data parallelism runs beside the backward pass; `stops_early`: recomputing a layer
+    ends before its last product, whose result nobody needs (PyTorch since 2.1, not Megatron).
     """
 
     method: Method
@@ -118,6 +119,7 @@ class Recipe:
     chunked_loss: bool = False
     overlapped: bool = True
     offloads_activations: bool = False
+    stops_early: bool = True
 
     def __post_init__(self) -> None:
         if (self.adapter is None) != (self.method is Method.FULL):

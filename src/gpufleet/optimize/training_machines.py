@@ -8,7 +8,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.training import TrainingMachine
 from gpufleet.optimize.links import usual_link, usual_machine
-from gpufleet.units import GIGABIT
+from gpufleet.units import GBIT
 
 
 def usual_training_machine(
@@ -18,7 +18,7 @@ def usual_training_machine(
     num_gpus = usual_machine(gpu)
     is_pcie, link = usual_link(gpu, num_gpus)
     known = [
-        instance.network_gbit_per_s * GIGABIT
+        instance.network_gbit_per_s * GBIT
         for instance in instances
         if instance.accelerator == gpu.name and instance.gpu_count >= num_gpus and instance.network_gbit_per_s
     ]
@@ -27,4 +27,4 @@ def usual_training_machine(
     return TrainingMachine(gpu, num_gpus, is_pcie, link, network, assumed)
 
 
-USUAL_BYTES_PER_S = 100 * GIGABIT
+USUAL_BYTES_PER_S = 100 * GBIT

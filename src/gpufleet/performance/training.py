@@ -232,7 +232,7 @@ def layer_times(time: TrainingTime) -> LayerTimes:
         context_parallel=ring,
         expert_parallel=experts,
         adapters=adapters,
-        forward=forward + ahead + third,
+        forward=forward - closing_seconds(time) + ahead + third,
         core=core + stream * FORWARD_SHARE / 2,
     )
 
@@ -245,6 +245,15 @@ def product_seconds(time: TrainingTime) -> tuple[FloatArray, FloatArray]:
     forward, of_inputs = (summed(each * slower, wide, narrow) for each in (p.forward, p.of_inputs))
     of_weights = 0.0 if frozen else summed(p.of_weights * slower, wide, narrow)
     return forward, of_inputs + of_weights
+
+
+def closing_seconds(time: TrainingTime) -> FloatArray:
+    """Last products of all layers forward, where recomputing stops before them; else nothing."""
+    if not time.recipe.stops_early:
+        return np.zeros(len(time.shards))
+    slower = np.where(time.kernels.routed, time.constants.value("sustained_experts"), 1.0) * time.kernels.closing
+    wide, narrow = time.of_shard("wide_ratio"), time.of_shard("narrow_ratio")
+    return summed(time.kernels.products.forward * slower[:, None], wide, narrow)
 
 
 def attention_seconds(time: TrainingTime) -> tuple[FloatArray, FloatArray]:
@@ -459,11 +468,8 @@ def data_parallel_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatA
 
 
 def sharded_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
-    """Weights gathered for the forward and for the backward pass, gradients scattered, in every micro-batch.
-
-    m (a c + max(0, (1 - a) c - h t)): of traffic c a share a is always waited for, the rest hides behind h t   [s]
-    """
-    c, recipe, layouts = time.constants, time.recipe, time.layouts
+    """Weights gathered for the forward and for the backward pass, gradients scattered, in every micro-batch."""
+    recipe, layouts = time.recipe, time.layouts
     weights = recipe.base.mlp.bytes_per_element if recipe.is_frozen_base else recipe.formats.gathered_bytes
     gradients = 0.0 if recipe.is_frozen_base else ELEMENT_BYTES
     held = Held.of(time.arch, layouts)
@@ -473,14 +479,18 @@ def sharded_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
     traffic = ring_seconds(time, held.dense * per_parameter, ranks, neighbours)
     fewer = np.minimum(held.expert_ranks, ranks)
     traffic = traffic + ring_seconds(time, held.experts * per_parameter, fewer, np.minimum(layouts.ep, neighbours * 8))
+    return np.asarray(layouts.num_micro_batches * waited_seconds(time, traffic, computing_s))
+
+
+def waited_seconds(time: TrainingTime, traffic_s: FloatArray, computing_s: FloatArray) -> FloatArray:
+    """What is waited for of traffic beside a micro-batch's computing.
+
+    a c + max(0, (1 - a) c - h t): of traffic c a share a is always waited for, the rest hides behind h t   [s]
+    """
+    c = time.constants
     always = c.value("shard_exposed")
-    waited = always * traffic + np.maximum((1 - always) * traffic - hidden_ratio(time) * computing_s, 0.0)
-    return np.asarray(layouts.num_micro_batches * waited)
-
-
-def hidden_ratio(time: TrainingTime) -> float:
-    """Share of a micro-batch's computing behind which traffic of data parallelism runs."""
-    return time.constants.value("hidden_ratio" if time.recipe.overlapped else "hidden_ratio_eager")
+    hidden = c.value("hidden_ratio" if time.recipe.overlapped else "hidden_ratio_eager")
+    return np.asarray(always * traffic_s + np.maximum((1 - always) * traffic_s - hidden * computing_s, 0.0))
 
 
 def reduced_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
@@ -493,7 +503,7 @@ def reduced_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
     )
     traffic = ring_seconds(time, trained * held.dense * summed_bytes, held.dense_ranks, layouts.tp)
     traffic = traffic + ring_seconds(time, trained * held.experts * summed_bytes, held.expert_ranks, layouts.ep)
-    return np.asarray(np.maximum(traffic - hidden_ratio(time) * computing_s, 0.0))
+    return waited_seconds(time, traffic, computing_s)
 
 
 def replicated_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
@@ -506,7 +516,7 @@ def replicated_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArra
     held = Held.of(time.arch, layouts)
     moved = trained_ratio(time) * (held.dense + held.experts) / ranks * 2 * time.recipe.formats.gradient_bytes
     traffic = ring_seconds(time, moved, copies, time.at("num_gpus"))
-    waited = np.maximum(traffic - hidden_ratio(time) * computing_s, 0.0)
+    waited = waited_seconds(time, traffic, computing_s)
     return np.asarray(np.where(layouts.sharding == Sharding.HYBRID, waited, 0.0))
 
 

@@ -38,6 +38,7 @@ class Product:
     inputs: Floats
     tokens: Floats
     count: Floats
+    is_closing: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,13 +81,15 @@ class Shards:
 class Kernels:
     """What each shard computes for a micro-batch of the whole model, its head apart.
 
-    `products` and `head` in seconds, `routed` marks the products of routed experts; `attention_flop` of a forward pass; `hidden_elements` and `mlp_elements` that
+    `products` and `head` in seconds, `routed` marks the products of routed experts,
+    `closing` the last one of each layer; `attention_flop` of a forward pass; `hidden_elements` and `mlp_elements` that
     element-wise kernels of all layers touch, `logits`, and `dispatched_elements` that tokens bring to experts.
     """
 
     products: Passes
     head: Passes
     routed: BoolArray
+    closing: BoolArray
     attention_flop: FloatArray
     score_elements: FloatArray
     hidden_elements: FloatArray
@@ -125,6 +128,7 @@ class KernelModel:
             products=self._passes(shards, products, narrow),
             head=self._passes(shards, [head], (wide,)),
             routed=np.array([each.part == "experts" for each in products]),
+            closing=np.array([each.is_closing for each in products]),
             attention_flop=self._attention_flop() * shards.micro_batch / shards.cp / ranks,
             score_elements=self._score_elements() * shards.micro_batch / shards.cp / ranks,
             hidden_elements=tokens * self.arch.hidden_size * self.arch.num_layers,
@@ -207,8 +211,8 @@ def block_products(block: Block, hidden_size: int, shards: Shards, tokens: Float
         if part == "experts":
             held = shard(fused[0].copies, shards.ep)
             routed = tokens / shards.tp * fused[0].active / held
-            yield Product(part, outputs, inputs, routed, block.count * held)
+            yield Product(part, outputs, inputs, routed, block.count * held, cut == "inputs")
             continue
         cut_outputs = shard(outputs, shards.tp) if cut == "outputs" else outputs
         cut_inputs = shard(inputs, shards.tp) if cut == "inputs" else inputs
-        yield Product(part, cut_outputs, cut_inputs, tokens, block.count)
+        yield Product(part, cut_outputs, cut_inputs, tokens, block.count, cut == "inputs" and part != "attention")
