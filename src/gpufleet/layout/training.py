@@ -1,0 +1,213 @@
+"""Layouts of a training run in arrays: every combination for a number of GPUs, and one rule a reason to drop it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+
+import numpy as np
+
+from gpufleet.domain.architecture import Architecture, Attention, MixtureOfExperts
+from gpufleet.domain.arrays import BoolArray, IntArray
+from gpufleet.domain.reason import Reason
+from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
+from gpufleet.records import dataclass
+
+LONG_SEQUENCE_TOKENS = 16_384
+"""Sequences from which on context parallelism is tried."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What a search combines; `largest_tp` inside a machine; empty `sharding` takes what suits the method."""
+
+    interleave: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
+    micro_batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
+    recompute: tuple[Recompute, ...] = tuple(Recompute)
+    sharding: tuple[Sharding, ...] = (Sharding.DDP, Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3, Sharding.HYBRID)
+    context_parallel: tuple[int, ...] = (1, 2, 4, 8, 16)
+    expert_parallel: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    largest_tp: int = 16
+
+
+FINE = Grid()
+COARSE = Grid(
+    interleave=(1, 4),
+    micro_batch=(1, 2, 4, 8, 16),
+    sharding=(Sharding.ZERO_1, Sharding.ZERO_3),
+    context_parallel=(1, 4),
+    expert_parallel=(1, 8, 32),
+)
+"""What finds a machine type: the layouts on it are searched finely afterwards."""
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """So many GPUs of one kind of machine, of which a layout may leave some idle where `may_idle`."""
+
+    device: int
+    machine: TrainingMachine
+    num_gpus: int
+    may_idle: bool = False
+
+
+@dataclass(frozen=True)
+class Drop:
+    """How many layouts a rule dropped."""
+
+    reason: Reason
+    count: int
+
+
+def training_layouts(
+    arch: Architecture, recipe: Recipe, cluster: Cluster, global_batch: int, grid: Grid = FINE
+) -> tuple[TrainingLayouts, list[Drop]]:
+    """Every layout of a cluster that the rules allow, and how many each rule dropped; memory is not asked yet."""
+    layouts = combined(arch, recipe, cluster, global_batch, grid)
+    drops, kept = [], np.ones(len(layouts), dtype=np.bool_)
+    for code, rule in RULES.items():
+        allowed = rule(arch, recipe, layouts, global_batch)
+        if dropped := int((kept & ~allowed).sum()):
+            drops.append(Drop(Reason(code), dropped))
+        kept &= allowed
+    return layouts.take(kept), drops
+
+
+def combined(
+    arch: Architecture, recipe: Recipe, cluster: Cluster, global_batch: int, grid: Grid
+) -> TrainingLayouts:
+    """All combinations of a grid on a cluster, as arrays; a batch that no rank shares evenly is rounded down."""
+    ranks = np.array(list(rank_splits(arch, recipe, cluster, global_batch, grid)), dtype=np.int64).reshape(-1, 5)
+    others = np.array(
+        list(product(interleaves(arch, grid), grid.sharding, grid.micro_batch, grid.recompute)), dtype=np.int64
+    )
+    tp, pp, cp, ep, dp = np.repeat(ranks, len(others), axis=0).T
+    interleave, sharding, micro_batch, recompute = np.tile(others, (len(ranks), 1)).T
+    return TrainingLayouts(
+        device=np.full(len(tp), cluster.device, dtype=np.int64),
+        tp=tp,
+        pp=pp,
+        interleave=interleave,
+        cp=cp,
+        ep=ep,
+        dp=dp,
+        sharding=sharding,
+        micro_batch=micro_batch,
+        num_micro_batches=np.maximum(global_batch // np.maximum(dp * micro_batch, 1), 1),
+        recompute=recompute,
+        sequence_parallel=tp > 1,
+        ranks_per_node=np.full(len(tp), cluster.machine.num_gpus, dtype=np.int64),
+    )
+
+
+def rank_splits(
+    arch: Architecture, recipe: Recipe, cluster: Cluster, global_batch: int, grid: Grid
+) -> Iterator[tuple[int, int, int, int, int]]:
+    """TP, PP, CP, EP and DP of every way to deal out the GPUs."""
+    largest_tp = min(grid.largest_tp, cluster.machine.num_gpus, cluster.num_gpus)
+    tps = [tp for tp in (1, 2, 4, 8, 16) if tp <= largest_tp]
+    cps = grid.context_parallel if recipe.sequence_tokens >= LONG_SEQUENCE_TOKENS else (1,)
+    eps = grid.expert_parallel if arch.is_moe else (1,)
+    for tp, cp in product(tps, cps):
+        for pp in range(1, min(arch.num_layers, cluster.num_gpus // (tp * cp)) + 1):
+            for dp in data_parallel(cluster, tp * cp * pp, global_batch):
+                for ep in eps:
+                    yield tp, pp, cp, ep, dp
+
+
+def data_parallel(cluster: Cluster, model_gpus: int, global_batch: int) -> Sequence[int]:
+    """How many copies of the model: those that use every GPU, or where some may idle all that share the batch."""
+    most = cluster.num_gpus // model_gpus
+    if cluster.may_idle:
+        return [dp for dp in range(1, min(most, global_batch) + 1) if global_batch % dp == 0]
+    return [most] if most * model_gpus == cluster.num_gpus else []
+
+
+def interleaves(arch: Architecture, grid: Grid) -> list[int]:
+    """Chunks of layers a stage: no more than there are layers."""
+    return [v for v in grid.interleave if v <= arch.num_layers]
+
+
+Rule = Callable[[Architecture, Recipe, TrainingLayouts, int], BoolArray]
+
+
+def heads_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """Every tensor-parallel rank takes as many query heads, and KV heads divide or repeat."""
+    allowed = np.ones(len(layouts), dtype=np.bool_)
+    for block in arch.blocks:
+        if block.mixer.num_heads:
+            allowed &= block.mixer.num_heads % layouts.tp == 0
+        if isinstance(block.mixer, Attention):
+            kv = block.mixer.num_kv_heads
+            allowed &= (kv % layouts.tp == 0) | (layouts.tp % kv == 0)
+    return allowed
+
+
+def batch_divides(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """The global batch is dealt out in whole micro-batches."""
+    return np.asarray(global_batch % (layouts.dp * layouts.micro_batch) == 0)
+
+
+def chunks_hold_layers(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """Every chunk of every stage holds a layer; stages may differ by one."""
+    return np.asarray(layouts.pp * layouts.interleave <= arch.num_layers)
+
+
+def interleaving_has_work(
+    arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int
+) -> BoolArray:
+    """Interleaved stages pass micro-batches round in groups of as many as there are stages (Megatron-LM)."""
+    alone = layouts.interleave == 1
+    return np.asarray(alone | ((layouts.pp > 1) & (layouts.num_micro_batches % layouts.pp == 0)))
+
+
+def weights_stay_with_a_pipeline(
+    arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int
+) -> BoolArray:
+    """A pipeline keeps weights and gradients whole: gathering them for every micro-batch would undo it."""
+    return np.asarray((layouts.pp == 1) | (layouts.sharding <= Sharding.ZERO_1))
+
+
+def sharding_has_ranks(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """One copy of the model shares nothing; hybrid sharding needs copies in several machines."""
+    ranks = layouts.dp * layouts.cp
+    alone = (layouts.sharding == Sharding.DDP) | (ranks > 1)
+    copies = layouts.shard_ranks() < ranks
+    return np.asarray(alone & ((layouts.sharding != Sharding.HYBRID) | copies))
+
+
+def sequence_divides(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """Context parallelism cuts a sequence into two pieces a rank, of which a rank takes an early and a late one."""
+    return np.asarray((layouts.cp == 1) | (recipe.sequence_tokens % (2 * layouts.cp) == 0))
+
+
+def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """Experts are dealt out evenly over ranks of one stage."""
+    stage = layouts.tp * layouts.cp * layouts.dp
+    allowed = (layouts.ep <= stage) & (stage % layouts.ep == 0)
+    for part in (b.feed_forward for b in arch.blocks if isinstance(b.feed_forward, MixtureOfExperts)):
+        allowed &= part.num_experts % layouts.ep == 0
+    return np.asarray(allowed)
+
+
+RULES: dict[str, Rule] = {
+    "training_heads": heads_divide,
+    "training_batch": batch_divides,
+    "training_chunks": chunks_hold_layers,
+    "training_interleave": interleaving_has_work,
+    "training_pipeline_sharding": weights_stay_with_a_pipeline,
+    "training_sharding_alone": sharding_has_ranks,
+    "training_sequence": sequence_divides,
+    "training_experts": experts_divide,
+}
+
+
+def joined(parts: Sequence[TrainingLayouts]) -> TrainingLayouts:
+    """Layouts of several clusters one after the other."""
+    names = list(parts[0].columns())
+    return TrainingLayouts(**{name: np.concatenate([getattr(each, name) for each in parts]) for name in names})
+
+
+def rows_of(parts: Sequence[TrainingLayouts]) -> IntArray:
+    """Which part each row of the joined layouts came from."""
+    return np.repeat(np.arange(len(parts)), [len(each) for each in parts])
