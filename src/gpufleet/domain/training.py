@@ -103,7 +103,10 @@ class Recipe:
 
     `formats` of what learns; `adapter` and `base` (format of the frozen weights) where adapters do. `compiled`: fused
     kernels (torch.compile, Transformer Engine); `flash`: attention scores never lie in memory; `chunked_loss`: logits
-    neither; `overlapped`: traffic of data parallelism runs beside the backward pass.
+    neither; `overlapped`: traffic of data parallelism runs beside the backward pass. `dropout`: masks are kept for the
+    backward pass. `flat_blocks`: a sharded block is one flat weight (FSDP of PyTorch before 2.4, as Lightning drives it):
+    its frozen weights get gradients too, which stay whole while micro-batches accumulate. `offloads_weights`: what is
+    sharded lies in host memory, all but the blocks in use (CPU offload of FSDP and ZeRO-3).
     """
 
     method: Method
@@ -117,6 +120,9 @@ class Recipe:
     chunked_loss: bool = False
     overlapped: bool = True
     offloads_activations: bool = False
+    dropout: bool = False
+    flat_blocks: bool = False
+    offloads_weights: bool = False
 
     def __post_init__(self) -> None:
         if (self.adapter is None) != (self.method is Method.FULL):
