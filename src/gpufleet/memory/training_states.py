@@ -14,6 +14,7 @@ from gpufleet.domain.architecture import Architecture, Block
 from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, Ints
 from gpufleet.domain.precision import FP32
 from gpufleet.domain.training import Recipe, Sharding, TrainingLayouts
+from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.memory.weights import ElementBytes, stage_share
 from gpufleet.records import dataclass
 
@@ -128,7 +129,7 @@ def held_by_rank(arch: Architecture, sizes: ElementBytes, layouts: TrainingLayou
 
 
 def _stage(arch: Architecture, per_layer: Sequence[Floats], layouts: TrainingLayouts) -> Floats:
-    return stage_share(arch, per_layer, cast(Ints, _exact(layouts.pp)))
+    return stage_share(arch, per_layer, _exact(layouts.pp))
 
 
 def _ends(arch: Architecture, sizes: ElementBytes, layouts: TrainingLayouts) -> Floats:
@@ -187,7 +188,8 @@ class ModelStates:
 
     `master` weights and `optimizer` states of what learns, `gradients` of the model; those of adapters are in
     `adapters`. `gathered`: blocks and ends that are whole while in use, with one block's gradients. `head_gradient`
-    arises while all activations are still kept; with `frees_gradients` the others arise as activations go.
+    arises while all activations are still kept; with `frees_gradients` the others arise as activations go, and
+    `last_gradients` are there at the end. `step`: copies that the optimizer makes of one matrix.
     """
 
     weights: FloatArray
@@ -197,6 +199,8 @@ class ModelStates:
     adapters: FloatArray
     gathered: FloatArray
     head_gradient: FloatArray
+    last_gradients: FloatArray
+    step: FloatArray
     frees_gradients: BoolArray
     host: FloatArray
 
@@ -207,7 +211,7 @@ class ModelStates:
 
 
 def model_states(
-    arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, gathered_blocks: float = 2.0
+    arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, constants: TrainingMemoryConstants
 ) -> ModelStates:
     """Weights, gradients and states of the fullest device of each layout.
 
@@ -218,11 +222,10 @@ def model_states(
     weights = _weights(arch, recipe, layouts, params).sharded(layouts, shards_weights(layouts)).total
     master, gradients, optimizer = _of_what_learns(recipe, layouts, params)
     adapters = _adapter_bytes(arch, recipe, layouts)
-    weights, master, gradients, optimizer = (
-        _full(each, layouts) for each in (weights, master, gradients, optimizer)
-    )
+    weights, master, gradients, optimizer = (_full(each, layouts) for each in (weights, master, gradients, optimizer))
+    head = _head_gradient(arch, recipe, layouts)
     away = np.asarray(shards_weights(layouts) & recipe.offloads_weights)
-    states_away = away | recipe.optimizer.is_offloaded | recipe.optimizer.is_paged
+    states_away = away | recipe.optimizer.is_on_host
     host = np.where(away, weights + gradients, 0.0) + np.where(states_away, master + optimizer, 0.0)
     return ModelStates(
         weights=np.where(away, 0.0, weights),
@@ -230,8 +233,10 @@ def model_states(
         gradients=np.where(away, 0.0, gradients),
         optimizer=np.where(states_away, 0.0, optimizer),
         adapters=_full(adapters, layouts),
-        gathered=gathered_bytes(arch, recipe, layouts, gathered_blocks),
-        head_gradient=_head_gradient(arch, recipe, layouts),
+        gathered=gathered_bytes(arch, recipe, layouts, constants.gathered_blocks.value),
+        head_gradient=head,
+        last_gradients=head if recipe.optimizer.in_backward else np.where(away, 0.0, gradients),
+        step=_step_bytes(arch, recipe, layouts, constants),
         frees_gradients=frees_gradients(recipe, layouts),
         host=host,
     )
@@ -247,9 +252,7 @@ def _weights(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, param
     return params.times(recipe.formats.weight_bytes)
 
 
-def _of_what_learns(
-    recipe: Recipe, layouts: TrainingLayouts, params: RankAmounts
-) -> tuple[Floats, Floats, Floats]:
+def _of_what_learns(recipe: Recipe, layouts: TrainingLayouts, params: RankAmounts) -> tuple[Floats, Floats, Floats]:
     """Master weights, gradients and states of the weights of the model."""
     if recipe.is_frozen_base:
         return 0.0, _flat_gradients(recipe, layouts, params), 0.0
@@ -279,14 +282,14 @@ def _adapter_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts)
     master, gradient, states = trained_bytes_per_parameter(recipe)
     of_weights = held.times(recipe.formats.weight_bytes).sharded(layouts, shards_weights(layouts)).total
     of_gradients = held.times(gradient).sharded(layouts, shards_gradients(layouts)).total
-    on_device = 0.0 if recipe.optimizer.is_offloaded or recipe.optimizer.is_paged else master + states
+    on_device = 0.0 if recipe.optimizer.is_on_host else master + states
     return of_weights + of_gradients + held.times(on_device).sharded(layouts, shards_optimizer(layouts)).total
 
 
 def frees_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
     """Whether gradients are only there from the backward pass to the optimizer's step, as activations are freed.
 
-    Not where micro-batches accumulate, nor where gradients wider than the weights have a buffer of their own (Megatron).
+    Not where micro-batches accumulate, nor where gradients wider than the weights have a buffer (Megatron).
     """
     has_buffer = recipe.formats.gradient_bytes > recipe.formats.weight_bytes
     return np.asarray((layouts.num_micro_batches == 1) & (not has_buffer))
@@ -328,3 +331,17 @@ def _head_gradient(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts)
     if recipe.optimizer.in_backward:
         head = np.maximum(head, recipe.formats.gradient_bytes * largest_block(arch, ONE_OF_EACH, layouts))
     return _full(np.where(shards_weights(layouts) & (layouts.shard_ranks() > 1), 0.0, head), layouts)
+
+
+def _step_bytes(
+    arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, constants: TrainingMemoryConstants
+) -> FloatArray:
+    """Copies of the largest matrix and its states that are stepped in fp32 where states have 8 bits.
+
+    Not where they are paged, whose kernels widen them a block at a time.
+    """
+    is_narrow = recipe.optimizer.state_bytes <= recipe.optimizer.num_states * FP32.bytes_per_element / 2
+    if recipe.is_frozen_base or not is_narrow or recipe.optimizer.is_on_host:
+        return np.zeros(len(layouts))
+    copies = constants.widened_state_bytes.value * head_params(arch, _exact(layouts.tp))
+    return _full(copies / np.where(shards_optimizer(layouts), layouts.shard_ranks(), 1), layouts)
