@@ -258,22 +258,31 @@ def _of_what_learns(recipe: Recipe, layouts: TrainingLayouts, params: RankAmount
         return 0.0, _flat_gradients(recipe, layouts, params), 0.0
     master, gradient, states = trained_bytes_per_parameter(recipe)
     shares_states = params.sharded(layouts, shards_optimizer(layouts)).total
-    gradients = params.times(gradient).sharded(layouts, shards_gradients(layouts)).total
+    is_spread = shards_gradients(layouts) & ~keeps_whole_gradients(recipe, layouts)
+    gradients = params.times(gradient).sharded(layouts, np.asarray(is_spread)).total
     if recipe.optimizer.in_backward:
         gradients = 0.0 * gradients
     return master * shares_states, gradients, states * shares_states
 
 
-def _flat_gradients(recipe: Recipe, layouts: TrainingLayouts, params: RankAmounts) -> Floats:
-    """Gradients that frozen weights get where they share a flat weight with adapters.
+def keeps_whole_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
+    """Whether gradients of sharded weights stay whole while micro-batches accumulate without being reduced.
 
-    Whole while micro-batches accumulate (`no_sync`), else one rank's share; embedding and head have no adapters.
-    Source: PyTorch, FullyShardedDataParallel.no_sync and use_orig_params; 13B over 4 GPUs takes 35.6 GB in LitGPT.
+    Source: PyTorch, FullyShardedDataParallel.no_sync, as Lightning Fabric accumulates.
+    """
+    return np.asarray(recipe.flat_blocks & shards_weights(layouts) & (layouts.num_micro_batches > 1))
+
+
+def _flat_gradients(recipe: Recipe, layouts: TrainingLayouts, params: RankAmounts) -> Floats:
+    """Gradients that frozen weights get where they share a flat weight with adapters; the ends have no adapters.
+
+    Whole while micro-batches accumulate, else one rank's share   [bytes]
+    Source: PyTorch, use_orig_params of FullyShardedDataParallel; LoRA of 13B over 4 GPUs takes 35.6 GB in LitGPT.
     """
     layers = RankAmounts(params.dense, params.experts, 0.0).times(recipe.formats.gathered_bytes)
     is_flat = np.asarray(shards_weights(layouts) & recipe.flat_blocks)
-    accumulated = np.asarray(layouts.num_micro_batches > 1)
-    return np.where(is_flat, layers.sharded(layouts, ~accumulated).total, 0.0)
+    whole = keeps_whole_gradients(recipe, layouts)
+    return np.where(is_flat, layers.sharded(layouts, ~whole).total, 0.0)
 
 
 def _adapter_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts) -> Floats:
@@ -298,8 +307,9 @@ def frees_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
 def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, blocks: float) -> FloatArray:
     """Weights that are whole while in use under ZeRO-3: blocks, an end, and gradients of one block until reduced.
 
-    blocks x the largest block + the larger of embedding and head (both where they are one flat weight) + one block of
-    gradients where the model learns   [bytes]   Source: Zhao et al. 2023, arXiv:2304.11277, section 3.
+    blocks x the largest block + embedding or head (both where they are one flat weight) + one block of gradients where
+    the model learns; without ZeRO-3 the 16-bit copies of fp32 weights that autocast keeps for the backward pass
+    [bytes]   Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
     """
     sizes = ElementBytes.of(recipe.base) if recipe.is_frozen_base else _uniform(recipe.formats.gathered_bytes)
     gradient = 0.0 if recipe.is_frozen_base else recipe.formats.gathered_bytes
@@ -308,7 +318,15 @@ def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
     end = _ends(arch, sizes, layouts) if recipe.flat_blocks else sizes.base * embedding_params(arch, _exact(layouts.tp))
     whole = blocks * largest + of_gradients + end
     is_spread = layouts.shard_ranks() > 1
-    return np.where(shards_weights(layouts) & is_spread, whole, 0.0)
+    return np.where(shards_weights(layouts) & is_spread, whole, _cast_copies(arch, recipe, layouts))
+
+
+def _cast_copies(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts) -> Floats:
+    """Copies of all weights in the format that is computed with, where weights themselves are wider."""
+    formats = recipe.formats
+    if recipe.is_frozen_base or formats.gathered_bytes >= formats.weight_bytes:
+        return 0.0
+    return formats.gathered_bytes * held_by_rank(arch, ONE_OF_EACH, layouts).layers
 
 
 def _uniform(size: float) -> ElementBytes:
