@@ -65,7 +65,7 @@ class Conditions:
     layout: TrainingLayouts
 
 
-def recipe_of(row: MeasurementRow, arch: Architecture) -> Recipe:  # noqa: ARG001
+def recipe_of(row: MeasurementRow) -> Recipe:
     """What the row trains and with what software, before savers that it does not state."""
     method = method_of(row)
     sequence = row.positive("seq_len")
@@ -115,7 +115,7 @@ def conditions_of(
     row: MeasurementRow, arch: Architecture, device_bytes: float | None, constants: TrainingMemoryConstants
 ) -> Conditions:
     """Recipe and layout of a row; savers that it does not state are the fewest that have room on its GPU."""
-    ways = list(possible_conditions(row, arch))
+    ways = list(possible_conditions(row))
     if device_bytes is None:
         return ways[0]
     for way in ways:
@@ -125,9 +125,9 @@ def conditions_of(
     return ways[-1]
 
 
-def possible_conditions(row: MeasurementRow, arch: Architecture) -> Iterator[Conditions]:
+def possible_conditions(row: MeasurementRow) -> Iterator[Conditions]:
     """Ways that the row can have been run, the one with the fewest savers first."""
-    stated = Conditions(recipe_of(row, arch), layout_of(row))
+    stated = Conditions(recipe_of(row), layout_of(row))
     if states_savers(row):
         yield stated
         return
