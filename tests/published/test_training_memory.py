@@ -1,4 +1,4 @@
-"""Published memory of training: Megatron's figures, torchtune's ladder, peaks of LitGPT and torchtune, runs that failed.
+"""Published memory of training: Megatron's figures, torchtune's ladder, peaks of two projects, runs that failed.
 
 arXiv:2205.05198 counts activations and states of four GPT models; the rest are measured peaks of
 `measurements/training_memory.csv`, on which the constants were fitted.

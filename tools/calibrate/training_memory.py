@@ -195,9 +195,7 @@ def print_rows(
         verdict = str(memory.verdicts[0]) if each.device_bytes else "GPU unknown"
         what = f"{each.row.text('model')} {each.row.text('method')} {each.row.text('precision')}"
         found = "OOM" if each.is_out_of_memory else f"{each.peak_bytes / unit:.2f}"
-        errors = [
-            "" if line not in of else f"{np.expm1(of[line]) * PERCENT:+.1f} %" for of in (ratios, ratios_unseen)
-        ]
+        errors = ["" if line not in of else f"{np.expm1(of[line]) * PERCENT:+.1f} %" for of in (ratios, ratios_unseen)]
         print(f"{line:>4} {found:>9} {predicted:>9.2f} {errors[0]:>7} {errors[1]:>8} {verdict:12} {what}")
 
 

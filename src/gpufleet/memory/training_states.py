@@ -178,7 +178,7 @@ def _adapter(each: Linear, recipe: Recipe, layouts: TrainingLayouts) -> Floats:
     parts = expert_tp(layouts) if is_expert else _exact(layouts.tp)
     outputs = shard(each.outputs, cast(Ints, parts)) if each.cut == "outputs" else each.outputs
     inputs = shard(each.inputs, cast(Ints, parts)) if each.cut == "inputs" else each.inputs
-    copies = shard(each.copies, cast(Ints, _exact(layouts.ep))) if is_expert else each.copies
+    copies = shard(each.copies, _exact(layouts.ep)) if is_expert else each.copies
     return recipe.adapter.rank * (outputs + inputs) * copies
 
 
