@@ -87,9 +87,7 @@ def _of_feed_forward(block: Block, hidden: int) -> Iterator[Linear]:
         yield from _mlp("experts", part.expert_width, part.gated, width, part.num_experts, part.top_k)
 
 
-def _mlp(
-    part: str, width: int, gated: bool, hidden: int, copies: int = 1, active: float = 1.0
-) -> Iterator[Linear]:
+def _mlp(part: str, width: int, gated: bool, hidden: int, copies: int = 1, active: float = 1.0) -> Iterator[Linear]:
     if gated:
         yield Linear("gate", part, width, hidden, "outputs", copies, active)
     yield Linear("up", part, width, hidden, "outputs", copies, active)

@@ -79,6 +79,11 @@ class Optimizer:
     is_offloaded: bool = False
     is_paged: bool = False
 
+    @property
+    def is_on_host(self) -> bool:
+        """Whether states take no memory of the device, as a rule."""
+        return self.is_offloaded or self.is_paged
+
 
 ATTENTION_MODULES = ("q", "k", "v", "o")
 ALL_LINEAR = (*ATTENTION_MODULES, "gate", "up", "down")
@@ -105,7 +110,10 @@ class Recipe:
     `formats` of what learns; `adapter` and `base` (format of the frozen weights) where adapters do. `compiled`: fused
     kernels (torch.compile, Transformer Engine); `flash`: attention scores never lie in memory; `chunked_loss`: logits
     neither; `overlapped`: traffic of data parallelism runs beside the backward pass; `stops_early`: recomputing a layer
-    ends before its last product, whose result nobody needs (PyTorch since 2.1, not Megatron).
+    ends before its last product, whose result nobody needs (PyTorch since 2.1, not Megatron). `dropout`: masks are kept
+    for the backward pass. `flat_blocks`: a sharded block is one flat weight (FSDP of PyTorch before 2.4, as Lightning
+    drives it): its frozen weights get gradients too, which stay whole while micro-batches accumulate.
+    `offloads_weights`: what is sharded lies in host memory, all but the blocks in use (CPU offload of FSDP and ZeRO-3).
     """
 
     method: Method
@@ -120,6 +128,9 @@ class Recipe:
     overlapped: bool = True
     offloads_activations: bool = False
     stops_early: bool = True
+    dropout: bool = False
+    flat_blocks: bool = False
+    offloads_weights: bool = False
 
     def __post_init__(self) -> None:
         if (self.adapter is None) != (self.method is Method.FULL):
@@ -131,6 +142,11 @@ class Recipe:
     def is_frozen_base(self) -> bool:
         """Whether the weights of the model stay as they are."""
         return self.adapter is not None
+
+    @property
+    def keeps_activations(self) -> bool:
+        """Whether activations wait for the backward pass in the memory of the device."""
+        return not self.offloads_activations
 
 
 @dataclass(frozen=True, eq=False)
@@ -192,6 +208,44 @@ class TrainingLayouts:
     def tokens_per_micro_batch(self, recipe: Recipe) -> FloatArray:
         """Tokens of a micro-batch on one rank."""
         return np.asarray(self.micro_batch * recipe.sequence_tokens / self.cp, dtype=np.float64)
+
+
+def one_layout(
+    tp: int = 1,
+    pp: int = 1,
+    cp: int = 1,
+    dp: int = 1,
+    ep: int = 1,
+    *,
+    interleave: int = 1,
+    sharding: Sharding = Sharding.DDP,
+    micro_batch: int = 1,
+    num_micro_batches: int = 1,
+    recompute: Recompute = Recompute.NONE,
+    sequence_parallel: bool = False,
+    ranks_per_node: int = 8,
+) -> TrainingLayouts:
+    """A single layout, in arrays of one element.
+
+    >>> int(one_layout(tp=8, pp=4, dp=2).num_devices[0])
+    64
+    """
+    numbers = {
+        "tp": tp,
+        "pp": pp,
+        "cp": cp,
+        "dp": dp,
+        "ep": ep,
+        "device": 0,
+        "interleave": interleave,
+        "sharding": int(sharding),
+        "recompute": int(recompute),
+        "micro_batch": micro_batch,
+        "num_micro_batches": num_micro_batches,
+        "ranks_per_node": ranks_per_node,
+    }
+    columns: dict[str, AnyArray] = {name: np.array([number], dtype=np.int64) for name, number in numbers.items()}
+    return TrainingLayouts(**columns, sequence_parallel=np.array([sequence_parallel]))
 
 
 FP32_TRAINING = NumberFormats("fp32", "tf32", 4.0, 4.0, 0.0, 4.0, 4.0)

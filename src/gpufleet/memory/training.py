@@ -1,0 +1,274 @@
+"""What training takes of one device: states, activations, logits and what software adds; and whether that fits."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from functools import cached_property
+
+import numpy as np
+
+from gpufleet.architecture.linears import num_adapter_parameters
+from gpufleet.architecture.parameters import num_parameters
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, Floats
+from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
+from gpufleet.domain.training_constants import TrainingMemoryConstants
+from gpufleet.domain.verdict import DOES_NOT_FIT, FITS, TIGHT
+from gpufleet.memory.band import Band
+from gpufleet.memory.training_activations import SOURCE as ACTIVATION_SOURCE
+from gpufleet.memory.training_activations import Activations, activations, bytes_per_logit, microbatches_in_flight
+from gpufleet.memory.training_states import ModelStates, model_states, trained_bytes_per_parameter
+from gpufleet.provenance import Grade, Term
+from gpufleet.records import dataclass
+
+STATE_SOURCE = "Rajbhandari et al. 2020, arXiv:1910.02054 (ZeRO)"
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingMemory:
+    """Bytes on the fullest device of each layout, term by term.
+
+    `weights` of the model, `optimizer` states with master weights, `adapters` with their gradients and states,
+    `gathered` blocks of sharded weights, `activations` of the first stage, `logits` as far as they exceed what is
+    freed by then, `step`: copies that the optimizer makes. `reused` is negative: gradients and copies that take the
+    room of activations that are freed meanwhile.
+    `peak` is what the allocator reports (PyTorch's peak of allocated memory), `total` what the device must have:
+    context, communication buffers and fragmentation included. `host_bytes` lie in host memory, per GPU.
+    """
+
+    device_bytes: FloatArray
+    weights: FloatArray
+    gradients: FloatArray
+    optimizer: FloatArray
+    adapters: FloatArray
+    gathered: FloatArray
+    activations: FloatArray
+    logits: FloatArray
+    step: FloatArray
+    reused: FloatArray
+    workspace: FloatArray
+    peak: Band
+    context: Band
+    communication: Band
+    fragmentation: Band
+    host_bytes: FloatArray
+
+    @cached_property
+    def total(self) -> Band:
+        """What the device must have."""
+        return self.peak.beside(self.context).beside(self.communication).beside(self.fragmentation)
+
+    @property
+    def fits(self) -> BoolArray:
+        """Whether the expected total has room: verdicts `fits` and `tight`."""
+        return np.asarray(self.total.expected <= self.device_bytes)
+
+    @property
+    def fits_surely(self) -> BoolArray:
+        """Whether the high end has room too."""
+        return np.asarray(self.total.high <= self.device_bytes)
+
+    @property
+    def verdicts(self) -> AnyArray:
+        """Fits, tight or does not fit, in the words that users read."""
+        return np.where(self.fits_surely, FITS, np.where(self.fits, TIGHT, DOES_NOT_FIT))
+
+
+COUNTED = ("weights", "gradients", "optimizer", "adapters", "gathered", "activations", "logits", "step", "reused")
+
+
+def training_memory(
+    arch: Architecture,
+    recipe: Recipe,
+    layouts: TrainingLayouts,
+    device_bytes: Floats,
+    constants: TrainingMemoryConstants,
+) -> TrainingMemory:
+    """The memory of every layout on its device; `device_bytes` is one size, or one of each device that layouts name.
+
+    states + max(activations + logits, gradients + step) where gradients live for one step alone, else gradients +
+    max(activations + logits, step); times what the allocator adds   [bytes]
+    """
+    states = model_states(arch, recipe, layouts, constants)
+    kept = activations(arch, recipe, layouts, constants)
+    terms = _counted(states, kept, layouts)
+    ratio, workspace = constants.allocator_ratio.value, constants.workspace_bytes.value
+    counted = sum(terms.values(), np.zeros(len(layouts)))
+    expected = counted * ratio + workspace
+    peak = Band.of(constants.peak_ratio).scaled(expected)
+    joined = np.where(layouts.num_devices > 1, 1.0, 0.0)
+    return TrainingMemory(
+        device_bytes=_of_devices(device_bytes, layouts),
+        **terms,
+        workspace=expected - counted,
+        peak=peak,
+        context=Band.of(constants.context_bytes).scaled(np.ones(len(layouts))),
+        communication=Band.of(constants.communication_bytes).scaled(joined),
+        fragmentation=Band.of(constants.fragmentation_ratio).scaled(peak.expected),
+        host_bytes=states.host + kept.host,
+    )
+
+
+def _of_devices(device_bytes: Floats, layouts: TrainingLayouts) -> FloatArray:
+    sizes = np.atleast_1d(np.asarray(device_bytes, dtype=np.float64))
+    return sizes[layouts.device] if len(sizes) > 1 else np.full(len(layouts), sizes[0])
+
+
+def _counted(states: ModelStates, kept: Activations, layouts: TrainingLayouts) -> dict[str, FloatArray]:
+    """Every counted term; `reused` is what the two ends of a step share.
+
+    The backward pass begins with all activations and the first gradient, and ends with all gradients and the step of
+    the optimizer. Logits are freed before the first layer is recomputed; the last stage keeps fewer micro-batches.
+    """
+    of_layers = kept.kept + kept.working
+    logits = np.maximum(kept.kept_last + np.maximum(kept.logits, kept.working) - of_layers, 0.0)
+    begins = of_layers + logits
+    head = np.where(states.frees_gradients, states.head_gradient, 0.0)
+    ends = states.step + np.where(states.frees_gradients, states.last_gradients, 0.0)
+    always = np.where(states.frees_gradients, 0.0, states.gradients)
+    gradients = states.gradients + head
+    return {
+        "weights": states.weights,
+        "gradients": gradients,
+        "optimizer": states.master + states.optimizer,
+        "adapters": states.adapters,
+        "gathered": states.gathered,
+        "activations": of_layers,
+        "logits": logits,
+        "step": states.step,
+        "reused": always + np.maximum(begins + head, ends) - (gradients + begins + states.step),
+    }
+
+
+def trainable_share(arch: Architecture, recipe: Recipe) -> float:
+    """Share of all weights that learn: 1, or adapters over adapters and model.
+
+    >>> from gpufleet.domain.architecture import Attention, Block, DenseMlp
+    >>> from gpufleet.domain.training import ADAMW, BF16_PURE, Adapter, Method
+    >>> layer = Block(32, Attention(32, 32, 128), DenseMlp(11008, True), 2 * 4096)
+    >>> llama = Architecture("llama-2-7b", "llama", 4096, 32000, (layer,), False, 4096, vector_params=4096)
+    >>> round(trainable_share(llama, Recipe(Method.LORA, BF16_PURE, ADAMW, 2048, Adapter(8, ("q", "v")))), 5)
+    0.00062
+    """
+    if recipe.adapter is None:
+        return 1.0
+    adapters = num_adapter_parameters(arch, recipe.adapter)
+    return adapters / (adapters + num_parameters(arch))
+
+
+def checkpoint_bytes(arch: Architecture, recipe: Recipe) -> float:
+    """Bytes of a checkpoint that training resumes from: what learns, its master weights and optimizer states.
+
+    trained weights x (weight + master + states); the frozen model is not written again   [bytes]
+    AdamW beside 16-bit weights and fp32 master weights: 14 bytes per weight (Megatron-LM, arXiv:2104.04473, section
+    5.10: 13.8 TB for 1 trillion).
+    """
+    learns = num_parameters(arch) if recipe.adapter is None else num_adapter_parameters(arch, recipe.adapter)
+    master, _, states = trained_bytes_per_parameter(recipe)
+    return learns * (recipe.formats.weight_bytes + master + states)
+
+
+def training_terms(
+    arch: Architecture,
+    recipe: Recipe,
+    layouts: TrainingLayouts,
+    device_bytes: Floats,
+    constants: TrainingMemoryConstants,
+) -> list[Term]:
+    """The terms of the first of these layouts, with their formulas and the numbers put in."""
+    one = layouts.take(np.array([0]))
+    memory = training_memory(arch, recipe, one, device_bytes, constants)
+    formulas = _formulas(arch, recipe, one, constants)
+    counted = [
+        Term(name, amount, "bytes", *formulas[name]) for name in COUNTED if (amount := float(getattr(memory, name)[0]))
+    ]
+    judged = {"context": memory.context, "communication": memory.communication, "fragmentation": memory.fragmentation}
+    low, high = float(np.asarray(memory.peak.low)[0]), float(np.asarray(memory.peak.high)[0])
+    workspace = Term(
+        "allocator",
+        float(memory.workspace[0]),
+        "bytes",
+        "counted x (ratio - 1) + workspace",
+        f"ratio {constants.allocator_ratio.value:.4g}; the whole peak within {low:,.0f} to {high:,.0f} bytes",
+        constants.allocator_ratio.source,
+    )
+    return [*counted, workspace, *(_judged(name, band, constants) for name, band in judged.items())]
+
+
+def _judged(name: str, band: Band, constants: TrainingMemoryConstants) -> Term:
+    constant = {f.name.rpartition("_")[0]: getattr(constants, f.name) for f in fields(constants)}[name]
+    low, value, high = (float(np.asarray(end)[0]) for end in (band.low, band.expected, band.high))
+    return Term(
+        name,
+        value,
+        "bytes",
+        "judged",
+        f"{constant.value:.4g} {constant.unit}",
+        constant.source,
+        Grade.TRANSFERRED,
+        low,
+        high,
+    )
+
+
+def _formulas(
+    arch: Architecture, recipe: Recipe, one: TrainingLayouts, constants: TrainingMemoryConstants
+) -> dict[str, tuple[str, str, str]]:
+    """Formula, numbers and source of each counted term."""
+    tp, pp, cp, dp, ep = (int(column[0]) for column in (one.tp, one.pp, one.cp, one.dp, one.ep))
+    layout = f"TP {tp}, PP {pp}, CP {cp}, DP {dp}, EP {ep}, {Sharding(int(one.sharding[0])).label}"
+    billions = f"{num_parameters(arch):,} parameters"
+    master, gradient, states = trained_bytes_per_parameter(recipe)
+    width = recipe.base.name if recipe.is_frozen_base else f"{recipe.formats.weight_bytes:g} B"
+    tokens = float(one.tokens_per_micro_batch(recipe)[0])
+    mode = Recompute(int(one.recompute[0])).name.lower()
+    in_flight = float(microbatches_in_flight(one)[0])
+    adapter = f"rank {recipe.adapter.rank} on {', '.join(recipe.adapter.modules)}" if recipe.adapter else "none"
+    logit = bytes_per_logit(recipe, constants)
+    return {
+        "weights": (
+            "weights of the fullest stage x bytes, / ranks under ZeRO-3",
+            f"{billions} at {width}, {layout}",
+            STATE_SOURCE,
+        ),
+        "gradients": (
+            "trained weights x bytes, / ranks from ZeRO-2 on",
+            f"{gradient:g} B each, {layout}",
+            STATE_SOURCE,
+        ),
+        "optimizer": (
+            "trained weights x (master + states), / ranks from ZeRO-1 on",
+            f"{master:g} + {states:g} B ({recipe.optimizer.name}), {layout}",
+            STATE_SOURCE,
+        ),
+        "adapters": (
+            "rank (outputs + inputs) x (weight + gradient + master + states)",
+            adapter,
+            "Hu et al. 2021, arXiv:2106.09685",
+        ),
+        "gathered": (
+            "blocks in use x block + end + one block's gradients",
+            f"{constants.gathered_blocks.value:g} blocks, {layout}",
+            "Zhao et al. 2023, arXiv:2304.11277 (FSDP)",
+        ),
+        "activations": (
+            "tokens x layers of a stage x kept per token x micro-batches in flight",
+            f"{tokens:,.0f} tokens, {in_flight:.4g} in flight, recompute {mode}",
+            ACTIVATION_SOURCE,
+        ),
+        "logits": (
+            "tokens x vocabulary / tp x bytes per logit",
+            f"{tokens:,.0f} tokens, vocabulary {arch.vocab_size:,}, {logit.value:.3g} B",
+            logit.source,
+        ),
+        "step": (
+            "largest matrix x fp32 copies of weight and states",
+            f"{constants.widened_state_bytes.value:g} B, only for states of 8 bits",
+            constants.widened_state_bytes.source,
+        ),
+        "reused": (
+            "max(activations + logits, gradients + step) less their sum",
+            "gradients arise while activations are freed",
+            "peak of a step: the larger of its two ends",
+        ),
+    }
