@@ -23,7 +23,6 @@ from gpufleet.accuracy.training_rows import StatedRun, run_of
 from gpufleet.catalog.calibration import DATA, calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.training_time import load_training_time
-from gpufleet.domain.training import TrainingLayouts
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
@@ -114,7 +113,9 @@ def with_values(constants: TrainingTimeConstants, values: Mapping[str, float]) -
     tables: dict[str, dict[str, Sourced]] = {}
     for name, value in values.items():
         table, key = name.split(".")
-        tables.setdefault(table, dict(getattr(constants, table)))[key] = replace(getattr(constants, table)[key], value=value)
+        tables.setdefault(table, dict(getattr(constants, table)))[key] = replace(
+            getattr(constants, table)[key], value=value
+        )
     return replace(constants, **tables)
 
 
@@ -188,7 +189,9 @@ def short(source: str) -> str:
 
 def report(name: str, errors: Floats) -> None:
     """One line of a table."""
-    print(f"  {name:60s} {len(errors):4d} rows  {mape(errors):5.1f} %  median {np.median(np.expm1(errors)) * 100:+5.1f} %")
+    print(
+        f"  {name:60s} {len(errors):4d} rows  {mape(errors):5.1f} %  median {np.median(np.expm1(errors)) * 100:+5.1f} %"
+    )
 
 
 def main() -> None:
@@ -206,15 +209,20 @@ def main() -> None:
         print(f"  {name:36s} {value:10.4g}   plausible {PLAUSIBLE[name][0]:g} x/ {math.exp(PLAUSIBLE[name][1]):.2f}")
     print("in sample")
     by_source(every, values)
-    left_out_sources(every)
-    left_out_models(rows)
-    for each in sorted(every, key=lambda e: -abs(errors_of([e], values)[0]))[: said.worst]:
+    dense = left_out_sources(every)
+    experts = left_out_models(rows)
+    ranges = {"dense": weighted_range(dense), "experts": weighted_range(experts)}
+    for kind, (low, high) in ranges.items():
+        print(f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, half-width {(high - low) / 2 * 100:.0f} %")
+    for each in sorted(every, key=lambda e: -abs(float(errors_of([e], values)[0])))[: said.worst]:
         error = float(np.expm1(errors_of([each], values)[0]))
         r = each.row
-        print(f"  {error:+.2f} {short(each.source)[:24]} {r.text('model')} {r.text('seq_len')} {r.text('gpu_id')} "
-              f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} {r.text('release')}")
+        print(
+            f"  {error:+.2f} {short(each.source)[:24]} {r.text('model')} {r.text('seq_len')} {r.text('gpu_id')} "
+            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} {r.text('release')}"
+        )
     if said.write:
-        write(settled(values), rows)
+        write(settled(values), rows, ranges)
 
 
 def by_source(rows: Sequence[Measured], values: Mapping[str, float]) -> None:
@@ -226,10 +234,27 @@ def by_source(rows: Sequence[Measured], values: Mapping[str, float]) -> None:
                 report(f"{short(source)} {kind}", errors_of(chosen, values))
 
 
-def left_out_sources(every: Sequence[Measured]) -> None:
+Missed = list[tuple[str, float]]
+"""A group that counts as much as any other, and ln(predicted / measured) speed of a row: how much longer it took."""
+
+
+def weighted_range(missed: Missed) -> tuple[float, float]:
+    """10th and 90th percentile of measured over predicted time, every group weighted alike."""
+    groups = defaultdict(int)
+    for group, _ in missed:
+        groups[group] += 1
+    ordered = sorted((error, 1 / groups[group]) for group, error in missed)
+    shares = np.cumsum([weight for _, weight in ordered]) / len(groups)
+    errors = np.array([error for error, _ in ordered])
+    low, high = (float(np.exp(errors[np.searchsorted(shares, end)])) for end in (0.1, 0.9))
+    return min(low, 0.98), max(high, 1.02)
+
+
+def left_out_sources(every: Sequence[Measured]) -> Missed:
     """Errors of each source under constants that never saw it."""
     print("its own source left out")
-    means = []
+    means: list[float] = []
+    missed: Missed = []
     for source in sorted({each.source for each in every}):
         values = fitted([e for e in every if e.source != source and APART not in e.source])
         for kind, routed in (("dense", False), ("experts", True)):
@@ -237,26 +262,39 @@ def left_out_sources(every: Sequence[Measured]) -> None:
             if chosen:
                 errors = errors_of(chosen, values)
                 report(f"{short(source)} {kind}", errors)
-                means += [] if routed or APART in source else [mape(errors)]
+                if not routed and APART not in source:
+                    means.append(mape(errors))
+                    missed += [(source, float(error)) for error in errors]
     print(f"  mean of sources, dense: {np.mean(means):.1f} %")
+    return missed
 
 
-def left_out_models(rows: Sequence[Measured]) -> None:
-    """Errors of each model of a source of many models under constants that never saw that model there."""
+def left_out_models(rows: Sequence[Measured]) -> Missed:
+    """Errors of each model under constants that never saw it: of the source with most rows, and of experts."""
     print("its own model left out")
     source = max({e.source for e in rows}, key=lambda s: sum(e.source == s for e in rows))
     found: list[tuple[Measured, float]] = []
     for model in sorted({e.row.text("model") for e in rows if e.source == source}):
-        held = [e for e in rows if e.source == source and e.row.text("model") == model]
-        values = fitted([e for e in rows if e not in held])
-        found += zip(held, errors_of(held, values), strict=True)
+        found += without([e for e in rows if e.source == source and e.row.text("model") == model], rows)
+    routed: list[tuple[Measured, float]] = []
+    for model in sorted({e.row.text("model") for e in rows if e.run.arch.is_moe}):
+        routed += without([e for e in rows if e.row.text("model") == model], rows)
+    report("experts, a model left out", np.array([x for _, x in routed]))
     wide = [(e, x) for e, x in found if e.row.text("precision").startswith("bf16")]
     report(f"{short(source)} bf16", np.array([x for _, x in wide]))
     report("of these 16k tokens and more", np.array([x for e, x in wide if float(e.row.text("seq_len")) >= 16000]))
 
+    return [(e.row.text("model"), float(x)) for e, x in routed]
 
-def write(values: Mapping[str, float], rows: Sequence[Measured]) -> None:
-    """Fitted values into training_time.toml, in place."""
+
+def without(held: Sequence[Measured], rows: Sequence[Measured]) -> list[tuple[Measured, float]]:
+    """Rows with their errors under constants that never saw them."""
+    values = fitted([e for e in rows if e not in held])
+    return list(zip(held, errors_of(held, values), strict=True))
+
+
+def write(values: Mapping[str, float], rows: Sequence[Measured], ranges: Mapping[str, tuple[float, float]]) -> None:
+    """Fitted values and ranges into training_time.toml, in place."""
     path = DATA / "training_time.toml"
     text = path.read_text(encoding="utf-8")
     for name, value in values.items():
@@ -265,6 +303,10 @@ def write(values: Mapping[str, float], rows: Sequence[Measured]) -> None:
         source = f"fit to {len(rows)} rows of measurements/training_throughput.csv (tools/calibrate/training_time.py)"
         text = re.sub(rf'({head}(?:(?!\n\[).)*?\nsource = )"[^"]*"', rf'\g<1>"{source}"', text, flags=re.S)
         text = re.sub(rf"({head}(?:(?!\n\[).)*?\npoints = )\d+", rf"\g<1>{len(rows)}", text, flags=re.S)
+    for kind, (low, high) in ranges.items():
+        head = re.escape(f"[spreads.{kind}]\n")
+        text = re.sub(rf"({head}(?:(?!\n\[).)*?\nlow = )\S+", rf"\g<1>{low:.4g}", text, flags=re.S)
+        text = re.sub(rf"({head}(?:(?!\n\[).)*?\nhigh = )\S+", rf"\g<1>{high:.4g}", text, flags=re.S)
     path.write_text(text, encoding="utf-8")
 
 

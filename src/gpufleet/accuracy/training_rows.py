@@ -16,6 +16,7 @@ from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.precision import BF16, WeightFormat
 from gpufleet.domain.training import (
     ADAMW,
     ALL_LINEAR,
@@ -39,7 +40,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.records import dataclass
-from gpufleet.units import GIGA, GBIT
+from gpufleet.units import GBIT, GIGA
 
 ARXIV = re.compile(r"arXiv[: ](\d{2})(\d{2})\.\d{4,5}")
 RELEASE = re.compile(r"^(\d{2})\.(\d{2})")
@@ -144,7 +145,7 @@ def recipe_of(row: MeasurementRow, year: float | None) -> Recipe:
     """How a row trains."""
     method = method_of(row)
     adapter = None if method is Method.FULL else Adapter(row.whole("lora_rank") or DEFAULT_RANK, ALL_LINEAR)
-    base = {"base": QLORA_BASE} if method is Method.QLORA else {}
+    base = QLORA_BASE if method is Method.QLORA else WeightFormat.uniform(BF16)
     early = year is not None and year < FLASH_YEAR
     sequence = row.positive("seq_len")
     if sequence is None:
@@ -159,7 +160,7 @@ def recipe_of(row: MeasurementRow, year: float | None) -> Recipe:
         flash=not early,
         overlapped=not early,
         stops_early=not row.text("release") and (year is None or year >= EARLY_STOP_YEAR),
-        **base,
+        base=base,
     )
 
 
@@ -236,6 +237,8 @@ def layout_of(row: MeasurementRow, recipe: Recipe, machine: TrainingMachine, yea
 def sharding_of(row: MeasurementRow) -> Sharding:
     """What data-parallel ranks share, by the name that a row gives it."""
     said = (row.text("zero_or_fsdp") or row.text("sharding")).casefold()
+    if not said and row.text("release"):
+        return Sharding.ZERO_1
     return Sharding.ZERO_3 if said.startswith("fsdp") and said not in SHARDINGS else SHARDINGS.get(said, Sharding.DDP)
 
 
@@ -246,5 +249,3 @@ def recompute_of(row: MeasurementRow, year: float | None) -> Recompute:
         return said
     early = year is not None and year < FLASH_YEAR
     return Recompute.FULL if early or (is_fine_tuning(row) and not row.text("release")) else Recompute.NONE
-
-

@@ -19,4 +19,6 @@ else:
 def load_training_time() -> TrainingTimeConstants:
     """The shipped constants."""
     tables = tomllib.loads((DATA / "training_time.toml").read_text(encoding="utf-8"))
-    return TrainingTimeConstants(**{name: {k: sourced(row) for k, row in rows.items()} for name, rows in tables.items()})
+    return TrainingTimeConstants(
+        **{name: {k: sourced(row) for k, row in rows.items()} for name, rows in tables.items()}
+    )

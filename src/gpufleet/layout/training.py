@@ -73,9 +73,7 @@ def training_layouts(
     return layouts.take(kept), drops
 
 
-def combined(
-    arch: Architecture, recipe: Recipe, cluster: Cluster, global_batch: int, grid: Grid
-) -> TrainingLayouts:
+def combined(arch: Architecture, recipe: Recipe, cluster: Cluster, global_batch: int, grid: Grid) -> TrainingLayouts:
     """All combinations of a grid on a cluster, as arrays; a batch that no rank shares evenly is rounded down."""
     ranks = np.array(list(rank_splits(arch, recipe, cluster, global_batch, grid)), dtype=np.int64).reshape(-1, 5)
     others = np.array(
@@ -153,9 +151,7 @@ def chunks_hold_layers(arch: Architecture, recipe: Recipe, layouts: TrainingLayo
     return np.asarray(layouts.pp * layouts.interleave <= arch.num_layers)
 
 
-def interleaving_has_work(
-    arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int
-) -> BoolArray:
+def interleaving_has_work(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
     """Interleaved stages pass micro-batches round in groups of as many as there are stages (Megatron-LM)."""
     alone = layouts.interleave == 1
     return np.asarray(alone | ((layouts.pp > 1) & (layouts.num_micro_batches % layouts.pp == 0)))

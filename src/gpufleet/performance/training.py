@@ -8,6 +8,7 @@ arXiv:2104.04473). Every part is a named array; the exposed parts sum to the ste
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import fields
 from functools import cached_property
 
@@ -16,16 +17,28 @@ import numpy as np
 from gpufleet.architecture.parameters import parameter_parts
 from gpufleet.architecture.sharding import shard
 from gpufleet.domain.architecture import Architecture, Attention
-from gpufleet.domain.arrays import BoolArray, FloatArray, Floats
+from gpufleet.domain.arrays import BoolArray, FloatArray, Floats, IntArray
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
 from gpufleet.domain.training_time import TrainingTimeConstants
-from gpufleet.performance.training_kernels import ELEMENT_BYTES, KernelModel, Kernels, Passes, Shards
+from gpufleet.performance.training_kernels import ELEMENT_BYTES, WIDE, KernelModel, Kernels, Shards
+from gpufleet.performance.uncertainty import Bounds
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.units import GB
 
 BACKWARD_ATTENTION = 2.5
 """Products of the backward pass of flash attention over those of the forward pass (Dao 2023, arXiv:2307.08691)."""
 FULL_HEAD = 128
+OF_LAYERS = (
+    "products",
+    "attention",
+    "elementwise",
+    "tensor_parallel",
+    "context_parallel",
+    "expert_parallel",
+    "adapters",
+)
+"""Causes that lie in the layers of a stage."""
 FORWARD_SHARE = 1 / 3
 """Share of element-wise traffic, and of what launches kernels, that belongs to the forward pass."""
 
@@ -76,8 +89,7 @@ class LayerTimes:
     @property
     def once(self) -> FloatArray:
         """Forward and backward without what is computed again."""
-        apart = ("forward", "core")
-        return np.asarray(sum(getattr(self, f.name) for f in fields(self) if f.name not in apart))
+        return np.asarray(sum(getattr(self, name) for name in OF_LAYERS))
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,7 +158,7 @@ class MachineFigures:
     @classmethod
     def of(
         cls,
-        machines: tuple[TrainingMachine, ...] | list[TrainingMachine],
+        machines: Sequence[TrainingMachine],
         constants: TrainingTimeConstants,
         recipe: Recipe,
         software_year: float | None,
@@ -188,9 +200,7 @@ def slot_bytes_per_s(pcie_generation: int | None) -> float:
     return LANES * 2.0 ** ((pcie_generation or FIRST_GENERATION) - FIRST_GENERATION) * GB
 
 
-def immature_ratio(
-    constants: TrainingTimeConstants, release_year: int | None, software_year: float | None
-) -> float:
+def immature_ratio(constants: TrainingTimeConstants, release_year: int | None, software_year: float | None) -> float:
     """How much slower software is that is young for its GPU: exp(g max(0, release + mature - year)).   [1]
 
     V100 and A100 under one software of 2020 differ by as much as one GPU does under software of 2020 and of 2022.
@@ -373,12 +383,7 @@ def step_terms(time: TrainingTime) -> StepTerms:
     stage = Stage.of(time, whole, head)
     passed = layouts.num_micro_batches * stage.share
     young = time.at("immature_ratio") * time.measured_ratio
-    exposed = {
-        name: passed * getattr(layers, name)[place]
-        for name in (
-            "products", "attention", "elementwise", "tensor_parallel", "context_parallel", "expert_parallel", "adapters",
-        )
-    }  # fmt: skip
+    exposed = {name: passed * getattr(layers, name)[place] for name in OF_LAYERS}
     terms = StepTerms(
         **exposed,
         recompute=passed * again,
@@ -445,7 +450,7 @@ class Held:
         return cls(dense, experts, ranks, np.maximum(ranks * layouts.tp / layouts.ep, 1.0))
 
 
-def ring_seconds(time: TrainingTime, moved: FloatArray, ranks: FloatArray, neighbours: Floats) -> FloatArray:
+def ring_seconds(time: TrainingTime, moved: FloatArray, ranks: FloatArray, neighbours: Floats | IntArray) -> FloatArray:
     """Seconds to gather or scatter so many bytes over ranks of which every `neighbours`-th is one of the ring.
 
     (n - 1) / n bytes / min(link, share of the machine's network) + latency n   [s]
@@ -568,4 +573,41 @@ def is_supported(time: TrainingTime) -> BoolArray:
     return np.array(able, dtype=np.bool_)[time.layouts.device]
 
 
-__all__ = ["Passes", "StepTerms", "TrainingTime", "step_terms", "tokens_per_s_per_gpu"]
+def time_bounds(time: TrainingTime) -> Bounds:
+    """How far the step of each layout may lie from what is expected: 10th and 90th percentile of measured / predicted.
+
+    ln factor = +- sqrt(runs^2 + kernels^2 + lent^2): runs whose source was left out of the fit; curves that another
+    GPU lends; constants of generations without runs. A measured run of one's own replaces the first.   [1]
+    """
+    c, kind = time.constants, "experts" if time.arch.is_moe else "dense"
+    spread = c.spreads["own" if time.measured_ratio != 1.0 else kind]
+    ends = np.array([[spread.low or 1.0], [spread.high or 1.0]])
+    lent = np.array([lent_log_ratios(time.model, machine) for machine in range(len(time.model.machines))]).T
+    squared = np.log(ends) ** 2 + lent**2 + unmeasured_squared(time)
+    low, high = np.exp(np.array([[-1.0], [1.0]]) * np.sqrt(squared))[:, time.layouts.device]
+    return Bounds(low, high)
+
+
+def lent_log_ratios(model: KernelModel, machine: int) -> tuple[float, float]:
+    """ln of the ends of measured / predicted of products that another GPU lends; 0 where they were measured."""
+    arithmetic = WIDE.get(model.recipe.formats.arithmetic, model.recipe.formats.arithmetic)
+    curves = model.curves(np.array([machine]), arithmetic)
+    if int(curves.grade[0]) == Grade.MEASURED:
+        return 0.0, 0.0
+    return -float(np.log(curves.low_ratio[0])), float(np.log(curves.high_ratio[0]))
+
+
+def unmeasured_squared(time: TrainingTime) -> FloatArray:
+    """Squared ln factors of generations on which no run was measured, by end and machine."""
+    spread = time.constants.spreads["unmeasured_generation"]
+    ends = np.log([[spread.low or 1.0], [spread.high or 1.0]]) ** 2
+    unknown = [not time.constants.is_measured("sustained", m.accelerator.generation) for m in time.model.machines]
+    return np.asarray(ends * np.array(unknown))
+
+
+def grade_of(time: TrainingTime, machine: int) -> Grade:
+    """How the time on a machine is known: runs on its generation, else lent; the worst of that and its kernels."""
+    of_runs = time.constants.is_measured("sustained", time.model.machines[machine].accelerator.generation)
+    arithmetic = WIDE.get(time.recipe.formats.arithmetic, time.recipe.formats.arithmetic)
+    of_kernels = Grade(int(time.model.curves(np.array([machine]), arithmetic).grade[0]))
+    return max(of_kernels, Grade.MEASURED if of_runs and not time.arch.is_moe else Grade.TRANSFERRED)

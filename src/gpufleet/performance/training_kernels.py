@@ -71,7 +71,7 @@ class Shards:
         for column, span in zip(columns, spans, strict=True):
             key = key * span + column
         _, first, place = np.unique(key, return_index=True, return_inverse=True)
-        return cls(*(column[first] for column in columns), place=place.reshape(-1))
+        return cls(**{n: c[first] for n, c in zip(names, columns, strict=True)}, place=place.reshape(-1))
 
     def __len__(self) -> int:
         return len(self.tp)

@@ -1,0 +1,142 @@
+"""One layout of training as users get it: step, memory, how well GPUs are used."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+import numpy as np
+
+from gpufleet.architecture.flops import prompt_score_flop
+from gpufleet.architecture.parameters import num_active_parameters, parameter_parts
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
+from gpufleet.domain.training_constants import TrainingMemoryConstants
+from gpufleet.memory.training import TrainingMemory, training_memory, training_terms
+from gpufleet.performance.training import StepTerms, TrainingTime, grade_of, time_bounds, tokens_per_s_per_gpu
+from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.provenance import Term
+from gpufleet.results.base import ExplainedTerm, Figure
+from gpufleet.results.training import TrainingEstimate, TrainingLayout, TrainingMemoryFigures, TrainingSpeed
+
+FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
+"""Passes of products over every weight: forward, gradients of inputs, gradients of weights (of which LoRA has none)."""
+
+
+def training_estimate(time: TrainingTime, constants: TrainingMemoryConstants, notes: list[str]) -> TrainingEstimate:
+    """The first layout of a time, with its memory."""
+    machine = time.model.machines[int(time.layouts.device[0])]
+    layout = layout_figures(time.layouts, 0, time.arch.num_layers)
+    return TrainingEstimate(
+        model=time.arch.name,
+        method=time.recipe.method.value,
+        gpu=machine.accelerator.name,
+        num_gpus=layout.num_gpus,
+        layout=layout,
+        speed=speed_figures(time, time.terms(), 0),
+        memory=memory_figures(time, constants, 0),
+        notes=notes,
+    )
+
+
+def layout_figures(layouts: TrainingLayouts, row: int, num_layers: int) -> TrainingLayout:
+    """A row of layouts by its names."""
+    whole = {name: int(getattr(layouts, name)[row]) for name in ("tp", "pp", "interleave", "cp", "ep", "dp")}
+    return TrainingLayout(
+        **whole,
+        sharding=Sharding(int(layouts.sharding[row])).label,
+        micro_batch=float(layouts.micro_batch[row]),
+        num_micro_batches=float(layouts.num_micro_batches[row]),
+        recompute=Recompute(int(layouts.recompute[row])).name.lower(),
+        stages_differ=num_layers % (whole["pp"] * whole["interleave"]) != 0,
+    )
+
+
+def speed_figures(time: TrainingTime, terms: StepTerms, row: int) -> TrainingSpeed:
+    """The step of one row with its range."""
+    step_s, bounds = float(terms.total[row]), time_bounds(time)
+    grade = grade_of(time, int(time.layouts.device[row])).label
+    low, high = float(bounds.low_ratio[row]), float(bounds.high_ratio[row])
+    rate = float(tokens_per_s_per_gpu(time, terms.total)[row])
+    exposed = {f.name: float(getattr(terms, f.name)[row]) for f in fields(StepTerms)}
+    peak = float(time.at("peak_flop_per_s")[row])
+    model_flop, hardware_flop = flop_per_token(time, row)
+    return TrainingSpeed(
+        step_s=Figure(value=step_s, unit="s", low=step_s * low, high=step_s * high, grade=grade),
+        tokens_per_s_per_gpu=Figure(value=rate, unit="tokens/s", low=rate / high, high=rate / low, grade=grade),
+        exposed_s={name: seconds for name, seconds in exposed.items() if seconds},
+        mfu_ratio=rate * model_flop / peak,
+        hfu_ratio=rate * hardware_flop / peak,
+        binding=max(exposed, key=lambda name: exposed[name]),
+    )
+
+
+def flop_per_token(time: TrainingTime, row: int) -> tuple[float, float]:
+    """Operations of a token that the model needs, and that the hardware does with what is computed again.
+
+    2 x active weights of products and the causal half of attention, x 3 (x 2 where they are frozen)   [FLOP]
+    """
+    arch, sequence = time.arch, time.recipe.sequence_tokens
+    parts = parameter_parts(arch)
+    matrices = (
+        num_active_parameters(arch) - parts.embedding - parts.vectors + (parts.embedding if not parts.head else 0)
+    )
+    scores = sum(b.count * float(np.asarray(prompt_score_flop(b.mixer, sequence))) for b in arch.blocks) / sequence
+    passes = FROZEN if time.recipe.is_frozen_base else FORWARD_AND_BACKWARD
+    model = passes * 2 * matrices + FORWARD_AND_BACKWARD * scores
+    again = {Recompute.NONE: 0.0, Recompute.SELECTIVE: 0.0 if time.recipe.flash else scores}
+    repeated = again.get(Recompute(int(time.layouts.recompute[row])), 2 * matrices + scores)
+    return model, model + repeated
+
+
+def memory_of(time: TrainingTime, constants: TrainingMemoryConstants) -> TrainingMemory:
+    """The memory of all layouts of a time."""
+    sizes: FloatArray = np.array([m.accelerator.memory_bytes for m in time.model.machines])
+    return training_memory(time.arch, time.recipe, time.layouts, sizes, constants)
+
+
+def memory_figures(time: TrainingTime, constants: TrainingMemoryConstants, row: int) -> TrainingMemoryFigures:
+    """The memory of one row with its terms."""
+    one = TrainingTime(
+        KernelModel(time.arch, time.recipe, time.model.machines, time.model.calibration),
+        time.layouts.take(np.array([row])),
+        time.constants,
+    )
+    memory = memory_of(one, constants)
+    device_bytes = float(memory.device_bytes[0])
+    terms = training_terms(time.arch, time.recipe, one.layouts, device_bytes, constants)
+    return TrainingMemoryFigures(
+        total_bytes=band_figure(memory.total.low, memory.total.expected, memory.total.high),
+        peak_bytes=band_figure(memory.peak.low, memory.peak.expected, memory.peak.high),
+        device_bytes=device_bytes,
+        host_bytes=float(memory.host_bytes[0]),
+        terms=[explained(term) for term in terms],
+        verdict=str(memory.verdicts[0]),
+    )
+
+
+def band_figure(low: object, expected: object, high: object) -> Figure:
+    """The first element of a band."""
+    ends = [float(np.atleast_1d(np.asarray(end))[0]) for end in (low, expected, high)]
+    return Figure(value=ends[1], unit="bytes", low=min(ends[0], ends[1]), high=ends[2])
+
+
+def explained(term: Term) -> ExplainedTerm:
+    """A term as users get it."""
+    return ExplainedTerm(
+        name=term.name,
+        value=term.value,
+        unit=term.unit,
+        formula=term.formula,
+        inputs=term.inputs,
+        source=term.source,
+        grade=term.grade.label,
+        low=term.low,
+        high=term.high,
+    )
+
+
+def recipe_words(recipe: Recipe) -> str:
+    """What is trained, in a few words: LoRA rank 16 in bf16, AdamW."""
+    name = {"full": "all weights", "lora": "LoRA", "qlora": "QLoRA"}[recipe.method.value]
+    rank = f" rank {recipe.adapter.rank}" if recipe.adapter else ""
+    return f"{name}{rank} in {recipe.formats.name}, {recipe.optimizer.name}"
