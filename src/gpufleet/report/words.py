@@ -41,6 +41,18 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "vocabulary_not_divisible": "a vocabulary of {vocabulary} is not divisible by {parts}, even padded to {padded}",
     "attention_dp_of_dense": "attention data parallelism is for MoE and MLA models; run replicas instead",
     "stage_spans_machines": "{layout} spans machines of {gpus} GPUs",
+    # rules of a layout that trains
+    "training_heads": "attention heads are not dealt out evenly over TP ranks",
+    "training_batch": "the global batch is not dealt out in whole micro-batches",
+    "training_chunks": "more pipeline chunks than layers",
+    "training_interleave": "interleaving needs micro-batches in groups of as many as stages",
+    "training_pipeline_sharding": "a pipeline keeps weights and gradients whole: no ZeRO-2, ZeRO-3 beside it",
+    "training_sharding_alone": "no other rank to share with",
+    "training_sequence": "the sequence is not cut evenly over CP ranks",
+    "training_experts": "experts are not dealt out evenly over EP ranks",
+    "training_too_large": "does not fit in memory",
+    "training_device": "no training stack on this GPU, or not in this arithmetic",
+    "training_late": "not done by the deadline with the GPUs that were tried",
     # what engines run
     "unsupported_architecture": "{engine} does not implement the architecture of {family} models",
     "unsupported_device": "{engine} does not run on {device}",
