@@ -33,16 +33,24 @@ class LayerActivations:
     """Bytes that one layer keeps per token.
 
     `whole` lies on every TP rank unless sequence parallelism cuts it, `cut` is divided by TP, and so are `scores`,
-    which grow with the sequence.
+    which grow with the sequence. Of the first two `cheap_whole` and `cheap_cut` can be had again without a product of
+    matrices.
     """
 
     whole: float
     cut: float
     scores: float = 0.0
+    cheap_whole: float = 0.0
+    cheap_cut: float = 0.0
 
     def plus(self, other: LayerActivations) -> LayerActivations:
         """Both together."""
-        return LayerActivations(self.whole + other.whole, self.cut + other.cut, self.scores + other.scores)
+        return LayerActivations(*(mine + its for mine, its in zip(self.amounts, other.amounts, strict=True)))
+
+    @property
+    def amounts(self) -> tuple[float, ...]:
+        """The five amounts in their order."""
+        return self.whole, self.cut, self.scores, self.cheap_whole, self.cheap_cut
 
     def on_rank(self, layouts: TrainingLayouts) -> FloatArray:
         """Bytes per token on one rank, scores included.
@@ -52,6 +60,15 @@ class LayerActivations:
         13.0
         """
         return self.whole / norm_parts(layouts) + (self.cut + self.scores) / layouts.tp
+
+    def cheap_on_rank(self, layouts: TrainingLayouts) -> FloatArray:
+        """Bytes per token on one rank that selective recompute does not keep.
+
+        Attention scores where they exist (arXiv:2205.05198, equation 6); under flash attention what lies between the
+        products of matrices: outputs of norms, activations and gated products (selective checkpointing of PyTorch).
+        """
+        between = self.cheap_whole / norm_parts(layouts) + self.cheap_cut / layouts.tp
+        return self.scores / layouts.tp if self.scores else between
 
 
 def norm_parts(layouts: TrainingLayouts) -> FloatArray:
@@ -117,7 +134,8 @@ def _norms(block: Block, arch: Architecture, recipe: Recipe, constants: Training
     put_out = width if is_read else 0.0
     masks = 2 * MASK_BYTES if recipe.dropout else 0.0
     other = 0.0 if recipe.compiled else constants.eager_other_bytes.value
-    return LayerActivations((count * (taken + put_out) + masks + other) * hidden, 0.0)
+    cheap = count * (taken + put_out - width) + other
+    return LayerActivations((count * (taken + put_out) + masks + other) * hidden, 0.0, cheap_whole=cheap * hidden)
 
 
 def _mixer(block: Block, arch: Architecture, recipe: Recipe) -> LayerActivations:
@@ -155,13 +173,21 @@ def _feed_forward(
     """What an MLP keeps: of routed experts top_k times, with what is sent to them and comes back."""
     part = block.feed_forward
     if isinstance(part, DenseMlp):
-        return LayerActivations(0.0, mlp_bytes(part.width, part.gated, recipe, constants))
+        return _mlp(part.width, part.gated, recipe, constants)
     if not isinstance(part, MixtureOfExperts):
         return LayerActivations(0.0, 0.0)
-    shared = mlp_bytes(part.shared_width, part.gated, recipe, constants) if part.shared_width else 0.0
+    shared = _mlp(part.shared_width, part.gated, recipe, constants)
     sent = 2 * (part.latent_width or arch.hidden_size) * recipe.formats.activation_bytes
-    routed = part.top_k * (sent + mlp_bytes(part.expert_width, part.gated, recipe, constants))
-    return LayerActivations(0.0, shared + routed * constants.expert_imbalance.value)
+    one = LayerActivations(0.0, sent).plus(_mlp(part.expert_width, part.gated, recipe, constants))
+    routed = part.top_k * constants.expert_imbalance.value
+    return shared.plus(LayerActivations(*(routed * amount for amount in one.amounts)))
+
+
+def _mlp(width: int, gated: bool, recipe: Recipe, constants: TrainingMemoryConstants) -> LayerActivations:
+    """What an MLP keeps; the outputs of its first products are all that cannot be had cheaply."""
+    kept = mlp_bytes(width, gated, recipe, constants)
+    products = (1 + gated) * width * recipe.formats.activation_bytes
+    return LayerActivations(0.0, kept, cheap_cut=max(kept - products, 0.0))
 
 
 def mlp_bytes(width: int, gated: bool, recipe: Recipe, constants: TrainingMemoryConstants) -> float:
@@ -240,9 +266,9 @@ def activations(
     layers = [layer_activations(block, arch, recipe, constants) for block in arch.blocks]
     per_stage = tokens * stage_activations(arch, layers, recipe, layouts)
     one_layer = tokens * _largest([each.on_rank(layouts) for each in layers])
-    scores = tokens * _largest([each.scores / layouts.tp for each in layers])
+    cheap = tokens * _largest([each.cheap_on_rank(layouts) for each in layers])
     in_flight = microbatches_in_flight(layouts)
-    by_mode = [np.zeros(len(layouts)), scores, one_layer]
+    by_mode = [np.zeros(len(layouts)), cheap, one_layer]
     working = np.choose(layouts.recompute, by_mode) if recipe.keeps_activations else one_layer
     everything = tokens * _stage_of(arch, [each.on_rank(layouts) for each in layers], layouts)
     kept, working = _no_more_than(everything * in_flight, per_stage * in_flight, working, recipe)
@@ -270,15 +296,15 @@ def stage_activations(
 ) -> FloatArray:
     """Bytes per token that a stage keeps of one micro-batch, by what is recomputed.
 
-    none: everything; selective: all but attention scores; full: the input of each layer, 2 h, cut over TP ranks with
-    sequence parallelism   [bytes/token]   Source: arXiv:2205.05198, equations 1 to 6 and section 5.
+    none: everything; selective: all but what is cheap to have again; full: the input of each layer, 2 h, cut over TP
+    ranks with sequence parallelism   [bytes/token]   Source: arXiv:2205.05198, equations 1 to 6 and section 5.
     """
     everything = [each.on_rank(layouts) for each in layers]
-    without_scores = [each.on_rank(layouts) - each.scores / layouts.tp for each in layers]
+    costly = [each.on_rank(layouts) - each.cheap_on_rank(layouts) for each in layers]
     edge = recipe.formats.activation_bytes * arch.hidden_size * arch.residual_streams / norm_parts(layouts)
     kept = [
-        np.choose(layouts.recompute, [every, cheap, np.minimum(edge, every)])
-        for every, cheap in zip(everything, without_scores, strict=True)
+        np.choose(layouts.recompute, [every, dear, np.minimum(edge, dear)])
+        for every, dear in zip(everything, costly, strict=True)
     ]
     return _stage_of(arch, kept, layouts)
 

@@ -189,7 +189,8 @@ class ModelStates:
     `master` weights and `optimizer` states of what learns, `gradients` of the model; those of adapters are in
     `adapters`. `gathered`: blocks and ends that are whole while in use, with one block's gradients. `head_gradient`
     arises while all activations are still kept; with `frees_gradients` the others arise as activations go, and
-    `last_gradients` are there at the end. `step`: copies that the optimizer makes of one matrix.
+    `last_gradients` are there at the end. `buffers` are the buckets of DDP, `step` copies that the optimizer makes of
+    one matrix.
     """
 
     weights: FloatArray
@@ -200,6 +201,7 @@ class ModelStates:
     gathered: FloatArray
     head_gradient: FloatArray
     last_gradients: FloatArray
+    buffers: FloatArray
     step: FloatArray
     frees_gradients: BoolArray
     host: FloatArray
@@ -236,6 +238,7 @@ def model_states(
         gathered=gathered_bytes(arch, recipe, layouts, constants.gathered_blocks.value),
         head_gradient=head,
         last_gradients=head if recipe.optimizer.in_backward else np.where(away, 0.0, gradients),
+        buffers=np.where(has_buckets(recipe, layouts), gradients, 0.0),
         step=_step_bytes(arch, recipe, layouts, constants),
         frees_gradients=frees_gradients(recipe, layouts),
         host=host,
@@ -302,6 +305,16 @@ def frees_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
     """
     has_buffer = recipe.formats.gradient_bytes > recipe.formats.weight_bytes
     return np.asarray((layouts.num_micro_batches == 1) & (not has_buffer))
+
+
+def has_buckets(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
+    """Whether gradients are copied into buckets to be reduced: DDP of PyTorch as it comes.
+
+    Not where gradients have a buffer of their own that is reduced in place (Megatron).
+    Source: PyTorch, DistributedDataParallel, gradient_as_bucket_view=False.
+    """
+    has_buffer = recipe.formats.gradient_bytes > recipe.formats.weight_bytes
+    return np.asarray((layouts.sharding == Sharding.DDP) & (layouts.shard_ranks() > 1) & (not has_buffer))
 
 
 def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, blocks: float) -> FloatArray:

@@ -110,6 +110,13 @@ def test_without_flash_attention_scores_grow_with_the_sequence() -> None:
     assert short == pytest.approx(2.0 * 32 * 2048 / 4096)
 
 
+def test_under_flash_attention_selective_recompute_keeps_what_matrices_put_out() -> None:
+    """Residual stream before two norms, queries, keys, values, attention, gate and up: 16-bit each."""
+    kept = [layer_activations(block, LLAMA, PLAIN, CONSTANTS) for block in LLAMA.blocks]
+    found = stage_activations(LLAMA, kept, PLAIN, one_layout(recompute=Recompute.SELECTIVE))
+    assert float(found[0]) / LLAMA.num_layers == pytest.approx(2 * (2 * 4096 + 4 * 4096 + 2 * 11008))
+
+
 def test_every_expert_that_serves_a_token_keeps_what_it_was_sent() -> None:
     mixtral = shipped_architecture("mixtral-8x7b")
     block = mixtral.blocks[0]
