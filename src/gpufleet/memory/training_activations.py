@@ -264,9 +264,9 @@ def activations(
     """Activations of each layout; full recompute never keeps more than none does."""
     tokens = layouts.tokens_per_micro_batch(recipe)
     layers = [layer_activations(block, arch, recipe, constants) for block in arch.blocks]
-    per_stage = tokens * stage_activations(arch, layers, recipe, layouts)
+    per_stage = tokens * stage_activations(arch, layers, recipe, layouts, constants)
     one_layer = tokens * _largest([each.on_rank(layouts) for each in layers])
-    cheap = tokens * _largest([each.cheap_on_rank(layouts) for each in layers])
+    cheap = one_layer - tokens * _largest([_selected(each, layouts, constants) for each in layers])
     in_flight = microbatches_in_flight(layouts)
     by_mode = [np.zeros(len(layouts)), cheap, one_layer]
     working = np.choose(layouts.recompute, by_mode) if recipe.keeps_activations else one_layer
@@ -292,7 +292,11 @@ def _no_more_than(
 
 
 def stage_activations(
-    arch: Architecture, layers: Sequence[LayerActivations], recipe: Recipe, layouts: TrainingLayouts
+    arch: Architecture,
+    layers: Sequence[LayerActivations],
+    recipe: Recipe,
+    layouts: TrainingLayouts,
+    constants: TrainingMemoryConstants,
 ) -> FloatArray:
     """Bytes per token that a stage keeps of one micro-batch, by what is recomputed.
 
@@ -300,13 +304,19 @@ def stage_activations(
     ranks with sequence parallelism   [bytes/token]   Source: arXiv:2205.05198, equations 1 to 6 and section 5.
     """
     everything = [each.on_rank(layouts) for each in layers]
-    costly = [each.on_rank(layouts) - each.cheap_on_rank(layouts) for each in layers]
+    selected = [_selected(each, layouts, constants) for each in layers]
     edge = recipe.formats.activation_bytes * arch.hidden_size * arch.residual_streams / norm_parts(layouts)
     kept = [
-        np.choose(layouts.recompute, [every, dear, np.minimum(edge, dear)])
-        for every, dear in zip(everything, costly, strict=True)
+        np.choose(layouts.recompute, [every, some, np.minimum(edge, some)])
+        for every, some in zip(everything, selected, strict=True)
     ]
     return _stage_of(arch, kept, layouts)
+
+
+def _selected(each: LayerActivations, layouts: TrainingLayouts, constants: TrainingMemoryConstants) -> FloatArray:
+    """Bytes per token that one layer keeps under selective recompute; with flash attention a share of its products."""
+    share = 1.0 if each.scores else constants.selective_kept_share.value
+    return share * (each.on_rank(layouts) - each.cheap_on_rank(layouts))
 
 
 def _stage_of(arch: Architecture, per_layer: Sequence[Floats], layouts: TrainingLayouts) -> FloatArray:
@@ -337,4 +347,4 @@ def bytes_per_logit(recipe: Recipe, constants: TrainingMemoryConstants) -> Sourc
     """The constant that this software's loss has."""
     if recipe.chunked_loss:
         return constants.logit_chunked_bytes if recipe.compiled else constants.logit_chunked_eager_bytes
-    return constants.logit_fused_bytes if recipe.compiled else constants.logit_eager_bytes
+    return constants.logit_fused_bytes if recipe.compiled and recipe.fused_loss else constants.logit_eager_bytes

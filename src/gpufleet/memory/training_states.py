@@ -271,9 +271,18 @@ def _of_what_learns(recipe: Recipe, layouts: TrainingLayouts, params: RankAmount
 def keeps_whole_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
     """Whether gradients of sharded weights stay whole while micro-batches accumulate without being reduced.
 
-    Source: PyTorch, FullyShardedDataParallel.no_sync, as Lightning Fabric accumulates.
+    Source: PyTorch, FullyShardedDataParallel.no_sync, as Lightning Fabric accumulates, and as pipelines do.
     """
-    return np.asarray(recipe.flat_blocks & shards_weights(layouts) & (layouts.num_micro_batches > 1))
+    accumulates = shards_weights(layouts) & (layouts.num_micro_batches > 1)
+    return np.asarray(accumulates & (recipe.flat_blocks | (layouts.pp > 1)))
+
+
+def keeps_whole_weights(layouts: TrainingLayouts) -> BoolArray:
+    """Whether sharded weights stay gathered for all micro-batches of a pipeline, not to be gathered for each.
+
+    Source: torchtitan, reshard_after_forward of FSDP2 is off under pipeline parallelism.
+    """
+    return np.asarray(shards_weights(layouts) & (layouts.pp > 1) & (layouts.num_micro_batches > 1))
 
 
 def _flat_gradients(recipe: Recipe, layouts: TrainingLayouts, params: RankAmounts) -> Floats:
@@ -321,15 +330,16 @@ def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
     """Weights that are whole while in use under ZeRO-3: blocks, an end, and gradients of one block until reduced.
 
     blocks x the largest block + embedding or head (both where they are one flat weight) + one block of gradients where
-    the model learns; without ZeRO-3 the 16-bit copies of fp32 weights that autocast keeps for the backward pass
-    [bytes]   Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
+    the model learns; a whole stage in a pipeline; without ZeRO-3 the 16-bit copies of fp32 weights that autocast keeps
+    for the backward pass   [bytes]   Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
     """
     sizes = ElementBytes.of(recipe.base) if recipe.is_frozen_base else _uniform(recipe.formats.gathered_bytes)
     gradient = 0.0 if recipe.is_frozen_base else recipe.formats.gathered_bytes
     largest = largest_block(arch, sizes, layouts)
     of_gradients = gradient * largest_block(arch, ONE_OF_EACH, layouts)
     end = _ends(arch, sizes, layouts) if recipe.flat_blocks else sizes.base * embedding_params(arch, _exact(layouts.tp))
-    whole = blocks * largest + of_gradients + end
+    stage = held_by_rank(arch, sizes, layouts).total
+    whole = np.where(keeps_whole_weights(layouts), stage, blocks * largest + of_gradients + end)
     is_spread = layouts.shard_ranks() > 1
     return np.where(shards_weights(layouts) & is_spread, whole, _cast_copies(arch, recipe, layouts))
 

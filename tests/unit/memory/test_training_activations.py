@@ -48,7 +48,7 @@ LORA = Recipe(Method.LORA, BF16_PURE, ADAMW, SEQUENCE, Adapter(8, ("q", "v")))
 def per_layer(layout: TrainingLayouts) -> float:
     """Bytes per token and hidden element that one layer of GPT-3 keeps."""
     layers = [layer_activations(block, GPT_3, MEGATRON, CONSTANTS) for block in GPT_3.blocks]
-    return float(stage_activations(GPT_3, layers, MEGATRON, layout)[0]) / HIDDEN / GPT_3.num_layers
+    return float(stage_activations(GPT_3, layers, MEGATRON, layout, CONSTANTS)[0]) / HIDDEN / GPT_3.num_layers
 
 
 def of_llama(recipe: Recipe) -> float:
@@ -113,8 +113,10 @@ def test_without_flash_attention_scores_grow_with_the_sequence() -> None:
 def test_under_flash_attention_selective_recompute_keeps_what_matrices_put_out() -> None:
     """Residual stream before two norms, queries, keys, values, attention, gate and up: 16-bit each."""
     kept = [layer_activations(block, LLAMA, PLAIN, CONSTANTS) for block in LLAMA.blocks]
-    found = stage_activations(LLAMA, kept, PLAIN, one_layout(recompute=Recompute.SELECTIVE))
-    assert float(found[0]) / LLAMA.num_layers == pytest.approx(2 * (2 * 4096 + 4 * 4096 + 2 * 11008))
+    found = stage_activations(LLAMA, kept, PLAIN, one_layout(recompute=Recompute.SELECTIVE), CONSTANTS)
+    assert float(found[0]) / LLAMA.num_layers == pytest.approx(
+        CONSTANTS.selective_kept_share.value * 2 * (2 * 4096 + 4 * 4096 + 2 * 11008)
+    )
 
 
 def test_every_expert_that_serves_a_token_keeps_what_it_was_sent() -> None:
