@@ -122,12 +122,12 @@ def test_peaks_of_fine_tuning_are_met_in_sample_and_with_their_source_left_out()
 
 
 def test_peaks_of_pre_training_are_met_on_one_machine_and_too_low_with_tensor_parallelism() -> None:
-    """torchtitan, FSDP and CP within 6 %; with TP and PP it takes a seventh to a quarter more than is counted."""
+    """torchtitan, FSDP and CP within 6 %; with TP and PP it takes up to a quarter more than is counted."""
     errors = {each.row.line: np.expm1(log_ratio(each, CONSTANTS)) for each in pretraining()}
     assert len(errors) == 16
     with_tp = {each.row.line for each in pretraining() if int(each.way.layout.tp[0]) > 1}
     assert max(abs(error) for line, error in errors.items() if line not in with_tp) < 0.06
-    assert all(-0.26 < errors[line] < -0.10 for line in with_tp)
+    assert all(-0.20 < errors[line] < -0.05 for line in with_tp)
 
 
 def test_the_shipped_constants_are_those_of_a_fit() -> None:

@@ -124,8 +124,9 @@ def _counted(states: ModelStates, kept: Activations, layouts: TrainingLayouts) -
     The backward pass begins with all activations and the first gradient, and ends with all gradients and the step of
     the optimizer. Logits are freed before the first layer is recomputed; the last stage keeps fewer micro-batches.
     """
-    of_layers = kept.kept + kept.working
-    logits = np.maximum(kept.kept_last + np.maximum(kept.logits, kept.working) - of_layers, 0.0)
+    of_layers = kept.kept + kept.working + kept.gathered
+    of_last = kept.kept_last + np.maximum(kept.logits, kept.working) + kept.gathered
+    logits = np.maximum(of_last - of_layers, 0.0)
     begins = of_layers + logits
     head = np.where(states.frees_gradients, states.head_gradient, 0.0)
     ends = states.step + np.where(states.frees_gradients, states.last_gradients, 0.0)

@@ -247,13 +247,15 @@ def microbatches_in_flight(layouts: TrainingLayouts) -> FloatArray:
 class Activations:
     """Bytes on one device: what the first and the last stage keep, and what passes through.
 
-    `kept` by the first stage, `kept_last` by the last one, `working`: what recomputed layers need while in use;
-    `logits` of the last stage; `host`: what is offloaded.
+    `kept` by the first stage, `kept_last` by the last one, `working`: what recomputed layers need while in use,
+    `gathered`: what ranks of sequence parallelism put together for a product; `logits` of the last stage; `host`: what
+    is offloaded.
     """
 
     kept: FloatArray
     kept_last: FloatArray
     working: FloatArray
+    gathered: FloatArray
     logits: FloatArray
     host: FloatArray
 
@@ -277,9 +279,19 @@ def activations(
         kept=kept * on_device,
         kept_last=np.minimum(kept, per_stage) * on_device,
         working=working,
+        gathered=tokens * gathered_hidden_bytes(arch, recipe, layouts),
         logits=tokens * logit_bytes(arch, recipe, layouts, constants),
         host=kept * (1.0 - on_device),
     )
+
+
+def gathered_hidden_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts) -> FloatArray:
+    """Bytes per token of the whole sequence while a product of matrices reads it: its input and that input's gradient.
+
+    2 h x bytes where sequence parallelism cuts the norms   [bytes/token]   Source: arXiv:2205.05198, section 4.2.2.
+    """
+    is_cut = layouts.sequence_parallel & (layouts.tp > 1)
+    return np.where(is_cut, 2.0 * arch.hidden_size * recipe.formats.activation_bytes, 0.0)
 
 
 def _no_more_than(

@@ -331,7 +331,8 @@ def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
 
     blocks x the largest block + embedding or head (both where they are one flat weight) + one block of gradients where
     the model learns; a whole stage in a pipeline; without ZeRO-3 the 16-bit copies of fp32 weights that autocast keeps
-    for the backward pass   [bytes]   Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
+    for the backward pass   [bytes]
+    Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
     """
     sizes = ElementBytes.of(recipe.base) if recipe.is_frozen_base else _uniform(recipe.formats.gathered_bytes)
     gradient = 0.0 if recipe.is_frozen_base else recipe.formats.gathered_bytes

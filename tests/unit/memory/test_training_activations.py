@@ -139,6 +139,12 @@ def test_every_kind_of_mixer_keeps_something(model: str) -> None:
         assert layer_activations(block, arch, PLAIN, CONSTANTS).cut > 0
 
 
+def test_sequence_parallel_ranks_put_the_sequence_together_for_a_product() -> None:
+    cut = activations(LLAMA, PLAIN, one_layout(tp=4, sequence_parallel=True), CONSTANTS)
+    assert float(cut.gathered[0]) == 2 * 2 * 4096 * SEQUENCE
+    assert float(activations(LLAMA, PLAIN, one_layout(tp=4), CONSTANTS).gathered[0]) == 0.0
+
+
 def test_context_parallelism_divides_tokens() -> None:
     one, two = (activations(LLAMA, PLAIN, one_layout(cp=cp), CONSTANTS) for cp in (1, 2))
     assert float(two.kept[0]) == pytest.approx(float(one.kept[0]) / 2)
