@@ -114,6 +114,7 @@ class Recipe:
     for the backward pass. `flat_blocks`: a sharded block is one flat weight (FSDP of PyTorch before 2.4, as Lightning
     drives it): its frozen weights get gradients too, which stay whole while micro-batches accumulate.
     `offloads_weights`: what is sharded lies in host memory, all but the blocks in use (CPU offload of FSDP and ZeRO-3).
+    `fused_loss`: fused kernels compute the loss too, not the layers alone.
     """
 
     method: Method
@@ -131,6 +132,7 @@ class Recipe:
     dropout: bool = False
     flat_blocks: bool = False
     offloads_weights: bool = False
+    fused_loss: bool = True
 
     def __post_init__(self) -> None:
         if (self.adapter is None) != (self.method is Method.FULL):
@@ -256,8 +258,9 @@ BF16_AUTOCAST = NumberFormats("bf16-autocast", "bf16", 4.0, 4.0, 0.0, 2.0)
 BF16_PURE = NumberFormats("bf16", "bf16", 2.0, 2.0, 0.0, 2.0)
 FP16_MIXED = NumberFormats("fp16-mixed", "fp16", 2.0, 4.0, 4.0, 2.0)
 FP8_MIXED = NumberFormats("fp8-mixed", "fp8", 2.0, 4.0, 4.0, 2.0)
+FP16_PURE = NumberFormats("fp16", "fp16", 2.0, 2.0, 0.0, 2.0)
 NUMBER_FORMATS = {
-    each.name: each for each in (FP32_TRAINING, BF16_MIXED, BF16_AUTOCAST, BF16_PURE, FP16_MIXED, FP8_MIXED)
+    each.name: each for each in (FP32_TRAINING, BF16_MIXED, BF16_AUTOCAST, BF16_PURE, FP16_PURE, FP16_MIXED, FP8_MIXED)
 }
 
 ADAMW = Optimizer("adamw", 8.0)

@@ -37,8 +37,8 @@ MACHINE_COUNTS = (1, *(n for power in range(14) for n in (2 << power, 3 << power
 """Numbers of machines that are tried: 1, 2, 3, 4, 6, 8, 12, ..."""
 LEAST_USE_RATIO = 1 / 16
 """Machines are tried up to this part of what arithmetic alone would reach: beyond it more of them only cost more."""
-MOST_GPUS, JOINED_GPUS = 65_536, 8
-"""Machines of fewer GPUs are joined only where their network is published."""
+MOST_GPUS, WHOLE_MACHINE_GPUS, MOST_SMALL_MACHINES = 65_536, 8, 16
+"""Machines of fewer GPUs are joined only where their network is published, and no more than so many of them."""
 
 
 @dataclass(frozen=True)
@@ -154,7 +154,13 @@ class TrainingSearch:
     @cached_property
     def joins(self) -> tuple[bool, ...]:
         """Whether machines of each host are joined: on a published network, or whole machines on a usual one."""
-        return tuple(host[1] >= JOINED_GPUS or self.is_published[host] for host in self.hosts)
+        return tuple(host[1] >= WHOLE_MACHINE_GPUS or self.is_published[host] for host in self.hosts)
+
+    def most_joined(self, device: int) -> float:
+        """How many machines of a host work together."""
+        if not self.joins[device]:
+            return 1
+        return math.inf if self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS else MOST_SMALL_MACHINES
 
     @cached_property
     def is_published(self) -> dict[tuple[str, float, bool, float, float], bool]:
@@ -172,7 +178,7 @@ class TrainingSearch:
             Cluster(device, self.machines[device], num_gpus, self.question.goal.may_idle)
             for device in range(len(self.machines))
             for num_gpus in self.gpu_counts(self.machines[device])
-            if self.joins[device] or num_gpus <= self.machines[device].num_gpus
+            if num_gpus <= self.most_joined(device) * self.machines[device].num_gpus
         ]
 
     def gpu_counts(self, machine: TrainingMachine) -> Iterator[int]:
