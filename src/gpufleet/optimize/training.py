@@ -32,7 +32,7 @@ from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR
 
-NO_DEVICE, LATE = Reason("training_device"), Reason("training_late")
+LATE = Reason("training_late")
 MOST_REFINED, SAME_COST_RATIO = 12, 1.05
 """The fewest GPUs are bought of those that cost within this ratio of the least."""
 
@@ -285,7 +285,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     """Rate the clusters, join the offers, then search the layouts of what is shown finely."""
     rejections, search = Rejections(), TrainingSearch(question, calibration)
     count_devices(search, rejections)
-    is_fixed = question.goal.counts is not None
+    is_fixed = question.goal.counts is not None or question.is_layout_fixed
     clusters = search.clusters()
     best = search.best(clusters, question.grid if is_fixed else COARSE, rejections)
     placing = Placing(question, search, rejections)
@@ -309,9 +309,10 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:
     """Count machine types on which no training stack runs, or not in this arithmetic."""
+    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.arithmetic)
     for instance in search.question.instances:
         if not search.runs_on(instance):
-            rejections.add(Rejection(NO_DEVICE, f"{instance.cloud} {instance.name} ({instance.accelerator})"))
+            rejections.add(Rejection(no_device, f"{instance.cloud} {instance.name} ({instance.accelerator})"))
 
 
 def refined(

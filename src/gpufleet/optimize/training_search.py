@@ -13,6 +13,7 @@ from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import BoolArray, FloatArray, IntArray
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.confidence import HIGH_END
 from gpufleet.domain.failures import Failures
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Interruptions
@@ -27,11 +28,12 @@ from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, train
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import TrainingTime, time_bounds
 from gpufleet.performance.training_kernels import WIDE, KernelModel
 from gpufleet.records import dataclass
 
-TOO_LARGE = Reason("training_too_large")
+TOO_LARGE, NO_LAYOUT = Reason("training_too_large"), Reason("training_no_layout")
 TRAINING_VENDORS = ("nvidia", "amd")
 MACHINE_COUNTS = (1, *(n for power in range(14) for n in (2 << power, 3 << power)))
 """Numbers of machines that are tried: 1, 2, 3, 4, 6, 8, 12, ..."""
@@ -59,6 +61,7 @@ class TrainingGoal:
     most_gpus: int = MOST_GPUS
     counts: Mapping[str, int] | None = None
     may_idle: bool = False
+    most_machines: float = math.inf
 
     def steps(self, recipe: Recipe) -> float:
         """Steps of the whole run."""
@@ -91,6 +94,7 @@ class TrainingQuestion:
     software_year: float | None = None
     measured_ratio: float = 1.0
     grid: Grid = FINE
+    is_layout_fixed: bool = False
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,7 +164,8 @@ class TrainingSearch:
         """How many machines of a host work together."""
         if not self.joins[device]:
             return 1
-        return math.inf if self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS else MOST_SMALL_MACHINES
+        is_whole = self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS
+        return min(math.inf if is_whole else MOST_SMALL_MACHINES, self.question.goal.most_machines)
 
     @cached_property
     def is_published(self) -> dict[tuple[str, float, bool, float, float], bool]:
@@ -228,6 +233,8 @@ class TrainingSearch:
             layouts, drops = training_layouts(q.arch, q.recipe, cluster, q.goal.global_batch, grid)
             parts.append(layouts)
             if rejections is not None:
+                if not len(layouts) and not drops:
+                    rejections.add(Rejection(NO_LAYOUT, gpus_words(cluster)))
                 for drop in drops:
                     rejections.add(Rejection(drop.reason, gpus_words(cluster), count=drop.count))
         if not parts:
@@ -242,11 +249,13 @@ class TrainingSearch:
     def fitting(
         self, layouts: TrainingLayouts, part: IntArray, clusters: Sequence[Cluster], rejections: Rejections | None
     ) -> BoolArray:
-        """Which layouts have room, also at the high end where the goal is surer than expected; the others counted."""
+        """Which layouts have room with the confidence of the goal; the others are counted."""
         q = self.question
         sizes = np.array([m.accelerator.memory_bytes for m in self.machines])
         memory = training_memory(q.arch, q.recipe, layouts, sizes if len(sizes) > 1 else sizes[0], q.memory)
-        short = np.asarray(memory.total.expected) - memory.device_bytes
+        expected, high = np.asarray(memory.total.expected), np.asarray(memory.total.high)
+        surer = normal_quantile(q.goal.confidence) / normal_quantile(HIGH_END)
+        short = expected + surer * (high - expected) - memory.device_bytes
         fits = short <= 0
         if rejections is not None:
             count_too_large(short, fits, part, clusters, rejections)

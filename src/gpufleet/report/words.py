@@ -51,7 +51,8 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_sequence": "the sequence is not cut evenly over CP ranks",
     "training_experts": "experts are not dealt out evenly over EP ranks",
     "training_too_large": "does not fit in memory",
-    "training_device": "no training stack on this GPU, or not in this arithmetic",
+    "training_device": "no training stack on this GPU, or none in {arithmetic} (--precision)",
+    "training_no_layout": "no layout deals out so many GPUs",
     "training_late": "not done by the deadline with the GPUs that were tried",
     # what engines run
     "unsupported_architecture": "{engine} does not implement the architecture of {family} models",
