@@ -13,8 +13,9 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
 from gpufleet.records import dataclass
 
-LONG_SEQUENCE_TOKENS = 16_384
-"""Sequences from which on context parallelism is tried."""
+LONG_SEQUENCE_TOKENS, LEAST_PIECE_TOKENS = 8192, 4096
+"""Sequences from which on context parallelism is tried, and the tokens of one that a rank keeps: judgement, as
+frameworks advise it for sequences of 8k tokens and more; the ring was timed on two layouts alone."""
 
 
 @dataclass(frozen=True)
@@ -179,8 +180,9 @@ def sharding_has_ranks(arch: Architecture, recipe: Recipe, layouts: TrainingLayo
 
 
 def sequence_divides(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
-    """Context parallelism cuts a sequence into two pieces a rank, of which a rank takes an early and a late one."""
-    return np.asarray((layouts.cp == 1) | (recipe.sequence_tokens % (2 * layouts.cp) == 0))
+    """Context parallelism cuts a sequence into two pieces a rank, an early and a late one, and not into crumbs."""
+    whole = recipe.sequence_tokens % (2 * layouts.cp) == 0
+    return np.asarray((layouts.cp == 1) | (whole & (recipe.sequence_tokens / layouts.cp >= LEAST_PIECE_TOKENS)))
 
 
 def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
