@@ -1,7 +1,8 @@
 """Where the layouts that were published stand among ours: their rank, and how much slower they are predicted.
 
-Run as `python -m tools.published_layouts FILE.csv [--models DIR]`: every distinct layout of a source that names tensor or
-pipeline parallelism, at the published GPUs, sequence and batch; recomputation and sharding as they are stated.
+Run as `python -m tools.published_layouts FILE.csv [--models DIR]`: every distinct layout of more than one machine that
+Megatron's kind of parallelism was chosen for, at the published GPUs, sequence and batch; recomputation and sharding as
+they are stated.
 """
 
 from __future__ import annotations

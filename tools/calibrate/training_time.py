@@ -219,7 +219,7 @@ def main() -> None:
         r = each.row
         print(
             f"  {error:+.2f} {short(each.source)[:24]} {r.text('model')} {r.text('seq_len')} {r.text('gpu_id')} "
-            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} {r.text('release')}"
+            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')}"
         )
     if said.write:
         write(settled(values), rows, ranges)

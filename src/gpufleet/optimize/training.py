@@ -34,7 +34,7 @@ from gpufleet.units import HOUR, HOURS_PER_YEAR
 
 LATE = Reason("training_late")
 MOST_REFINED, SAME_COST_RATIO, NEVER_S = 12, 1.05, 10 * HOURS_PER_YEAR * HOUR
-"""Runs of more than ten years count as never ending. The fewest GPUs are bought of those that cost within this ratio of the least."""
+"""The fewest GPUs are bought of those that cost within this ratio of the least; ten years count as never."""
 
 
 @dataclass(frozen=True, eq=False)
