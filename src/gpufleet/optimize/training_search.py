@@ -48,7 +48,8 @@ class TrainingGoal:
     """What is to be trained, by when, on how much: `counts` fixes the GPUs of a type, the others are searched.
 
     `deadline_s` runs from the start of the machines, which take `startup_s`; infinite: none. The run is done in time
-    with `confidence`. At most `most_gpus` of a type; GPUs may stay idle where `may_idle`.
+    with `confidence`. At most `most_gpus` of a type; GPUs may stay idle where `may_idle`. Machines of few GPUs work
+    together where `joins_small_machines`: who fine-tunes takes a larger one.
     """
 
     tokens: float
@@ -62,6 +63,7 @@ class TrainingGoal:
     counts: Mapping[str, int] | None = None
     may_idle: bool = False
     most_machines: float = math.inf
+    joins_small_machines: bool = True
 
     def steps(self, recipe: Recipe) -> float:
         """Steps of the whole run."""
@@ -162,10 +164,10 @@ class TrainingSearch:
 
     def most_joined(self, device: int) -> float:
         """How many machines of a host work together."""
-        if not self.joins[device]:
+        goal, is_whole = self.question.goal, self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS
+        if not self.joins[device] or not (is_whole or goal.joins_small_machines or goal.counts is not None):
             return 1
-        is_whole = self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS
-        return min(math.inf if is_whole else MOST_SMALL_MACHINES, self.question.goal.most_machines)
+        return min(math.inf if is_whole else MOST_SMALL_MACHINES, goal.most_machines)
 
     @cached_property
     def is_published(self) -> dict[tuple[str, float, bool, float, float], bool]:
