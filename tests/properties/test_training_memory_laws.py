@@ -26,6 +26,7 @@ from gpufleet.domain.training import (
 )
 from gpufleet.domain.verdict import DOES_NOT_FIT, FITS
 from gpufleet.memory.training import TrainingMemory, training_memory
+from gpufleet.memory.training_activations import activations
 from gpufleet.memory.training_states import model_states
 from gpufleet.units import GIB
 
@@ -82,7 +83,8 @@ def with_column(layout: TrainingLayouts, **columns: int) -> TrainingLayouts:
 def test_each_stage_of_zero_keeps_no_more_than_the_one_before(
     arch: Architecture, recipe: Recipe, layout: TrainingLayouts
 ) -> None:
-    stages = [with_column(layout, sharding=stage) for stage in (0, 1, 2, 3)]
+    """Without a pipeline, in which sharded weights and gradients stay whole for all micro-batches."""
+    stages = [with_column(layout, sharding=stage, pp=1) for stage in (0, 1, 2, 3)]
     found = [model_states(arch, recipe, each, CONSTANTS) for each in stages]
     kept = [float((each.resident + each.gradients)[0]) for each in found]
     assert all(later <= earlier * ROUNDING for earlier, later in pairwise(kept))
@@ -104,6 +106,15 @@ def test_full_recompute_never_raises_memory(arch: Architecture, recipe: Recipe, 
 
 
 @given(models, recipes(), layouts())
+def test_selective_recompute_lies_between_none_and_full(
+    arch: Architecture, recipe: Recipe, layout: TrainingLayouts
+) -> None:
+    none, some, full = (activations(arch, recipe, with_column(layout, recompute=m), CONSTANTS) for m in Recompute)
+    assert float(some.kept[0]) <= float(none.kept[0]) * ROUNDING
+    assert float(full.kept[0]) <= float(some.kept[0]) * ROUNDING
+
+
+@given(models, recipes(), layouts())
 def test_longer_sequences_and_larger_micro_batches_never_lower_memory(
     arch: Architecture, recipe: Recipe, layout: TrainingLayouts
 ) -> None:
@@ -119,7 +130,7 @@ def test_every_term_counts_and_verdicts_agree_with_totals(
     arch: Architecture, recipe: Recipe, layout: TrainingLayouts
 ) -> None:
     found = memory(arch, recipe, layout)
-    named = ("weights", "gradients", "optimizer", "adapters", "gathered", "activations", "logits", "step")
+    named = ("weights", "gradients", "optimizer", "adapters", "gathered", "buffers", "activations", "logits", "step")
     assert all(float(getattr(found, name)[0]) >= 0 for name in named)
     assert float(found.reused[0]) <= 1e-6 * float(found.peak.expected[0])
     low, expected, high = (float(np.asarray(end)[0]) for end in found.total.ends().values())

@@ -25,6 +25,7 @@ from gpufleet.memory.training_states import ONE_OF_EACH, held_by_rank, trained_b
 from gpufleet.units import GIB
 
 MEASUREMENTS = Path(__file__).parents[2] / "measurements" / "training_memory.csv"
+PRETRAINING = MEASUREMENTS.with_name("training_memory_pretraining.csv")
 CONSTANTS = load_training_memory_constants()
 ROWS = read_measurements(MEASUREMENTS).rows
 SHAPES = {  # arXiv:2205.05198, table 3: layers, hidden, heads; 51,200 words, 2,048 tokens
@@ -48,7 +49,7 @@ def kept_bytes(row: MeasurementRow) -> float:
     arch, layout = gpt(row.text("model")), layout_of(row)
     recipe = recipe_of(row)
     layers = [layer_activations(block, arch, recipe, CONSTANTS) for block in arch.blocks]
-    of_stage = stage_activations(arch, layers, recipe, layout) * layout.tokens_per_micro_batch(recipe)
+    of_stage = stage_activations(arch, layers, recipe, layout, CONSTANTS) * layout.tokens_per_micro_batch(recipe)
     return float((of_stage * microbatches_in_flight(layout))[0])
 
 
@@ -93,28 +94,46 @@ def measured() -> list[Measured]:
     return list(measured_rows(MEASUREMENTS, CONSTANTS))
 
 
+@lru_cache(maxsize=1)
+def pretraining() -> list[Measured]:
+    return list(measured_rows(PRETRAINING, CONSTANTS))
+
+
 def test_the_ladder_of_torchtune_comes_out_step_by_step() -> None:
     """Llama 3.2 3B, two packed sequences of 4,096 tokens on an A100: README of torchtune."""
     steps = [row for row in ROWS if "cumulative step" in row.text("notes") and row.text("seq_len")]
     assert tuple(row.number("peak_mem_gb") for row in steps) == LADDER_GIB
     found = [peak_gib(row) for row in steps]
-    assert found == pytest.approx(LADDER_GIB, rel=0.07)
+    assert found == pytest.approx(LADDER_GIB, rel=0.15)
+    assert found[1:] == pytest.approx(LADDER_GIB[1:], rel=0.05)
     assert found == sorted(found, reverse=True)
 
 
-def test_peaks_of_two_projects_are_met_in_sample_and_left_out() -> None:
-    rows = [each for each in measured() if not each.is_out_of_memory]
-    assert len(rows) == 44
-    assert mean_error([log_ratio(each, CONSTANTS) for each in rows]) < 0.04
-    unseen = left_out(rows, CONSTANTS)
-    assert mean_error([log_ratio(each, unseen[each.row.line]) for each in rows]) < 0.07
+def ran() -> list[Measured]:
+    return [each for each in measured() if not each.is_out_of_memory]
+
+
+def test_peaks_of_fine_tuning_are_met_in_sample_and_with_their_source_left_out() -> None:
+    """LitGPT and torchtune; each is predicted by a fit to the other one alone."""
+    assert len(ran()) == 44
+    assert mean_error([log_ratio(each, CONSTANTS) for each in ran()]) < 0.045
+    unseen = left_out(ran(), CONSTANTS)
+    assert mean_error([log_ratio(each, unseen[each.source]) for each in ran()]) < 0.08
+
+
+def test_peaks_of_pre_training_are_met_on_one_machine_and_too_low_with_tensor_parallelism() -> None:
+    """torchtitan, FSDP and CP within 6 %; with TP and PP it takes up to a quarter more than is counted."""
+    errors = {each.row.line: np.expm1(log_ratio(each, CONSTANTS)) for each in pretraining()}
+    assert len(errors) == 16
+    with_tp = {each.row.line for each in pretraining() if int(each.way.layout.tp[0]) > 1}
+    assert max(abs(error) for line, error in errors.items() if line not in with_tp) < 0.06
+    assert all(-0.20 < errors[line] < -0.05 for line in with_tp)
 
 
 def test_the_shipped_constants_are_those_of_a_fit() -> None:
-    rows = [each for each in measured() if not each.is_out_of_memory]
-    again = fitted(rows, CONSTANTS)
+    again = fitted([*ran(), *pretraining()], CONSTANTS)
     assert again.eager_other_bytes.value == pytest.approx(CONSTANTS.eager_other_bytes.value, rel=0.02)
-    assert again.gated_trained_bytes.value == pytest.approx(CONSTANTS.gated_trained_bytes.value, rel=0.02)
+    assert again.logit_eager_bytes.value == pytest.approx(CONSTANTS.logit_eager_bytes.value, rel=0.02)
 
 
 def test_no_run_that_failed_is_said_to_fit_and_none_that_ran_not_to() -> None:

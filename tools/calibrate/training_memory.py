@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.training_conditions import Conditions, conditions_of, device_bytes_of
+from gpufleet.accuracy.training_conditions import Conditions, conditions_of, device_bytes_of, reported_peak
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.domain.architecture import Architecture
@@ -30,6 +30,7 @@ from gpufleet.units import GB, GIB, PERCENT
 
 ROOT = Path(__file__).resolve().parents[2]
 SHIPPED = ROOT / "src" / "gpufleet" / "data" / "calibration" / "training_memory.toml"
+PUBLISHED = [ROOT / "measurements" / f"training_memory{ending}.csv" for ending in ("", "_pretraining")]
 UNITS = {"GB": GB, "GiB": GIB}
 ERROR_OF_A_ROW = 0.05
 ROUNDS, NUDGE = 8, 1e-3
@@ -53,10 +54,11 @@ PRIORS = {
     "gated_frozen_bytes": Prior(4.0, 1.0, 2.0),
     "gated_frozen_eager_bytes": Prior(6.0, 1.0, 2.0),
     "adapter_input_bytes": Prior(3.0, 1.0),
-    "logit_eager_bytes": Prior(12.0, 2.0, 4.0),
+    "logit_eager_bytes": Prior(14.0, 2.0, 4.0),
     "logit_fused_bytes": Prior(10.0, 2.0, 4.0),
     "logit_chunked_bytes": Prior(2.5, 1.0),
     "logit_chunked_eager_bytes": Prior(4.0, 2.0),
+    "selective_kept_share": Prior(0.67, 0.15, 0.2),
     "workspace_bytes": Prior(1.0e8, 1.0e8),
 }
 
@@ -75,12 +77,19 @@ class Measured:
         return self.row.text("source")
 
     @property
+    def key(self) -> tuple[str, int]:
+        return self.source, self.row.line
+
+    @property
     def is_out_of_memory(self) -> bool:
         return self.row.text("status") == "OOM"
 
     @property
     def peak_bytes(self) -> float:
         return (self.row.positive("peak_mem_gb") or 0.0) * UNITS[self.row.text("unit")]
+
+    def reported_bytes(self, constants: TrainingMemoryConstants) -> float:
+        return float(np.asarray(reported_peak(self.row, self.predicted(constants)).expected)[0])
 
     def predicted(self, constants: TrainingMemoryConstants) -> TrainingMemory:
         return training_memory(self.arch, self.way.recipe, self.way.layout, self.device_bytes or np.inf, constants)
@@ -101,7 +110,7 @@ def measured_rows(path: Path, constants: TrainingMemoryConstants) -> Iterator[Me
 
 def log_ratio(each: Measured, constants: TrainingMemoryConstants) -> float:
     """Logarithm of predicted over measured."""
-    return float(np.log(np.asarray(each.predicted(constants).peak.expected)[0] / each.peak_bytes))
+    return float(np.log(each.reported_bytes(constants) / each.peak_bytes))
 
 
 def with_values(constants: TrainingMemoryConstants, values: Sequence[float]) -> TrainingMemoryConstants:
@@ -136,13 +145,12 @@ def gauss_newton_step(residuals: Callable[[FloatArray], FloatArray], at: FloatAr
     return at + step
 
 
-def left_out(rows: Sequence[Measured], constants: TrainingMemoryConstants) -> dict[int, TrainingMemoryConstants]:
-    """For each row (by line) the constants that its source had no part in."""
-    by_source = {
+def left_out(rows: Sequence[Measured], constants: TrainingMemoryConstants) -> dict[str, TrainingMemoryConstants]:
+    """For each source the constants that it had no part in."""
+    return {
         source: fitted([each for each in rows if each.source != source], constants)
-        for source in {each.source for each in rows}
+        for source in sorted({each.source for each in rows})
     }
-    return {each.row.line: by_source[each.source] for each in rows}
 
 
 def mean_error(ratios: Sequence[float]) -> float:
@@ -157,20 +165,23 @@ def band(ratios: Sequence[float]) -> tuple[float, float]:
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("measurements", type=Path, nargs="?", default=ROOT / "measurements" / "training_memory.csv")
+    parser.add_argument("measurements", type=Path, nargs="*", default=PUBLISHED)
     parser.add_argument("--write", action="store_true", help="write the fitted constants")
 
 
 def run(arguments: argparse.Namespace) -> None:
     shipped = load_training_memory_constants()
-    every = list(measured_rows(arguments.measurements, shipped))
+    every = [each for path in arguments.measurements for each in measured_rows(path, shipped)]
     rows = [each for each in every if not each.is_out_of_memory]
     constants = fitted(rows, shipped)
     unseen = left_out(rows, constants)
-    ratios = {each.row.line: log_ratio(each, constants) for each in rows}
-    ratios_unseen = {each.row.line: log_ratio(each, unseen[each.row.line]) for each in rows}
+    ratios = {each.key: log_ratio(each, constants) for each in rows}
+    ratios_unseen = {each.key: log_ratio(each, unseen[each.source]) for each in rows}
     print_rows(every, constants, ratios, ratios_unseen)
     low, high = band(list(ratios_unseen.values()))
+    for source in sorted(unseen):
+        seen, new = ([of[key] for key in of if key[0] == source] for of in (ratios, ratios_unseen))
+        print(f"{source}: {len(seen)} rows, in sample {mean_error(seen):.1%}, left out {mean_error(new):.1%}")
     print(f"{len(rows)} rows, mean absolute error in sample {mean_error(list(ratios.values())):.1%}")
     print(f"{len(rows)} rows, mean absolute error left out {mean_error(list(ratios_unseen.values())):.1%}")
     print(f"ratio of measured to predicted, left out: {low:.3f} to {high:.3f}")
@@ -183,20 +194,20 @@ def run(arguments: argparse.Namespace) -> None:
 def print_rows(
     every: Sequence[Measured],
     constants: TrainingMemoryConstants,
-    ratios: dict[int, float],
-    ratios_unseen: dict[int, float],
+    ratios: dict[tuple[str, int], float],
+    ratios_unseen: dict[tuple[str, int], float],
 ) -> None:
     """Every row: measured, predicted, error in sample and left out, verdict."""
     print(f"{'line':>4} {'measured':>9} {'predicted':>9} {'error':>7} {'left out':>8} verdict")
     for each in every:
-        memory, line = each.predicted(constants), each.row.line
+        memory, line = each.predicted(constants), each.key
         unit = UNITS[each.row.text("unit")]
-        predicted = float(np.asarray(memory.peak.expected)[0]) / unit
+        predicted = each.reported_bytes(constants) / unit
         verdict = str(memory.verdicts[0]) if each.device_bytes else "GPU unknown"
         what = f"{each.row.text('model')} {each.row.text('method')} {each.row.text('precision')}"
         found = "OOM" if each.is_out_of_memory else f"{each.peak_bytes / unit:.2f}"
         errors = ["" if line not in of else f"{np.expm1(of[line]) * PERCENT:+.1f} %" for of in (ratios, ratios_unseen)]
-        print(f"{line:>4} {found:>9} {predicted:>9.2f} {errors[0]:>7} {errors[1]:>8} {verdict:12} {what}")
+        print(f"{each.row.line:>4} {found:>9} {predicted:>9.2f} {errors[0]:>7} {errors[1]:>8} {verdict:12} {what}")
 
 
 def rewritten(text: str, constants: TrainingMemoryConstants, ratio: tuple[float, float], points: int) -> str:

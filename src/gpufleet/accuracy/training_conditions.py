@@ -45,13 +45,16 @@ from gpufleet.domain.training import (
 from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
-from gpufleet.memory.training import training_memory
+from gpufleet.memory.band import Band
+from gpufleet.memory.training import TrainingMemory, training_memory
 from gpufleet.records import dataclass
 from gpufleet.units import GIB
 
+NO = frozenset(("no", "false", "0", "n"))
 YES = frozenset(("yes", "true", "1", "y"))
 PEFT_RANK = 8
 CHUNKS_OF = re.compile(r"interleave (\d+)")
+MICRO_BATCHES = re.compile(r"\bin (\d+) micro-batches\b")
 SIZE_IN_NAME = re.compile(r"\b(\d+) ?GB\b")
 NF4_SINGLE = Precision("nf4", 0.5 + 4 / 64, "bf16")
 """One fp32 scale per 64 weights, not quantised again."""
@@ -85,6 +88,7 @@ def recipe_of(row: MeasurementRow) -> Recipe:
         dropout=is_megatron(row),
         flat_blocks=is_lightning(row),
         offloads_weights=offloads_weights(row),
+        fused_loss=row.text("loss_compiled").lower() not in NO,
     )
 
 
@@ -151,6 +155,12 @@ def device_bytes_of(row: MeasurementRow, catalog: Catalog) -> float | None:
             continue
     stated = SIZE_IN_NAME.search(row.text("gpu"))
     return float(stated.group(1)) * GIB if stated else None
+
+
+def reported_peak(row: MeasurementRow, memory: TrainingMemory) -> Band:
+    """What the row's tool reports of a prediction: memory that was allocated; with fragmentation where 'reserved'."""
+    is_reserved = "reserved" in row.text("notes").lower()
+    return memory.peak.beside(memory.fragmentation) if is_reserved else memory.peak
 
 
 def states_savers(row: MeasurementRow) -> bool:
@@ -269,5 +279,6 @@ def recompute_of(row: MeasurementRow) -> Recompute:
 def num_micro_batches(row: MeasurementRow, pp: int) -> int:
     """Micro-batches of a step: as many as fill a pipeline; Lightning accumulates; else one."""
     if pp > 1:
-        return pp * pp
+        stated = MICRO_BATCHES.search(row.text("notes"))
+        return int(stated.group(1)) if stated else pp * pp
     return 2 if is_lightning(row) else 1

@@ -114,6 +114,7 @@ class Recipe:
     for the backward pass. `flat_blocks`: a sharded block is one flat weight (FSDP of PyTorch before 2.4, as Lightning
     drives it): its frozen weights get gradients too, which stay whole while micro-batches accumulate.
     `offloads_weights`: what is sharded lies in host memory, all but the blocks in use (CPU offload of FSDP and ZeRO-3).
+    `fused_loss`: fused kernels compute the loss too, not the layers alone.
     """
 
     method: Method
@@ -131,6 +132,7 @@ class Recipe:
     dropout: bool = False
     flat_blocks: bool = False
     offloads_weights: bool = False
+    fused_loss: bool = True
 
     def __post_init__(self) -> None:
         if (self.adapter is None) != (self.method is Method.FULL):

@@ -15,6 +15,7 @@ class TrainingMemoryConstants:
     gated MLP, times its width; `adapter_input_bytes` (dropout of an adapter, eager), times its inputs; a logit
     `logit_eager_bytes`, fused `logit_fused_bytes`, computed in chunks `logit_chunked_eager_bytes` and
     `logit_chunked_bytes`. `widened_state_bytes` per weight of a matrix whose states of 8 bits are stepped in fp32.
+    Selective recompute keeps `selective_kept_share` of what matrices put out under flash attention.
     `gathered_blocks` are whole at a time where weights are sharded; `expert_imbalance` is the fullest rank's share of
     routed tokens over the mean. The peak that an allocator reports is `allocator_ratio` times what is counted and
     `workspace_bytes`, within `peak_ratio`; beside it lie `context_bytes` and, with other GPUs, `communication_bytes`;
@@ -32,6 +33,7 @@ class TrainingMemoryConstants:
     logit_chunked_bytes: Sourced
     logit_chunked_eager_bytes: Sourced
     widened_state_bytes: Sourced
+    selective_kept_share: Sourced
     gathered_blocks: Sourced
     expert_imbalance: Sourced
     allocator_ratio: Sourced

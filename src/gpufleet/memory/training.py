@@ -29,9 +29,9 @@ class TrainingMemory:
     """Bytes on the fullest device of each layout, term by term.
 
     `weights` of the model, `optimizer` states with master weights, `adapters` with their gradients and states,
-    `gathered` blocks of sharded weights, `activations` of the first stage, `logits` as far as they exceed what is
-    freed by then, `step`: copies that the optimizer makes. `reused` is negative: gradients and copies that take the
-    room of activations that are freed meanwhile.
+    `gathered` blocks of sharded weights, `buffers` of DDP, `activations` of the first stage, `logits` as far as they
+    exceed what is freed by then, `step`: copies that the optimizer makes. `reused` is negative: gradients and copies
+    that take the room of activations that are freed meanwhile.
     `peak` is what the allocator reports (PyTorch's peak of allocated memory), `total` what the device must have:
     context, communication buffers and fragmentation included. `host_bytes` lie in host memory, per GPU.
     """
@@ -42,6 +42,7 @@ class TrainingMemory:
     optimizer: FloatArray
     adapters: FloatArray
     gathered: FloatArray
+    buffers: FloatArray
     activations: FloatArray
     logits: FloatArray
     step: FloatArray
@@ -74,7 +75,10 @@ class TrainingMemory:
         return np.where(self.fits_surely, FITS, np.where(self.fits, TIGHT, DOES_NOT_FIT))
 
 
-COUNTED = ("weights", "gradients", "optimizer", "adapters", "gathered", "activations", "logits", "step", "reused")
+COUNTED = (
+    *("weights", "gradients", "optimizer", "adapters", "gathered", "buffers", "activations", "logits", "step"),
+    "reused",
+)
 
 
 def training_memory(
@@ -120,8 +124,9 @@ def _counted(states: ModelStates, kept: Activations, layouts: TrainingLayouts) -
     The backward pass begins with all activations and the first gradient, and ends with all gradients and the step of
     the optimizer. Logits are freed before the first layer is recomputed; the last stage keeps fewer micro-batches.
     """
-    of_layers = kept.kept + kept.working
-    logits = np.maximum(kept.kept_last + np.maximum(kept.logits, kept.working) - of_layers, 0.0)
+    of_layers = kept.kept + kept.working + kept.gathered
+    of_last = kept.kept_last + np.maximum(kept.logits, kept.working) + kept.gathered
+    logits = np.maximum(of_last - of_layers, 0.0)
     begins = of_layers + logits
     head = np.where(states.frees_gradients, states.head_gradient, 0.0)
     ends = states.step + np.where(states.frees_gradients, states.last_gradients, 0.0)
@@ -133,6 +138,7 @@ def _counted(states: ModelStates, kept: Activations, layouts: TrainingLayouts) -
         "optimizer": states.master + states.optimizer,
         "adapters": states.adapters,
         "gathered": states.gathered,
+        "buffers": states.buffers,
         "activations": of_layers,
         "logits": logits,
         "step": states.step,
@@ -178,9 +184,12 @@ def training_terms(
     """The terms of the first of these layouts, with their formulas and the numbers put in."""
     one = layouts.take(np.array([0]))
     memory = training_memory(arch, recipe, one, device_bytes, constants)
-    formulas = _formulas(arch, recipe, one, constants)
+    numbers = _numbers(arch, recipe, one, constants)
+    amounts = {name: float(getattr(memory, name)[0]) for name in COUNTED}
     counted = [
-        Term(name, amount, "bytes", *formulas[name]) for name in COUNTED if (amount := float(getattr(memory, name)[0]))
+        Term(name, amount, "bytes", FORMULAS[name][0], numbers[name], FORMULAS[name][1])
+        for name, amount in amounts.items()
+        if amount
     ]
     judged = {"context": memory.context, "communication": memory.communication, "fragmentation": memory.fragmentation}
     low, high = float(np.asarray(memory.peak.low)[0]), float(np.asarray(memory.peak.high)[0])
@@ -211,64 +220,52 @@ def _judged(name: str, band: Band, constants: TrainingMemoryConstants) -> Term:
     )
 
 
-def _formulas(
+FORMULAS = {
+    "weights": ("weights of the fullest stage x bytes, / ranks under ZeRO-3", STATE_SOURCE),
+    "gradients": ("trained weights x bytes, / ranks from ZeRO-2 on", STATE_SOURCE),
+    "optimizer": ("trained weights x (master + states), / ranks from ZeRO-1 on", STATE_SOURCE),
+    "adapters": (
+        "rank (outputs + inputs) x (weight + gradient + master + states)",
+        "Hu et al. 2021, arXiv:2106.09685",
+    ),
+    "gathered": ("blocks in use x block + end + one block's gradients", "Zhao et al. 2023, arXiv:2304.11277 (FSDP)"),
+    "buffers": ("gradients, copied into buckets", "PyTorch, DistributedDataParallel"),
+    "activations": ("tokens x layers of a stage x kept per token x micro-batches in flight", ACTIVATION_SOURCE),
+    "logits": ("tokens x vocabulary / tp x bytes per logit", "measured peaks of LitGPT and torchtune"),
+    "step": ("largest matrix x fp32 copies of weight and states", "torchao, AdamW8bit"),
+    "reused": (
+        "max(activations + logits, gradients + step) less their sum",
+        "peak of a step: the larger of the two ends of its backward pass",
+    ),
+}
+"""Formula and source of each counted term."""
+
+
+def _numbers(
     arch: Architecture, recipe: Recipe, one: TrainingLayouts, constants: TrainingMemoryConstants
-) -> dict[str, tuple[str, str, str]]:
-    """Formula, numbers and source of each counted term."""
-    tp, pp, cp, dp, ep = (int(column[0]) for column in (one.tp, one.pp, one.cp, one.dp, one.ep))
-    layout = f"TP {tp}, PP {pp}, CP {cp}, DP {dp}, EP {ep}, {Sharding(int(one.sharding[0])).label}"
-    billions = f"{num_parameters(arch):,} parameters"
+) -> dict[str, str]:
+    """The numbers that the formula of each counted term takes."""
     master, gradient, states = trained_bytes_per_parameter(recipe)
+    layout = _layout_in_words(one)
     width = recipe.base.name if recipe.is_frozen_base else f"{recipe.formats.weight_bytes:g} B"
     tokens = float(one.tokens_per_micro_batch(recipe)[0])
     mode = Recompute(int(one.recompute[0])).name.lower()
     in_flight = float(microbatches_in_flight(one)[0])
-    adapter = f"rank {recipe.adapter.rank} on {', '.join(recipe.adapter.modules)}" if recipe.adapter else "none"
-    logit = bytes_per_logit(recipe, constants)
+    logit = bytes_per_logit(recipe, constants).value
     return {
-        "weights": (
-            "weights of the fullest stage x bytes, / ranks under ZeRO-3",
-            f"{billions} at {width}, {layout}",
-            STATE_SOURCE,
-        ),
-        "gradients": (
-            "trained weights x bytes, / ranks from ZeRO-2 on",
-            f"{gradient:g} B each, {layout}",
-            STATE_SOURCE,
-        ),
-        "optimizer": (
-            "trained weights x (master + states), / ranks from ZeRO-1 on",
-            f"{master:g} + {states:g} B ({recipe.optimizer.name}), {layout}",
-            STATE_SOURCE,
-        ),
-        "adapters": (
-            "rank (outputs + inputs) x (weight + gradient + master + states)",
-            adapter,
-            "Hu et al. 2021, arXiv:2106.09685",
-        ),
-        "gathered": (
-            "blocks in use x block + end + one block's gradients",
-            f"{constants.gathered_blocks.value:g} blocks, {layout}",
-            "Zhao et al. 2023, arXiv:2304.11277 (FSDP)",
-        ),
-        "activations": (
-            "tokens x layers of a stage x kept per token x micro-batches in flight",
-            f"{tokens:,.0f} tokens, {in_flight:.4g} in flight, recompute {mode}",
-            ACTIVATION_SOURCE,
-        ),
-        "logits": (
-            "tokens x vocabulary / tp x bytes per logit",
-            f"{tokens:,.0f} tokens, vocabulary {arch.vocab_size:,}, {logit.value:.3g} B",
-            logit.source,
-        ),
-        "step": (
-            "largest matrix x fp32 copies of weight and states",
-            f"{constants.widened_state_bytes.value:g} B, only for states of 8 bits",
-            constants.widened_state_bytes.source,
-        ),
-        "reused": (
-            "max(activations + logits, gradients + step) less their sum",
-            "gradients arise while activations are freed",
-            "peak of a step: the larger of its two ends",
-        ),
+        "weights": f"{num_parameters(arch):,} parameters at {width}, {layout}",
+        "gradients": f"{gradient:g} B each, {layout}",
+        "optimizer": f"{master:g} + {states:g} B ({recipe.optimizer.name}), {layout}",
+        "adapters": f"rank {recipe.adapter.rank} on {', '.join(recipe.adapter.modules)}" if recipe.adapter else "none",
+        "gathered": f"{constants.gathered_blocks.value:g} blocks, {layout}",
+        "buffers": f"{gradient:g} B each, {layout}",
+        "activations": f"{tokens:,.0f} tokens, {in_flight:.4g} in flight, recompute {mode}",
+        "logits": f"{tokens:,.0f} tokens, vocabulary {arch.vocab_size:,}, {logit:.3g} B",
+        "step": f"{constants.widened_state_bytes.value:g} B per weight",
+        "reused": "gradients arise while activations are freed",
     }
+
+
+def _layout_in_words(one: TrainingLayouts) -> str:
+    degrees = ", ".join(f"{name.upper()} {int(getattr(one, name)[0])}" for name in ("tp", "pp", "cp", "dp", "ep"))
+    return f"{degrees}, {Sharding(int(one.sharding[0])).label}"

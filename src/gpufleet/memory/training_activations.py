@@ -33,16 +33,24 @@ class LayerActivations:
     """Bytes that one layer keeps per token.
 
     `whole` lies on every TP rank unless sequence parallelism cuts it, `cut` is divided by TP, and so are `scores`,
-    which grow with the sequence.
+    which grow with the sequence. Of the first two `cheap_whole` and `cheap_cut` can be had again without a product of
+    matrices.
     """
 
     whole: float
     cut: float
     scores: float = 0.0
+    cheap_whole: float = 0.0
+    cheap_cut: float = 0.0
 
     def plus(self, other: LayerActivations) -> LayerActivations:
         """Both together."""
-        return LayerActivations(self.whole + other.whole, self.cut + other.cut, self.scores + other.scores)
+        return LayerActivations(*(mine + its for mine, its in zip(self.amounts, other.amounts, strict=True)))
+
+    @property
+    def amounts(self) -> tuple[float, ...]:
+        """The five amounts in their order."""
+        return self.whole, self.cut, self.scores, self.cheap_whole, self.cheap_cut
 
     def on_rank(self, layouts: TrainingLayouts) -> FloatArray:
         """Bytes per token on one rank, scores included.
@@ -52,6 +60,15 @@ class LayerActivations:
         13.0
         """
         return self.whole / norm_parts(layouts) + (self.cut + self.scores) / layouts.tp
+
+    def cheap_on_rank(self, layouts: TrainingLayouts) -> FloatArray:
+        """Bytes per token on one rank that selective recompute does not keep.
+
+        Attention scores where they exist (arXiv:2205.05198, equation 6); under flash attention what lies between the
+        products of matrices: outputs of norms, activations and gated products (selective checkpointing of PyTorch).
+        """
+        between = self.cheap_whole / norm_parts(layouts) + self.cheap_cut / layouts.tp
+        return self.scores / layouts.tp if self.scores else between
 
 
 def norm_parts(layouts: TrainingLayouts) -> FloatArray:
@@ -117,7 +134,8 @@ def _norms(block: Block, arch: Architecture, recipe: Recipe, constants: Training
     put_out = width if is_read else 0.0
     masks = 2 * MASK_BYTES if recipe.dropout else 0.0
     other = 0.0 if recipe.compiled else constants.eager_other_bytes.value
-    return LayerActivations((count * (taken + put_out) + masks + other) * hidden, 0.0)
+    cheap = count * (taken + put_out - width) + other
+    return LayerActivations((count * (taken + put_out) + masks + other) * hidden, 0.0, cheap_whole=cheap * hidden)
 
 
 def _mixer(block: Block, arch: Architecture, recipe: Recipe) -> LayerActivations:
@@ -155,13 +173,21 @@ def _feed_forward(
     """What an MLP keeps: of routed experts top_k times, with what is sent to them and comes back."""
     part = block.feed_forward
     if isinstance(part, DenseMlp):
-        return LayerActivations(0.0, mlp_bytes(part.width, part.gated, recipe, constants))
+        return _mlp(part.width, part.gated, recipe, constants)
     if not isinstance(part, MixtureOfExperts):
         return LayerActivations(0.0, 0.0)
-    shared = mlp_bytes(part.shared_width, part.gated, recipe, constants) if part.shared_width else 0.0
+    shared = _mlp(part.shared_width, part.gated, recipe, constants)
     sent = 2 * (part.latent_width or arch.hidden_size) * recipe.formats.activation_bytes
-    routed = part.top_k * (sent + mlp_bytes(part.expert_width, part.gated, recipe, constants))
-    return LayerActivations(0.0, shared + routed * constants.expert_imbalance.value)
+    one = LayerActivations(0.0, sent).plus(_mlp(part.expert_width, part.gated, recipe, constants))
+    routed = part.top_k * constants.expert_imbalance.value
+    return shared.plus(LayerActivations(*(routed * amount for amount in one.amounts)))
+
+
+def _mlp(width: int, gated: bool, recipe: Recipe, constants: TrainingMemoryConstants) -> LayerActivations:
+    """What an MLP keeps; the outputs of its first products are all that cannot be had cheaply."""
+    kept = mlp_bytes(width, gated, recipe, constants)
+    products = (1 + gated) * width * recipe.formats.activation_bytes
+    return LayerActivations(0.0, kept, cheap_cut=max(kept - products, 0.0))
 
 
 def mlp_bytes(width: int, gated: bool, recipe: Recipe, constants: TrainingMemoryConstants) -> float:
@@ -221,13 +247,15 @@ def microbatches_in_flight(layouts: TrainingLayouts) -> FloatArray:
 class Activations:
     """Bytes on one device: what the first and the last stage keep, and what passes through.
 
-    `kept` by the first stage, `kept_last` by the last one, `working`: what recomputed layers need while in use;
-    `logits` of the last stage; `host`: what is offloaded.
+    `kept` by the first stage, `kept_last` by the last one, `working`: what recomputed layers need while in use,
+    `gathered`: what ranks of sequence parallelism put together for a product; `logits` of the last stage; `host`: what
+    is offloaded.
     """
 
     kept: FloatArray
     kept_last: FloatArray
     working: FloatArray
+    gathered: FloatArray
     logits: FloatArray
     host: FloatArray
 
@@ -238,11 +266,11 @@ def activations(
     """Activations of each layout; full recompute never keeps more than none does."""
     tokens = layouts.tokens_per_micro_batch(recipe)
     layers = [layer_activations(block, arch, recipe, constants) for block in arch.blocks]
-    per_stage = tokens * stage_activations(arch, layers, recipe, layouts)
+    per_stage = tokens * stage_activations(arch, layers, recipe, layouts, constants)
     one_layer = tokens * _largest([each.on_rank(layouts) for each in layers])
-    scores = tokens * _largest([each.scores / layouts.tp for each in layers])
+    cheap = one_layer - tokens * _largest([_selected(each, layouts, constants) for each in layers])
     in_flight = microbatches_in_flight(layouts)
-    by_mode = [np.zeros(len(layouts)), scores, one_layer]
+    by_mode = [np.zeros(len(layouts)), cheap, one_layer]
     working = np.choose(layouts.recompute, by_mode) if recipe.keeps_activations else one_layer
     everything = tokens * _stage_of(arch, [each.on_rank(layouts) for each in layers], layouts)
     kept, working = _no_more_than(everything * in_flight, per_stage * in_flight, working, recipe)
@@ -251,9 +279,19 @@ def activations(
         kept=kept * on_device,
         kept_last=np.minimum(kept, per_stage) * on_device,
         working=working,
+        gathered=tokens * gathered_hidden_bytes(arch, recipe, layouts),
         logits=tokens * logit_bytes(arch, recipe, layouts, constants),
         host=kept * (1.0 - on_device),
     )
+
+
+def gathered_hidden_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts) -> FloatArray:
+    """Bytes per token of the whole sequence while a product of matrices reads it: its input and that input's gradient.
+
+    2 h x bytes where sequence parallelism cuts the norms   [bytes/token]   Source: arXiv:2205.05198, section 4.2.2.
+    """
+    is_cut = layouts.sequence_parallel & (layouts.tp > 1)
+    return np.where(is_cut, 2.0 * arch.hidden_size * recipe.formats.activation_bytes, 0.0)
 
 
 def _no_more_than(
@@ -266,21 +304,31 @@ def _no_more_than(
 
 
 def stage_activations(
-    arch: Architecture, layers: Sequence[LayerActivations], recipe: Recipe, layouts: TrainingLayouts
+    arch: Architecture,
+    layers: Sequence[LayerActivations],
+    recipe: Recipe,
+    layouts: TrainingLayouts,
+    constants: TrainingMemoryConstants,
 ) -> FloatArray:
     """Bytes per token that a stage keeps of one micro-batch, by what is recomputed.
 
-    none: everything; selective: all but attention scores; full: the input of each layer, 2 h, cut over TP ranks with
-    sequence parallelism   [bytes/token]   Source: arXiv:2205.05198, equations 1 to 6 and section 5.
+    none: everything; selective: all but what is cheap to have again; full: the input of each layer, 2 h, cut over TP
+    ranks with sequence parallelism   [bytes/token]   Source: arXiv:2205.05198, equations 1 to 6 and section 5.
     """
     everything = [each.on_rank(layouts) for each in layers]
-    without_scores = [each.on_rank(layouts) - each.scores / layouts.tp for each in layers]
+    selected = [_selected(each, layouts, constants) for each in layers]
     edge = recipe.formats.activation_bytes * arch.hidden_size * arch.residual_streams / norm_parts(layouts)
     kept = [
-        np.choose(layouts.recompute, [every, cheap, np.minimum(edge, every)])
-        for every, cheap in zip(everything, without_scores, strict=True)
+        np.choose(layouts.recompute, [every, some, np.minimum(edge, some)])
+        for every, some in zip(everything, selected, strict=True)
     ]
     return _stage_of(arch, kept, layouts)
+
+
+def _selected(each: LayerActivations, layouts: TrainingLayouts, constants: TrainingMemoryConstants) -> FloatArray:
+    """Bytes per token that one layer keeps under selective recompute; with flash attention a share of its products."""
+    share = 1.0 if each.scores else constants.selective_kept_share.value
+    return share * (each.on_rank(layouts) - each.cheap_on_rank(layouts))
 
 
 def _stage_of(arch: Architecture, per_layer: Sequence[Floats], layouts: TrainingLayouts) -> FloatArray:
@@ -311,4 +359,4 @@ def bytes_per_logit(recipe: Recipe, constants: TrainingMemoryConstants) -> Sourc
     """The constant that this software's loss has."""
     if recipe.chunked_loss:
         return constants.logit_chunked_bytes if recipe.compiled else constants.logit_chunked_eager_bytes
-    return constants.logit_fused_bytes if recipe.compiled else constants.logit_eager_bytes
+    return constants.logit_fused_bytes if recipe.compiled and recipe.fused_loss else constants.logit_eager_bytes

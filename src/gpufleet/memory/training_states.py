@@ -189,7 +189,8 @@ class ModelStates:
     `master` weights and `optimizer` states of what learns, `gradients` of the model; those of adapters are in
     `adapters`. `gathered`: blocks and ends that are whole while in use, with one block's gradients. `head_gradient`
     arises while all activations are still kept; with `frees_gradients` the others arise as activations go, and
-    `last_gradients` are there at the end. `step`: copies that the optimizer makes of one matrix.
+    `last_gradients` are there at the end. `buffers` are the buckets of DDP, `step` copies that the optimizer makes of
+    one matrix.
     """
 
     weights: FloatArray
@@ -200,6 +201,7 @@ class ModelStates:
     gathered: FloatArray
     head_gradient: FloatArray
     last_gradients: FloatArray
+    buffers: FloatArray
     step: FloatArray
     frees_gradients: BoolArray
     host: FloatArray
@@ -236,6 +238,7 @@ def model_states(
         gathered=gathered_bytes(arch, recipe, layouts, constants.gathered_blocks.value),
         head_gradient=head,
         last_gradients=head if recipe.optimizer.in_backward else np.where(away, 0.0, gradients),
+        buffers=np.where(has_buckets(recipe, layouts), gradients, 0.0),
         step=_step_bytes(arch, recipe, layouts, constants),
         frees_gradients=frees_gradients(recipe, layouts),
         host=host,
@@ -268,9 +271,18 @@ def _of_what_learns(recipe: Recipe, layouts: TrainingLayouts, params: RankAmount
 def keeps_whole_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
     """Whether gradients of sharded weights stay whole while micro-batches accumulate without being reduced.
 
-    Source: PyTorch, FullyShardedDataParallel.no_sync, as Lightning Fabric accumulates.
+    Source: PyTorch, FullyShardedDataParallel.no_sync, as Lightning Fabric accumulates, and as pipelines do.
     """
-    return np.asarray(recipe.flat_blocks & shards_weights(layouts) & (layouts.num_micro_batches > 1))
+    accumulates = shards_weights(layouts) & (layouts.num_micro_batches > 1)
+    return np.asarray(accumulates & (recipe.flat_blocks | (layouts.pp > 1)))
+
+
+def keeps_whole_weights(layouts: TrainingLayouts) -> BoolArray:
+    """Whether sharded weights stay gathered for all micro-batches of a pipeline, not to be gathered for each.
+
+    Source: torchtitan, reshard_after_forward of FSDP2 is off under pipeline parallelism.
+    """
+    return np.asarray(shards_weights(layouts) & (layouts.pp > 1) & (layouts.num_micro_batches > 1))
 
 
 def _flat_gradients(recipe: Recipe, layouts: TrainingLayouts, params: RankAmounts) -> Floats:
@@ -304,19 +316,31 @@ def frees_gradients(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
     return np.asarray((layouts.num_micro_batches == 1) & (not has_buffer))
 
 
+def has_buckets(recipe: Recipe, layouts: TrainingLayouts) -> BoolArray:
+    """Whether gradients are copied into buckets to be reduced: DDP of PyTorch as it comes.
+
+    Not where gradients have a buffer of their own that is reduced in place (Megatron).
+    Source: PyTorch, DistributedDataParallel, gradient_as_bucket_view=False.
+    """
+    has_buffer = recipe.formats.gradient_bytes > recipe.formats.weight_bytes
+    return np.asarray((layouts.sharding == Sharding.DDP) & (layouts.shard_ranks() > 1) & (not has_buffer))
+
+
 def gathered_bytes(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, blocks: float) -> FloatArray:
     """Weights that are whole while in use under ZeRO-3: blocks, an end, and gradients of one block until reduced.
 
     blocks x the largest block + embedding or head (both where they are one flat weight) + one block of gradients where
-    the model learns; without ZeRO-3 the 16-bit copies of fp32 weights that autocast keeps for the backward pass
-    [bytes]   Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
+    the model learns; a whole stage in a pipeline; without ZeRO-3 the 16-bit copies of fp32 weights that autocast keeps
+    for the backward pass   [bytes]
+    Source: Zhao et al. 2023, arXiv:2304.11277, section 3; PyTorch, torch.amp.autocast (cache_enabled).
     """
     sizes = ElementBytes.of(recipe.base) if recipe.is_frozen_base else _uniform(recipe.formats.gathered_bytes)
     gradient = 0.0 if recipe.is_frozen_base else recipe.formats.gathered_bytes
     largest = largest_block(arch, sizes, layouts)
     of_gradients = gradient * largest_block(arch, ONE_OF_EACH, layouts)
     end = _ends(arch, sizes, layouts) if recipe.flat_blocks else sizes.base * embedding_params(arch, _exact(layouts.tp))
-    whole = blocks * largest + of_gradients + end
+    stage = held_by_rank(arch, sizes, layouts).total
+    whole = np.where(keeps_whole_weights(layouts), stage, blocks * largest + of_gradients + end)
     is_spread = layouts.shard_ranks() > 1
     return np.where(shards_weights(layouts) & is_spread, whole, _cast_copies(arch, recipe, layouts))
 

@@ -48,7 +48,7 @@ LORA = Recipe(Method.LORA, BF16_PURE, ADAMW, SEQUENCE, Adapter(8, ("q", "v")))
 def per_layer(layout: TrainingLayouts) -> float:
     """Bytes per token and hidden element that one layer of GPT-3 keeps."""
     layers = [layer_activations(block, GPT_3, MEGATRON, CONSTANTS) for block in GPT_3.blocks]
-    return float(stage_activations(GPT_3, layers, MEGATRON, layout)[0]) / HIDDEN / GPT_3.num_layers
+    return float(stage_activations(GPT_3, layers, MEGATRON, layout, CONSTANTS)[0]) / HIDDEN / GPT_3.num_layers
 
 
 def of_llama(recipe: Recipe) -> float:
@@ -110,6 +110,15 @@ def test_without_flash_attention_scores_grow_with_the_sequence() -> None:
     assert short == pytest.approx(2.0 * 32 * 2048 / 4096)
 
 
+def test_under_flash_attention_selective_recompute_keeps_what_matrices_put_out() -> None:
+    """Residual stream before two norms, queries, keys, values, attention, gate and up: 16-bit each."""
+    kept = [layer_activations(block, LLAMA, PLAIN, CONSTANTS) for block in LLAMA.blocks]
+    found = stage_activations(LLAMA, kept, PLAIN, one_layout(recompute=Recompute.SELECTIVE), CONSTANTS)
+    assert float(found[0]) / LLAMA.num_layers == pytest.approx(
+        CONSTANTS.selective_kept_share.value * 2 * (2 * 4096 + 4 * 4096 + 2 * 11008)
+    )
+
+
 def test_every_expert_that_serves_a_token_keeps_what_it_was_sent() -> None:
     mixtral = shipped_architecture("mixtral-8x7b")
     block = mixtral.blocks[0]
@@ -128,6 +137,12 @@ def test_every_kind_of_mixer_keeps_something(model: str) -> None:
     arch = shipped_architecture(model)
     for block in arch.blocks:
         assert layer_activations(block, arch, PLAIN, CONSTANTS).cut > 0
+
+
+def test_sequence_parallel_ranks_put_the_sequence_together_for_a_product() -> None:
+    cut = activations(LLAMA, PLAIN, one_layout(tp=4, sequence_parallel=True), CONSTANTS)
+    assert float(cut.gathered[0]) == 2 * 2 * 4096 * SEQUENCE
+    assert float(activations(LLAMA, PLAIN, one_layout(tp=4), CONSTANTS).gathered[0]) == 0.0
 
 
 def test_context_parallelism_divides_tokens() -> None:

@@ -159,6 +159,13 @@ def test_autocast_keeps_16_bit_copies_where_weights_are_not_gathered() -> None:
     assert float(found.gathered[0]) == pytest.approx(2.0 * (parts.total - parts.embedding - parts.head), rel=1e-3)
 
 
+def test_ddp_copies_gradients_into_buckets_unless_they_have_a_buffer() -> None:
+    two, alone = (states(LLAMA, full(BF16_PURE), one_layout(dp=dp)) for dp in (2, 1))
+    assert float(two.buffers[0]) == pytest.approx(2.0 * num_parameters(LLAMA))
+    assert float(alone.buffers[0]) == 0.0
+    assert float(states(LLAMA, full(BF16_MIXED), one_layout(dp=2)).buffers[0]) == 0.0
+
+
 def test_many_layouts_are_what_each_is_alone() -> None:
     layouts = [one_layout(tp=2, dp=4, sharding=Sharding.ZERO_3), one_layout(pp=4, dp=2), one_layout(cp=2, dp=8)]
     together = TrainingLayouts(
