@@ -93,11 +93,13 @@ class Measured:
 
 
 def read_rows(path: str, models: str | None) -> list[Measured]:
-    """The rows that can be predicted."""
+    """The rows that can be predicted and whose GPU is stated for certain."""
     finder = ModelFinder(Path(models) if models else None)
     found = []
     for row in read_measurements(path).rows:
         measured = row.positive("tokens_per_s_per_gpu")
+        if not row.text("gpu_id"):
+            continue
         try:
             run = run_of(row, finder)
         except GpufleetError as refusal:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
     from gpufleet.api.requests import RequestKind, ServeRequest
+    from gpufleet.api.training_estimates import estimate_training
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
     from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
+    from gpufleet.results.training import TrainingEstimate
 
 __all__ = [
     "BatchPlan",
@@ -49,10 +51,12 @@ __all__ = [
     "ServePlan",
     "ServeRequest",
     "ServingEstimate",
+    "TrainingEstimate",
     "compare",
     "compare_plans",
     "estimate",
     "estimate_encoder",
+    "estimate_training",
     "explain_plan",
     "fit",
     "plan_batch",
@@ -80,10 +84,12 @@ HOMES = {
     "ServePlan": "results.plan",
     "ServeRequest": "api.requests",
     "ServingEstimate": "results.estimate",
+    "TrainingEstimate": "results.training",
     "compare": "api.comparisons",
     "compare_plans": "api.comparisons",
     "estimate": "api.estimates",
     "estimate_encoder": "api.encoders",
+    "estimate_training": "api.training_estimates",
     "explain_plan": "api.plan_changes",
     "fit": "api.fits",
     "plan_batch": "api.batches",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.accuracy.training_conditions import (
+from gpufleet.accuracy.training_rows import (
     conditions_of,
     device_bytes_of,
     layout_of,
