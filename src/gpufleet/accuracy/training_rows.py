@@ -197,19 +197,20 @@ def is_compiled(row: MeasurementRow) -> bool:
 
 
 def machine_of(row: MeasurementRow) -> TrainingMachine:
-    """Machines as clouds usually offer this GPU, on the network that the row states."""
-    gpu = row.text("gpu_id", "gpu")
+    """Machines as clouds usually offer this GPU, on the network that the row states.
+
+    A blank `gpu_id` beside a name in `gpu` says that the name may mean several: speed is not guessed from it.
+    """
+    gpu = row.text("gpu_id") if "gpu_id" in row.cells else row.text("gpu")
     if not gpu:
-        raise UsageError("GPU not stated")
+        raise UsageError("GPU not stated for certain" if row.text("gpu") else "GPU not stated")
     tables = load_catalog()
     accelerator = resolve_gpu(tables, gpu).accelerator
     network = network_of(row, usual_machine(accelerator))
     return usual_training_machine(accelerator, tables.instances.values(), network)
 
 
-def timed_layout(
-    row: MeasurementRow, arch: Architecture, recipe: Recipe, machine: TrainingMachine
-) -> TrainingLayouts:
+def timed_layout(row: MeasurementRow, arch: Architecture, recipe: Recipe, machine: TrainingMachine) -> TrainingLayouts:
     """The layout of a row whose speed is measured: its batch in micro-batches, what nobody says as `usual_layout`."""
     ranks, stated = ranks_of(row), row.positive("micro_batch")
     batch = row.positive("global_batch")

@@ -54,10 +54,13 @@ def test_nf4_in_the_precision_is_qlora_and_dq_halves_its_scales() -> None:
 
 
 def test_megatron_has_dropout_no_flash_attention_and_fp32_master_weights() -> None:
-    read = recipe_of(row(method="full (pretrain)", precision="fp16 mixed", recompute="none"))
+    cells = {"method": "full (pretrain)", "precision": "fp16 mixed", "recompute": "none"}
+    read = recipe_of(row(**cells, source="arXiv 2205.05198"))
     assert (read.dropout, read.flash, read.compiled, read.chunked_loss) == (True, False, True, False)
     assert (read.formats.master_bytes, read.formats.gradient_bytes) == (4.0, 4.0)
     assert not read.optimizer.follows_weights
+    today = recipe_of(row(**cells))
+    assert (today.dropout, today.flash) == (False, True)
 
 
 def test_layouts_are_read_from_columns_and_words() -> None:
