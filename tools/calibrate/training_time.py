@@ -213,14 +213,15 @@ def main() -> None:
     by_source(every, values)
     unseen = [*left_out_sources(every), *left_out_models(rows)]
     of_kind = {kind: [one for one in unseen if one.counts and one.kind == kind] for kind in ("dense", "experts")}
-    ranges = {kind: weighted_range(missed) for kind, missed in of_kind.items()}
-    print_ranges(unseen, ranges)
+    ranges = {kind: powered(weighted_range(missed), least_stretch(missed)) for kind, missed in of_kind.items()}
+    print_ranges(of_kind, ranges)
     for each in sorted(every, key=lambda e: -abs(float(errors_of([e], values)[0])))[: said.worst]:
         error = float(np.expm1(errors_of([each], values)[0]))
         r = each.row
         print(
             f"  {error:+.2f} {short(each.source)[:24]} {r.text('model')} {r.text('seq_len')} {r.text('gpu_id')} "
-            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} {r.text('release')}"
+            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} "
+            f"{r.text('release')}"
         )
     if said.write:
         write(settled(values), rows, ranges, {kind: len(missed) for kind, missed in of_kind.items()})
@@ -275,13 +276,41 @@ def weighted_range(missed: Sequence[Unseen]) -> tuple[float, float]:
     return min(low, 0.98), max(high, 1.02)
 
 
-def held_elsewhere(missed: Sequence[Unseen]) -> float:
-    """Share of groups' rows inside the range that the other groups alone give, every group weighted alike."""
-    held = []
-    for group in sorted({one.group for one in missed}):
-        low, high = weighted_range([one for one in missed if one.group != group])
-        held.append(np.mean([low <= math.exp(one.error) <= high for one in missed if one.group == group]))
-    return float(np.mean(held))
+Range = tuple[float, float]
+
+
+def ranges_of_others(missed: Sequence[Unseen], stretch: float) -> dict[str, Range]:
+    """For each group the range that the other groups alone give, stretched."""
+    groups = sorted({one.group for one in missed})
+    return {group: powered(weighted_range([o for o in missed if o.group != group]), stretch) for group in groups}
+
+
+def powered(ends: Range, stretch: float) -> Range:
+    """A range that is so many times as wide in logarithms."""
+    return ends[0] ** stretch, ends[1] ** stretch
+
+
+def held_elsewhere(missed: Sequence[Unseen], stretch: float) -> float:
+    """Share of a group's rows inside the range that the other groups alone give, the mean over groups."""
+    others, held = ranges_of_others(missed, stretch), defaultdict(list)
+    for one in missed:
+        low, high = bounds_of(one.each, others[one.group])
+        held[one.group].append(low <= math.exp(one.error) <= high)
+    return float(np.mean([np.mean(inside) for inside in held.values()]))
+
+
+def least_stretch(missed: Sequence[Unseen]) -> float:
+    """How far ranges are stretched until those of other groups hold nearly 80 % of a group, or are as wide as allowed."""
+    for stretch in STRETCHES:
+        low, high = powered(weighted_range(missed), stretch + STRETCHES[1] - STRETCHES[0])
+        if held_elsewhere(missed, stretch) >= LEAST_HELD or math.sqrt(high / low) - 1 > WIDEST:
+            return stretch
+    return STRETCHES[-1]
+
+
+STRETCHES = tuple(float(number) for number in np.arange(1.0, 3.0, 0.05).round(2))
+LEAST_HELD, WIDEST = 0.78, 0.45
+"""Few groups hold in steps; a range wider than the second says next to nothing."""
 
 
 def left_out_sources(every: Sequence[Measured]) -> list[Unseen]:
@@ -331,38 +360,51 @@ def without(held: Sequence[Measured], rows: Sequence[Measured], left_out: str) -
     return [Unseen(e, left_out, float(x)) for e, x in zip(held, errors_of(held, values), strict=True)]
 
 
-def print_ranges(unseen: Sequence[Unseen], ranges: Mapping[str, tuple[float, float]]) -> None:
-    """The ranges, their half-width, and what other groups alone would have held."""
+def print_ranges(of_kind: Mapping[str, Sequence[Unseen]], ranges: Mapping[str, Range]) -> None:
+    """The ranges, how wide they are, and what ranges of the other groups hold."""
     for kind, (low, high) in ranges.items():
-        missed = [one for one in unseen if one.counts and one.kind == kind]
-        print(
-            f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, half-width {math.sqrt(high / low) - 1:.0%}, "
-            f"by ranges of the other groups {held_elsewhere(missed):.0%} held"
-        )
+        missed = of_kind[kind]
+        stretch = least_stretch(missed)
+        width = np.median([math.sqrt(e / s) - 1 for s, e in (bounds_of(one.each, ranges[kind]) for one in missed)])
+        print(f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, stretched {stretch:.2f}, width {width:.0%}")
+        print(f"    by ranges of the other groups {held_elsewhere(missed, stretch):.0%} held")
 
 
-RANGE_SOURCE = "10th and 90th percentile of measured over predicted time of what was left out, groups weighted alike"
+RANGE_SOURCE = "10th and 90th percentile of measured over predicted time of what was left out, groups weighted alike; \
+stretched until ranges of other groups hold 80 % of a group (experts: as far as a half-width of 45 %)"
+LEFT_OUT_NAME = "left_out_training.csv"
 COLUMNS = ("row", "source", "model", "kind", "left_out", "measured", "predicted", "low", "high")
 
 
-def write_left_out(unseen: Sequence[Unseen], ranges: Mapping[str, tuple[float, float]]) -> None:
-    """Every row that was left out, with the range that ships, into left_out_training.csv."""
-    with (DATA / "left_out_training.csv").open("w", newline="", encoding="utf-8") as stream:
+def write_left_out(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> None:
+    """Every row that was left out into left_out_training.csv, with a range that had not seen it either."""
+    with (DATA / LEFT_OUT_NAME).open("w", newline="", encoding="utf-8") as stream:
         table = csv.writer(stream, lineterminator="\n")
         table.writerow(COLUMNS)
-        for one in sorted(unseen, key=lambda o: (o.kind, o.left_out, o.each.source, o.each.row.line)):
+        for one, (low, high) in ranged(unseen, ranges):
             rate = one.each.tokens_per_s * math.exp(one.error)
-            low, high = bounds_of(one.each, ranges)
             numbers = [f"{number:.6g}" for number in (one.each.tokens_per_s, rate, rate / high, rate / low)]
             text = one.each.row.text
             table.writerow([one.each.row.line, text("source"), text("model"), one.kind, one.left_out, *numbers])
 
 
-def bounds_of(each: Measured, ranges: Mapping[str, tuple[float, float]]) -> tuple[float, float]:
-    """The ends of measured over predicted time of a row, as they ship."""
+def ranged(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> list[tuple[Unseen, Range]]:
+    """What was left out, in the order of the table, each with the ends of measured over predicted time."""
+    found = []
+    for one in sorted(unseen, key=lambda o: (o.kind, o.left_out, o.each.source, o.each.row.line)):
+        alike = [each for each in unseen if each.counts and each.kind == one.kind]
+        shipped = ranges["experts" if one.kind == "experts" else "dense"]
+        ends = ranges_of_others(alike, least_stretch(alike))[one.group] if one.counts else shipped
+        found.append((one, bounds_of(one.each, ends)))
+    return found
+
+
+def bounds_of(each: Measured, ends: Range) -> Range:
+    """The ends of measured over predicted time of a row whose kind has this range; lent kernels widen it."""
     _, time = each.kernels
-    ends = {kind: replace(time.constants.spreads[kind], low=low, high=high) for kind, (low, high) in ranges.items()}
-    constants = replace(time.constants, spreads={**time.constants.spreads, **ends})
+    kind = "experts" if each.run.arch.is_moe else "dense"
+    spread = replace(time.constants.spreads[kind], low=ends[0], high=ends[1])
+    constants = replace(time.constants, spreads={**time.constants.spreads, kind: spread})
     bounds = time_bounds(replace(time, constants=constants))
     return float(bounds.low_ratio[0]), float(bounds.high_ratio[0])
 
@@ -370,7 +412,7 @@ def bounds_of(each: Measured, ranges: Mapping[str, tuple[float, float]]) -> tupl
 def write(
     values: Mapping[str, float],
     rows: Sequence[Measured],
-    ranges: Mapping[str, tuple[float, float]],
+    ranges: Mapping[str, Range],
     points: Mapping[str, int],
 ) -> None:
     """Fitted values and ranges into training_time.toml, in place."""

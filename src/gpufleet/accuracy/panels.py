@@ -1,4 +1,4 @@
-"""Which figures stand in the picture: times of serving points, output tokens per second, training's speed and memory."""
+"""Which figures stand in the picture: times of serving points, output tokens per second, training."""
 
 from __future__ import annotations
 

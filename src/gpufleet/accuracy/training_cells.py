@@ -143,7 +143,7 @@ def formats_of(row: MeasurementRow, method: Method) -> NumberFormats:
 
 
 def held_formats(row: MeasurementRow, method: Method, label: str) -> NumberFormats:
-    """Bytes per trained weight: fine-tuning keeps 16 bits alone, FSDP and 'mixed' cast from fp32, Megatron keeps both."""
+    """Bytes per trained weight: fine-tuning keeps 16 bits alone, FSDP casts from fp32, Megatron keeps both."""
     if "32" in label and "16" not in label:
         return FP32_TRAINING
     if is_lightning(row):
