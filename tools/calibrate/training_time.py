@@ -300,7 +300,7 @@ def held_elsewhere(missed: Sequence[Unseen], stretch: float) -> float:
 
 
 def least_stretch(missed: Sequence[Unseen]) -> float:
-    """How far ranges are stretched until those of other groups hold nearly 80 % of a group, or are as wide as allowed."""
+    """How far ranges are stretched until those of other groups hold nearly 80 %, or they are as wide as allowed."""
     for stretch in STRETCHES:
         low, high = powered(weighted_range(missed), stretch + STRETCHES[1] - STRETCHES[0])
         if held_elsewhere(missed, stretch) >= LEAST_HELD or math.sqrt(high / low) - 1 > WIDEST:

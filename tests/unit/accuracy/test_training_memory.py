@@ -78,7 +78,7 @@ def test_parts_that_a_paper_counts_are_quantities_of_their_own(tmp_path: Path) -
     ]
     activations, states, peak = scored(tmp_path, *parts).figures
     assert (activations.quantity, states.quantity) == ("activations", "states")
-    assert (states.predicted or 0) * GIB == pytest.approx(8 * 8.03e9, rel=0.01)
+    assert (states.predicted or 0) * GIB == pytest.approx(8 * 8.03e9, rel=0.02)
     assert (activations.predicted or 0) + (states.predicted or 0) < 1.2 * (peak.predicted or 0)
 
 
@@ -87,7 +87,7 @@ def test_verdicts_count_runs_that_ran_and_runs_that_did_not(tmp_path: Path) -> N
     small = {"gpu_id": "", "gpu": "40GB GPU"}
     rows = [oom, {**oom, **small}, {**oom, "method": "qlora"}, {**GOOD, **small, "method": "full"}]
     verdicts = scored(tmp_path, *rows).verdicts
-    assert (verdicts.num_failed, verdicts.num_false_fits) == (3, 2)
+    assert (verdicts.num_failed, verdicts.num_false_fits) == (3, 1)
     assert (verdicts.num_ran, verdicts.num_false_does_not_fit) == (1, 1)
 
 
