@@ -121,6 +121,15 @@ def parse_count(text: object, what: str = "a count") -> float:
     return _quantity(text, _COUNT_SUFFIX, what, "'500', '2.5k' or '10M'", COUNTS)
 
 
+def parse_corpus(text: object, what: str = "a number of tokens") -> float:
+    """Tokens to train on: '50M', '2T', '1.5B'.
+
+    >>> parse_corpus("2T")
+    2000000000000.0
+    """
+    return _quantity(text, {**_COUNT_SUFFIX, "t": TERA}, what, "'50M', '100B' or '2T'", COUNTS)
+
+
 def parse_rate(text: object) -> float:
     """Requests per second: '50/s', '3000/min', '1k/h'.
 

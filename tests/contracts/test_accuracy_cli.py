@@ -169,9 +169,7 @@ TRAINED = {
 
 
 @pytest.mark.parametrize("header", TRAINED)
-def test_own_training_runs_are_scored(
-    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path, header: str
-) -> None:
+def test_own_training_runs_are_scored(run_gpufleet: Run, own: Callable[..., str], tmp_path: Path, header: str) -> None:
     row, quantity = TRAINED[header]
     done = run_gpufleet("accuracy", own(header, row), "--rows", "rows.csv")
     assert done.returncode == 0, done.stderr

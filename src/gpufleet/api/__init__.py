@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
     from gpufleet.api.requests import RequestKind, ServeRequest
+    from gpufleet.api.training import FinetuneRequest, TrainRequest, plan_finetune, plan_train
     from gpufleet.api.training_estimates import estimate_training
+    from gpufleet.api.training_fits import fit_training
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
     from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
-    from gpufleet.results.training import TrainingEstimate
+    from gpufleet.results.training import TrainingEstimate, TrainingFit, TrainingPlan
 
 __all__ = [
     "BatchPlan",
@@ -42,6 +44,7 @@ __all__ = [
     "EncoderEstimate",
     "EncoderServePlan",
     "EncoderServeRequest",
+    "FinetuneRequest",
     "FitResult",
     "FleetChanges",
     "FleetComparison",
@@ -51,7 +54,10 @@ __all__ = [
     "ServePlan",
     "ServeRequest",
     "ServingEstimate",
+    "TrainRequest",
     "TrainingEstimate",
+    "TrainingFit",
+    "TrainingPlan",
     "compare",
     "compare_plans",
     "estimate",
@@ -59,11 +65,14 @@ __all__ = [
     "estimate_training",
     "explain_plan",
     "fit",
+    "fit_training",
     "plan_batch",
     "plan_encoder_batch",
     "plan_encoder_serve",
+    "plan_finetune",
     "plan_fleet",
     "plan_serve",
+    "plan_train",
 ]
 
 HOMES = {
@@ -75,6 +84,7 @@ HOMES = {
     "EncoderEstimate": "results.encoder_estimate",
     "EncoderServePlan": "results.encoder_service",
     "EncoderServeRequest": "api.encoder_services",
+    "FinetuneRequest": "api.training",
     "FitResult": "results.fit",
     "FleetChanges": "results.plan_changes",
     "FleetComparison": "results.comparison",
@@ -84,7 +94,10 @@ HOMES = {
     "ServePlan": "results.plan",
     "ServeRequest": "api.requests",
     "ServingEstimate": "results.estimate",
+    "TrainRequest": "api.training",
     "TrainingEstimate": "results.training",
+    "TrainingFit": "results.training",
+    "TrainingPlan": "results.training",
     "compare": "api.comparisons",
     "compare_plans": "api.comparisons",
     "estimate": "api.estimates",
@@ -92,11 +105,14 @@ HOMES = {
     "estimate_training": "api.training_estimates",
     "explain_plan": "api.plan_changes",
     "fit": "api.fits",
+    "fit_training": "api.training_fits",
     "plan_batch": "api.batches",
     "plan_encoder_batch": "api.encoder_batches",
     "plan_encoder_serve": "api.encoder_services",
+    "plan_finetune": "api.training",
     "plan_fleet": "api.fleets",
     "plan_serve": "api.plans",
+    "plan_train": "api.training",
 }
 
 

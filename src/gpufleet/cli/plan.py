@@ -13,6 +13,7 @@ from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOp
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import BATCH, SERVE
+from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_training
 from gpufleet.report.output_stream import remark
 
 if TYPE_CHECKING:
@@ -188,6 +189,65 @@ def batch(
     page = batch_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
     emit(plan, page, output, out_file)
     return 0 if plan.is_feasible else Infeasible.exit_code
+
+
+def show_training(
+    kind: type[TrainRequest] | type[FinetuneRequest],
+    asked: Typed,
+    market: MarketFlags,
+    show: str | None,
+    explain: bool,
+    output: OutputFormat | None,
+    out_file: str | None,
+) -> int:
+    """The page of a plan of training; its exit code."""
+    from gpufleet.cli.plan_pages import training_page
+    from gpufleet.cli.training_answers import training_answer
+    from gpufleet.report.detail import details_of
+
+    shown = details_of(show)
+    plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)
+    chosen = output or format_of(out_file)
+    explained = explain or chosen in DRAWN
+    page = training_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
+    emit(plan, page, output, out_file)
+    return 0 if plan.is_feasible else Infeasible.exit_code
+
+
+@app.command("train", cls=GroupedCommand)
+@asking(TrainRequest, model=ModelArgument, only=words_of_training(TrainRequest))
+def train(
+    asked: Typed,
+    catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    prices: PricesOption = None,
+    show: ShowOption = None,
+    explain: ExplainOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """The cheapest machines that train all weights of MODEL from nothing; exit code 3 when none does."""
+    market = MarketFlags(catalog_dir, max_age, as_of, prices)
+    return show_training(TrainRequest, asked, market, show, explain, output, out_file)
+
+
+@app.command("finetune", cls=GroupedCommand)
+@asking(FinetuneRequest, model=ModelArgument, only=words_of_training(FinetuneRequest))
+def finetune(
+    asked: Typed,
+    catalog_dir: CatalogOption = None,
+    max_age: MaxAgeOption = None,
+    as_of: AsOfOption = None,
+    prices: PricesOption = None,
+    show: ShowOption = None,
+    explain: ExplainOption = False,
+    output: OutputOption = None,
+    out_file: OutFileOption = None,
+) -> int:
+    """The cheapest machines that train MODEL further: all weights, LoRA or QLoRA; exit code 3 when none does."""
+    market = MarketFlags(catalog_dir, max_age, as_of, prices)
+    return show_training(FinetuneRequest, asked, market, show, explain, output, out_file)
 
 
 def refuse_picture(picture: str | None, out_file: str | None) -> None:

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from gpufleet.results.encoder_service import EncoderServePlan
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.job import JobPlan
+    from gpufleet.results.training import TrainingPlan
 
 UNBOUNDED_WIDTH = 1000
 P = TypeVar("P", bound="JobPlan")
@@ -95,6 +96,20 @@ def batch_page(
     if isinstance(plan, BatchPlan):
         return page_of_job(plan, decoder_job.WORDS, chosen, explain, details, num_rows)
     return page_of_job(plan, encoder_job.WORDS, chosen, explain, details, num_rows)
+
+
+def training_page(
+    plan: TrainingPlan,
+    chosen: OutputFormat,
+    *,
+    explain: bool,
+    details: Details,
+    num_rows: int | None = None,
+) -> Page:
+    """The page of a plan of training."""
+    from gpufleet.report.training import WORDS
+
+    return page_of_job(plan, WORDS, chosen, explain, details, num_rows)
 
 
 def page_of_job(

@@ -258,8 +258,9 @@ BF16_AUTOCAST = NumberFormats("bf16-autocast", "bf16", 4.0, 4.0, 0.0, 2.0)
 BF16_PURE = NumberFormats("bf16", "bf16", 2.0, 2.0, 0.0, 2.0)
 FP16_MIXED = NumberFormats("fp16-mixed", "fp16", 2.0, 4.0, 4.0, 2.0)
 FP8_MIXED = NumberFormats("fp8-mixed", "fp8", 2.0, 4.0, 4.0, 2.0)
+FP16_PURE = NumberFormats("fp16", "fp16", 2.0, 2.0, 0.0, 2.0)
 NUMBER_FORMATS = {
-    each.name: each for each in (FP32_TRAINING, BF16_MIXED, BF16_AUTOCAST, BF16_PURE, FP16_MIXED, FP8_MIXED)
+    each.name: each for each in (FP32_TRAINING, BF16_MIXED, BF16_AUTOCAST, BF16_PURE, FP16_PURE, FP16_MIXED, FP8_MIXED)
 }
 
 ADAMW = Optimizer("adamw", 8.0)

@@ -13,13 +13,14 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
 from gpufleet.records import dataclass
 
-LONG_SEQUENCE_TOKENS = 16_384
-"""Sequences from which on context parallelism is tried."""
+LONG_SEQUENCE_TOKENS, LEAST_PIECE_TOKENS = 8192, 4096
+"""Sequences from which on context parallelism is tried, and the tokens of one that a rank keeps: judgement, as
+frameworks advise it for sequences of 8k tokens and more; the ring was timed on two layouts alone."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What a search combines; `largest_tp` inside a machine; empty `sharding` takes what suits the method."""
+    """What a search combines; empty `tensor_parallel`, `pipeline_parallel` and `data_parallel` take all that divide."""
 
     interleave: tuple[int, ...] = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20)
     micro_batch: tuple[int, ...] = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
@@ -27,14 +28,16 @@ class Grid:
     sharding: tuple[Sharding, ...] = (Sharding.DDP, Sharding.ZERO_1, Sharding.ZERO_2, Sharding.ZERO_3, Sharding.HYBRID)
     context_parallel: tuple[int, ...] = (1, 2, 4, 8, 16)
     expert_parallel: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
-    largest_tp: int = 16
+    tensor_parallel: tuple[int, ...] = (1, 2, 4, 8, 16)
+    pipeline_parallel: tuple[int, ...] = ()
+    data_parallel: tuple[int, ...] = ()
 
 
 FINE = Grid()
 COARSE = Grid(
     interleave=(1, 4),
     micro_batch=(1, 2, 4, 8, 16),
-    sharding=(Sharding.ZERO_1, Sharding.ZERO_3),
+    sharding=(Sharding.DDP, Sharding.ZERO_1, Sharding.ZERO_3),
     context_parallel=(1, 4),
     expert_parallel=(1, 8, 32),
 )
@@ -102,23 +105,27 @@ def rank_splits(
     arch: Architecture, recipe: Recipe, cluster: Cluster, global_batch: int, grid: Grid
 ) -> Iterator[tuple[int, int, int, int, int]]:
     """TP, PP, CP, EP and DP of every way to deal out the GPUs."""
-    largest_tp = min(grid.largest_tp, cluster.machine.num_gpus, cluster.num_gpus)
-    tps = [tp for tp in (1, 2, 4, 8, 16) if tp <= largest_tp]
-    cps = grid.context_parallel if recipe.sequence_tokens >= LONG_SEQUENCE_TOKENS else (1,)
+    largest_tp = min(cluster.machine.num_gpus, cluster.num_gpus)
+    tps = [tp for tp in grid.tensor_parallel if tp <= largest_tp]
+    is_long = recipe.sequence_tokens >= LONG_SEQUENCE_TOKENS
+    cps = grid.context_parallel if is_long or len(grid.context_parallel) == 1 else (1,)
     eps = grid.expert_parallel if arch.is_moe else (1,)
     for tp, cp in product(tps, cps):
-        for pp in range(1, min(arch.num_layers, cluster.num_gpus // (tp * cp)) + 1):
-            for dp in data_parallel(cluster, tp * cp * pp, global_batch):
+        most = min(arch.num_layers, cluster.num_gpus // (tp * cp))
+        for pp in grid.pipeline_parallel or range(1, most + 1):
+            for dp in data_parallel(cluster, tp * cp * pp, global_batch, grid):
                 for ep in eps:
                     yield tp, pp, cp, ep, dp
 
 
-def data_parallel(cluster: Cluster, model_gpus: int, global_batch: int) -> Sequence[int]:
+def data_parallel(cluster: Cluster, model_gpus: int, global_batch: int, grid: Grid) -> Sequence[int]:
     """How many copies of the model: those that use every GPU, or where some may idle all that share the batch."""
     most = cluster.num_gpus // model_gpus
+    asked = grid.data_parallel
     if cluster.may_idle:
-        return [dp for dp in range(1, min(most, global_batch) + 1) if global_batch % dp == 0]
-    return [most] if most * model_gpus == cluster.num_gpus else []
+        shared = [dp for dp in range(1, min(most, global_batch) + 1) if global_batch % dp == 0]
+        return [dp for dp in shared if not asked or dp in asked]
+    return [most] if most and most * model_gpus == cluster.num_gpus and (not asked or most in asked) else []
 
 
 def interleaves(arch: Architecture, grid: Grid) -> list[int]:
@@ -173,8 +180,9 @@ def sharding_has_ranks(arch: Architecture, recipe: Recipe, layouts: TrainingLayo
 
 
 def sequence_divides(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
-    """Context parallelism cuts a sequence into two pieces a rank, of which a rank takes an early and a late one."""
-    return np.asarray((layouts.cp == 1) | (recipe.sequence_tokens % (2 * layouts.cp) == 0))
+    """Context parallelism cuts a sequence into two pieces a rank, an early and a late one, and not into crumbs."""
+    whole = recipe.sequence_tokens % (2 * layouts.cp) == 0
+    return np.asarray((layouts.cp == 1) | (whole & (recipe.sequence_tokens / layouts.cp >= LEAST_PIECE_TOKENS)))
 
 
 def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:

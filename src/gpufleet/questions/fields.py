@@ -498,7 +498,9 @@ def listed(questions: tuple[Question, ...]) -> dict[str, Word[Any]]:
 @cache
 def words_of_files() -> dict[str, Word[Any]]:
     """Words that a workload file may hold."""
-    return {name: row for name, row in words_of(*SERVE, *BATCH).items() if row.is_in_files}
+    from gpufleet.questions.training import TRAINED
+
+    return {name: row for name, row in words_of(*SERVE, *BATCH, *TRAINED).items() if row.is_in_files}
 
 
 def words_of_kinds() -> list[str]:

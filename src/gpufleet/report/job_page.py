@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import date
@@ -38,6 +39,7 @@ from gpufleet.report.rented import (
     verdict_fact,
 )
 from gpufleet.report.screen import (
+    NOT_TO_BE_HAD,
     NUM_REASONS,
     ask_line,
     price_day_lines,
@@ -55,6 +57,8 @@ BINDING = {
     "starting": (
         "The deadline does not set the number: with fewer machines more time is lost waiting for the last wave."
     ),
+    "stated_gpus": "The number of GPUs was asked for.",
+    "cost": "No number of machines costs clearly less.",
 }
 SEED_RULE = "seed rule"
 ASSUMED_WORDS = {
@@ -64,7 +68,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
-TELLING, LATE = ("over_job_budget", "binds_longer"), ("late", "late_with_cap")
+TELLING, LATE = ("over_job_budget", "binds_longer"), ("late", "late_with_cap", "training_late")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
     "machines round the clock"
@@ -118,6 +122,7 @@ class JobWords(Generic[P_contra]):
     formulas: Sequence[tuple[str, str]]
     started: Callable[[P_contra], list[Table]] = lambda _: []
     tried: str = "layouts"
+    hazards: Callable[[JobPlan, RentedJob], list[str]] = lambda plan, d: spot_lines(plan, d)
 
 
 def job_page(
@@ -147,8 +152,8 @@ def screen_tables(
     plan: P, words: JobWords[P], details: Details, width: int, num_rows: int | None = None
 ) -> list[Table]:
     """Reasons, ranking, start and rejections in a few lines each; in full what `details` name."""
-    own, has_limits = words.reasons(plan), Detail.LIMITS in details
-    why = why_table(plan, own) if has_limits else lines_table("Why this one", short_reasons(plan, words))
+    has_limits = Detail.LIMITS in details
+    why = why_table(plan, words) if has_limits else lines_table("Why this one", short_reasons(plan, words))
     return [
         why,
         *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
@@ -170,7 +175,7 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
         own.batches,
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         grade_line(d.grade),
-        *spot_lines(plan, d),
+        *words.hazards(plan, d),
         *until_line(d),
         *paid_lines(plan, d),
         *surer,
@@ -194,7 +199,7 @@ def answer_tables(plan: P, words: JobWords[P], width: int) -> list[Table]:
     """Reasons, costs, ranking and start of a plan that has an answer."""
     costs = cost_table(plan, words.work(plan), words.unit_costs(plan))
     ranking = ranking_table(plan, words.columns(plan), width)
-    return [why_table(plan, words.reasons(plan)), costs, with_picture(ranking, plan), *words.started(plan)]
+    return [why_table(plan, words), costs, with_picture(ranking, plan), *words.started(plan)]
 
 
 def with_picture(ranking: Table, plan: JobPlan) -> Table:
@@ -213,20 +218,25 @@ def facts_of(plan: P, words: JobWords[P]) -> list[Fact]:
         verdict_fact(plan, d.is_tight, verdict(plan, d.is_tight, "in time", "late", "is "), "In time"),
         Fact("Cost", about(d) + usd(d.usd.value), f"80% range: {usd(d.usd.low)} to {usd(d.usd.high)}"),
         rented_fact(d, kind(d)),
-        Fact("Done in", duration(d.finish_s.value), f"{ranged_time(d.finish_s)}, deadline {duration(plan.deadline_s)}"),
+        Fact("Done in", duration(d.finish_s.value), f"{ranged_time(d.finish_s)}{by_when(plan, ', deadline ')}"),
         Fact(unit[:1].upper() + unit[1:], usd(unit_usd)),
     ]
 
 
 def headline(plan: P, words: JobWords[P]) -> str:
     """The answer in one sentence: what was asked, what to rent, what it costs, when it is done."""
-    asked = f"{words.asked(plan)} within {duration(plan.deadline_s)}"
+    asked = words.asked(plan) + by_when(plan, " within ")
     if not plan.deployments:
         return f"{asked}: {why_nothing(plan)}"
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     cost, done = f"{about(d)}{usd(d.usd.value)}", f"done in {duration(d.finish_s.value)}"
-    sure = verdict(plan, d.is_tight, "in time", "late", "is ")
-    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {usd(unit_usd)} {unit}, {done}. {sure}"
+    sure = "" if math.isinf(plan.deadline_s) else verdict(plan, d.is_tight, "in time", "late", "is ")
+    return f"{asked}: {rented_words(d, kind(d))}: {cost}, {usd(unit_usd)} {unit}, {done}. {sure}".rstrip()
+
+
+def by_when(plan: JobPlan, joined: str) -> str:
+    """The deadline in words; nothing where there is none."""
+    return "" if math.isinf(plan.deadline_s) else joined + duration(plan.deadline_s)
 
 
 def why_nothing(plan: JobPlan) -> str:
@@ -234,9 +244,10 @@ def why_nothing(plan: JobPlan) -> str:
     if not plan.rejections:
         return "no machine on offer can run it."
     telling = (r for r in plan.rejections if r.code in TELLING)
-    first = next(telling, plan.rejections[0])
+    had = (r for r in plan.rejections if r.code not in NOT_TO_BE_HAD)
+    first = next(telling, next(had, plan.rejections[0]))
     missed = "meets the deadline" if first.code in LATE else "can do this job as asked"
-    return f"no machine on offer {missed}. {first.reason.capitalize()} (nearest: {first.best})."
+    return f"no machine on offer {missed}. {first.reason[:1].upper()}{first.reason[1:]} (nearest: {first.best})."
 
 
 def kind(d: RentedJob) -> str:
@@ -402,16 +413,16 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
     return cells
 
 
-def why_table(plan: JobPlan, own: OwnReasons) -> Table:
+def why_table(plan: P, words: JobWords[P]) -> Table:
     """The reasons for the answer, a line each, from how replicas and batches lie to what it rests on."""
-    d = plan.deployments[0]
+    d, own = plan.deployments[0], words.reasons(plan)
     lines = [
         own.layout,
         own.batches,
         BINDING.get(d.binding, f"Binding limit: {d.binding_limit}."),
         f"Total throughput: {own.throughput}.",
         grade_line(d.grade),
-        *spot_lines(plan, d),
+        *words.hazards(plan, d),
         *until_line(d),
         *paid_lines(plan, d),
         *tight_line(plan),

@@ -13,6 +13,8 @@ MOST_DECIMALS = 12
 UNKNOWN, UNLIMITED = "unknown", "unlimited"
 DIME, WHOLE_DOLLARS_FROM, MULTIPLE_FROM = 0.1, 1000, 9.0
 
+MANY_DAYS = 10
+
 
 def significant(value: float | None, digits: int = DIGITS) -> str:
     """A number rounded to significant digits, never in scientific notation; whole digits are kept, decimals end at 12.
@@ -76,9 +78,11 @@ def ranged_duration(seconds: float | None, low: float | None, high: float | None
 
 
 def duration_unit(seconds: float) -> tuple[str, float]:
-    """The largest unit in which the time is at least one: µs, ms, s, min, h."""
+    """The largest unit in which the time is at least one: µs, ms, s, min, h; days from ten of them on."""
     if seconds == 0:
         return "s", 1.0
+    if abs(seconds) >= MANY_DAYS * units.DAY:
+        return "days", units.DAY
     steps = [("h", units.HOUR), ("min", 2 * units.MINUTE), ("s", 1.0), ("ms", units.MILLISECOND)]
     for name, least in steps:
         if abs(seconds) >= least:

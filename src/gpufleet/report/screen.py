@@ -23,7 +23,9 @@ MOST_PRIORITY, MARGIN = 1, 2
 NOT_TO_BE_HAD = frozenset(
     {"link_unknown", "no_price", "unpriced", "no_curve", "unsupported_architecture", "unsupported_device",
      "unsupported_weights", "device_lacks_weights", "device_runs_wider", "device_refuses_weights",
-     "unmaintained_device"}
+     "unmaintained_device", "training_heads", "training_batch", "training_chunks", "training_interleave",
+     "training_pipeline_sharding", "training_sharding_alone", "training_sequence", "training_experts",
+     "training_device"}
 )  # fmt: skip
 """Rules that hold whatever is rented: who could rent a machine asks first about the others."""
 

@@ -1,0 +1,292 @@
+"""Which machines train or fine-tune a model, in which layout, how long and for how much."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from os import PathLike
+from typing import Any
+
+from gpufleet.answers.asked import Asked
+from gpufleet.answers.training_estimate import recipe_words
+from gpufleet.answers.training_plan import TrainingContext, training_plan
+from gpufleet.api.demands import checked_confidence
+from gpufleet.api.input_rows import InputRow, digest, inputs_of
+from gpufleet.api.market import Market, market_of, market_rows
+from gpufleet.api.price_age import refuse_too_old
+from gpufleet.api.price_ends import said_of_prices
+from gpufleet.api.requests import refuse_rows
+from gpufleet.api.spoken import spoken
+from gpufleet.api.to_be_had import supply_notes
+from gpufleet.api.training_recipes import grid_of, method_named, recipe_of_words, trained_model
+from gpufleet.catalog.calibration import calibration_of, load_habits
+from gpufleet.catalog.failures import load_failures
+from gpufleet.catalog.interruptions import load_interruptions
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.network import network_of
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.catalog.spoken_machines import with_owned
+from gpufleet.catalog.training_constants import load_training_memory_constants
+from gpufleet.catalog.training_runs import load_training_runs
+from gpufleet.catalog.training_time import load_training_time
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.confidence import EXPECTED
+from gpufleet.domain.training import Recipe
+from gpufleet.errors import UsageError
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.training_layout import parse_layout, parse_measured
+from gpufleet.layout.training import Cluster, training_layouts
+from gpufleet.optimize.training import TrainingSolution, least_gpus, solve_training
+from gpufleet.optimize.training_machines import usual_training_machine
+from gpufleet.optimize.training_search import MOST_GPUS, Surroundings, TrainingGoal, TrainingQuestion
+from gpufleet.performance.training import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.questions.training import FinetuneRequest as FinetuneRequest
+from gpufleet.questions.training import TrainingRequest
+from gpufleet.questions.training import TrainRequest as TrainRequest
+from gpufleet.results.training import TrainingPlan
+from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
+
+MOST_TOKENS, LONGEST_S = 1e16, 10 * HOURS_PER_YEAR * HOUR
+DEFAULT_STARTUP_S = 10 * MINUTE
+DEFAULT_HEADROOM, DEFAULT_CONFIDENCE = 0.0, 0.8
+USUAL_MOST_GPUS = 64
+"""Without a deadline no more GPUs of a type are tried: the cheapest run is a small one."""
+
+
+def plan_train(
+    request: TrainRequest | str | PathLike[str] | Architecture, catalog: Catalog | None = None, **said: Any
+) -> TrainingPlan:
+    """The cheapest machines that train a model from nothing, ranked, with what was rejected and why.
+
+    >>> plan = plan_train("llama-3.1-8b", tokens="10B", gpus=["H100:64"])
+    >>> plan.answer.speed.mfu_ratio > 0.2
+    True
+    """
+    return planned(spoken(TrainRequest, request, said), catalog)
+
+
+def plan_finetune(
+    request: FinetuneRequest | str | PathLike[str] | Architecture, catalog: Catalog | None = None, **said: Any
+) -> TrainingPlan:
+    """The cheapest machines that train a model further, ranked, with what was rejected and why.
+
+    >>> plan = plan_finetune("llama-3.1-8b", tokens="50M", method="lora")
+    >>> plan.answer.usd.value < 100
+    True
+    """
+    return planned(spoken(FinetuneRequest, request, said), catalog)
+
+
+def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
+    """The plan of a request."""
+    refuse_rows(request.rows)
+    tables = with_owned(load_catalog() if catalog is None else catalog, tuple(request.owned or ()))
+    counts = counts_of(request, tables)
+    question, market = training_question(request, tables, counts)
+    refuse_too_old(request, question.offers)
+    solution, missed = promised(question, tables, is_asked=request.confidence is not None)
+    inputs = inputs_of(request, understood(request, question, market))
+    notes = [*market.notes, *request.notes, *training_notes(question)]
+    asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
+    plan = training_plan(TrainingContext(question, solution), asked)
+    had = supply_notes(plan.deployments, tables, request.easily_had)
+    ends = said_of_prices(plan.deployments[:1], tables, plan.deployments)
+    return plan.model_copy(update={"notes": [*had, *ends, *plan.notes]})
+
+
+def promised(question: TrainingQuestion, tables: Catalog, *, is_asked: bool) -> tuple[TrainingSolution, float | None]:
+    """The solution at the confidence of the goal, or as expected where nobody asked for it and nothing keeps it."""
+    calibration = calibration_of(tables)
+    solution = solve_training(question, calibration)
+    confidence = question.goal.confidence
+    if not solution.ranked and not is_asked and confidence != EXPECTED and math.isfinite(question.goal.deadline_s):
+        expected = replace(question, goal=replace(question.goal, confidence=EXPECTED))
+        again = solve_training(expected, calibration)
+        if again.ranked:
+            return again, confidence
+    if not solution.ranked and math.isfinite(question.goal.deadline_s):
+        solution = replace(solution, least_gpus=least_gpus(question, calibration))
+    return solution, None
+
+
+def counts_of(request: TrainingRequest, tables: Catalog) -> Mapping[str, int] | None:
+    """How many GPUs of each named type; None where no number was said."""
+    said = [parse_gpus_of_cluster(text) for text in request.gpus or ()]
+    numbered = {resolve_gpu(tables, name).accelerator.name: number for name, number in said if number is not None}
+    if numbered and len(numbered) < len(said):
+        raise UsageError("a number for some GPUs and none for others", found=", ".join(request.gpus or ()))
+    return numbered or None
+
+
+def parse_gpus_of_cluster(text: str) -> tuple[str, int | None]:
+    """A name, and how many of it where that was said; clusters are larger than machines."""
+    name, colon, number = text.strip().rpartition(":")
+    if not colon:
+        return parse_gpus(text).name, None
+    if number.strip().isdecimal() and 1 <= int(number) <= MOST_GPUS and name.strip():
+        return name.strip(), int(number)
+    expected = f"a name and a number from 1 to {MOST_GPUS:,}, such as 'H100:256'"
+    raise UsageError("cannot read a set of GPUs", found=text, expected=expected)
+
+
+def training_question(
+    request: TrainingRequest, tables: Catalog, counts: Mapping[str, int] | None
+) -> tuple[TrainingQuestion, Market]:
+    """The question, checked, and what may be rented."""
+    arch = trained_model(request.model)
+    recipe = recipe_of_request(request, arch)
+    names = [parse_gpus_of_cluster(text)[0] for text in request.gpus or ()]
+    market = market_of(replace(request, gpus=names or None), tables)
+    goal = goal_of(request, recipe, counts)
+    layout = parse_layout(request.layout) if request.layout else {}
+    around = Surroundings(
+        load_failures(),
+        load_interruptions(),
+        load_training_runs(),
+        {(i.cloud, i.name): network_of(i) for i in market.instances},
+    )
+    question = TrainingQuestion(
+        arch,
+        recipe,
+        goal,
+        tables.accelerators,
+        market.instances,
+        market.offers,
+        around,
+        load_training_time(),
+        load_training_memory_constants(),
+        grid=grid_of(layout, goal.global_batch),
+        is_layout_fixed=bool(layout),
+    )
+    ratio = measured_ratio(question, request.measured, tables)
+    return (replace(question, measured_ratio=ratio) if ratio is not None else question), market
+
+
+def recipe_of_request(request: TrainingRequest, arch: Architecture) -> Recipe:
+    """The recipe that a request means."""
+    tunes = isinstance(request, FinetuneRequest)
+    method = method_named(request.method if isinstance(request, FinetuneRequest) else None, "lora" if tunes else "full")
+    return recipe_of_words(
+        arch,
+        method,
+        sequence_tokens=request.sequence_tokens,
+        rank=request.rank if isinstance(request, FinetuneRequest) else None,
+        modules=request.modules if isinstance(request, FinetuneRequest) else None,
+        precision=request.precision,
+        optimizer=request.optimizer,
+        offload=request.offload,
+        eager=request.eager,
+        is_from_nothing=not tunes,
+    )
+
+
+def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] | None) -> TrainingGoal:
+    """What is to be done by when, checked."""
+    if request.tokens is None:
+        raise UsageError("--tokens is missing", expected="how many tokens to train on, such as 50M or 2T")
+    if not recipe.sequence_tokens <= request.tokens <= MOST_TOKENS:
+        expected = f"from one sequence ({recipe.sequence_tokens:,.0f}) to {MOST_TOKENS:g}"
+        raise UsageError("the number of tokens is out of range", found=f"{request.tokens:g}", expected=expected)
+    startup_s = DEFAULT_STARTUP_S if request.startup_s is None else request.startup_s
+    deadline_s = checked_deadline(request.deadline_s, startup_s)
+    most = USUAL_MOST_GPUS if math.isinf(deadline_s) else MOST_GPUS
+    if request.budget_usd is not None and not request.budget_usd > 0:
+        raise UsageError("the budget is out of range", found=request.budget_usd, expected="USD above 0")
+    return TrainingGoal(
+        request.tokens,
+        batch_of(request, recipe),
+        deadline_s,
+        startup_s,
+        DEFAULT_HEADROOM if request.headroom is None else request.headroom,
+        DEFAULT_CONFIDENCE if request.confidence is None else checked_confidence(request.confidence),
+        math.inf if request.budget_usd is None else request.budget_usd,
+        most,
+        counts,
+        request.idle,
+        math.inf if request.most_machines is None else request.most_machines,
+    )
+
+
+def checked_deadline(deadline_s: float | None, startup_s: float) -> float:
+    """Seconds until the run is done; infinite where none is asked."""
+    if not 0 <= startup_s <= DAY:
+        raise UsageError("the time to start is out of range", found=f"{startup_s:g} s", expected="up to a day")
+    if deadline_s is None:
+        return math.inf
+    if not startup_s < deadline_s <= LONGEST_S:
+        expected = f"more than the {startup_s / MINUTE:g} min that machines take to start, up to ten years"
+        raise UsageError("the deadline is out of range", found=f"{deadline_s:g} s", expected=expected)
+    return deadline_s
+
+
+def batch_of(request: TrainingRequest, recipe: Recipe) -> int:
+    """Sequences of a step: as asked, else the power of two nearest to what is usual, and no more than there are."""
+    most = max(int((request.tokens or 0) // recipe.sequence_tokens), 1)
+    if request.global_batch is not None:
+        if not 1 <= request.global_batch <= most:
+            expected = f"from 1 to {most:,}: all tokens are so many sequences"
+            raise UsageError("the global batch is out of range", found=request.global_batch, expected=expected)
+        return request.global_batch
+    habits, tunes = load_habits(), isinstance(request, FinetuneRequest)
+    usual = habits.fine_tuning_batch_tokens if tunes else habits.pretraining_batch_tokens
+    nearest = 2 ** round(math.log2(max(usual.value / recipe.sequence_tokens, 1.0)))
+    return int(min(nearest, 2 ** math.floor(math.log2(most))))
+
+
+def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog) -> float | None:
+    """How many times as long steps of one's own took as is predicted for them: the geometric mean over the runs."""
+    if not said:
+        return None
+    logs = []
+    for run in parse_measured(said):
+        gpu = resolve_gpu(tables, run.gpus.name).accelerator
+        machine = usual_training_machine(gpu, tables.instances.values())
+        batch = question.goal.global_batch
+        cluster = Cluster(0, machine, run.gpus.number)
+        layouts, _ = training_layouts(question.arch, question.recipe, cluster, batch, grid_of(run.layout, batch))
+        if not len(layouts):
+            raise UsageError(
+                "no layout is as your own run says", found=said, expected="parts that divide GPUs and batch"
+            )
+        model = KernelModel(question.arch, question.recipe, (machine,), calibration_of(tables))
+        time = TrainingTime(model, layouts, question.time, question.software_year)
+        fastest = float(tokens_per_s_per_gpu(time, time.terms().total).max())
+        logs.append(math.log(fastest / run.tokens_per_s_per_gpu))
+    return math.exp(sum(logs) / len(logs))
+
+
+def training_notes(question: TrainingQuestion) -> list[str]:
+    """What a reader should know about how the question was taken."""
+    arch, notes = question.arch, []
+    if arch.vision is not None:
+        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
+    if arch.is_moe:
+        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
+    if question.measured_ratio != 1.0:
+        notes.append(
+            f"Scaled to your own runs: steps take {question.measured_ratio:.2f}x what is predicted, "
+            "and the range is that of a stack with one or two runs"
+        )
+    return [*notes, *arch.notes]
+
+
+def understood(request: TrainingRequest, question: TrainingQuestion, market: Market) -> list[InputRow]:
+    """The question as it was read, each part with its origin."""
+    goal, recipe = question.goal, question.recipe
+    deadline = "none: the cheapest run" if math.isinf(goal.deadline_s) else f"{goal.deadline_s / HOUR:g} h"
+    return [
+        ("model", "model", question.arch.name, True),
+        ("trained", "method", recipe_words(recipe), getattr(request, "method", None) is not None),
+        ("tokens", "tokens", f"{goal.tokens:,.0f}", True),
+        ("sequence", "sequence_tokens", f"{recipe.sequence_tokens:,.0f} tokens", request.sequence_tokens is not None),
+        ("global batch", "global_batch", f"{goal.global_batch:,} sequences", request.global_batch is not None),
+        ("deadline", "deadline_s", deadline, request.deadline_s is not None),
+        ("precision", "precision", recipe.formats.name, request.precision is not None),
+        ("optimizer", "optimizer", recipe.optimizer.name, request.optimizer is not None),
+        *([("layout", "layout", request.layout, True)] if request.layout else []),
+        *([("your own runs", "measured", request.measured, True)] if request.measured else []),
+        ("time to start", "startup_s", f"{goal.startup_s / MINUTE:g} min", request.startup_s is not None),
+        *market_rows(request, question.offers),
+    ]

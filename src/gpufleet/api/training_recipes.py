@@ -1,0 +1,173 @@
+"""From words to a recipe and a layout: what is trained, in which formats, with what kept where, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.training import (
+    ALL_LINEAR,
+    ATTENTION_MODULES,
+    NUMBER_FORMATS,
+    OPTIMIZERS,
+    QLORA_BASE,
+    Adapter,
+    Method,
+    NumberFormats,
+    Optimizer,
+    Recipe,
+    Recompute,
+    Sharding,
+)
+from gpufleet.errors import UnknownName, UsageError
+from gpufleet.inputs.model_config import is_encoder, read_model
+from gpufleet.layout.training import FINE, Grid
+from gpufleet.questions.training import DEFAULT_METHOD, DEFAULT_RANK, METHODS
+
+PRECISION_ALIASES = {"fp8": "fp8-mixed", "tf32": "fp32", "mixed": "bf16-mixed", "amp": "bf16-mixed"}
+MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
+    "all-linear": ALL_LINEAR,
+    "all": ALL_LINEAR,
+    "attention": ATTENTION_MODULES,
+    "mlp": ("gate", "up", "down"),
+}
+OFFLOADED = ("optimizer", "activations", "weights")
+DEFAULT_SEQUENCE_TOKENS = 4096.0
+GRID_NAMES = {
+    "tp": "tensor_parallel",
+    "pp": "pipeline_parallel",
+    "cp": "context_parallel",
+    "ep": "expert_parallel",
+    "dp": "data_parallel",
+    "interleave": "interleave",
+    "micro-batch": "micro_batch",
+}
+
+
+def trained_model(model: object) -> Architecture:
+    """A model that training is planned for: a decoder, by name or path, or as it is."""
+    if isinstance(model, Architecture):
+        return model
+    if is_encoder(str(model), is_shipped_encoder):
+        hint = "Encoders, T5, Whisper and image models are planned by 'plan serve' and 'plan batch'."
+        raise UsageError(f"{model} is not a decoder: its training is not planned", expected="a decoder", hint=hint)
+    return read_model(str(model), shipped_architecture)
+
+
+def method_named(said: str | None, usual: str = DEFAULT_METHOD) -> Method:
+    """What learns, by its name."""
+    name = (usual if said is None else said).strip().lower()
+    if name not in METHODS:
+        raise UnknownName("method", name, METHODS)
+    return Method(name)
+
+
+def formats_named(said: str | None, method: Method) -> NumberFormats:
+    """Number formats by name: mixed precision where all weights learn, else 16 bits alone."""
+    usual = "bf16-mixed" if method is Method.FULL else "bf16"
+    name = usual if said is None else said.strip().lower()
+    name = PRECISION_ALIASES.get(name, name)
+    if name not in NUMBER_FORMATS:
+        raise UnknownName("precision of training", name, NUMBER_FORMATS)
+    return NUMBER_FORMATS[name]
+
+
+def optimizer_named(said: str | None, offloaded: Iterable[str]) -> Optimizer:
+    """An optimizer by name; its states lie in host memory where that is asked."""
+    name = "adamw" if said is None else said.strip().lower()
+    if name not in OPTIMIZERS:
+        raise UnknownName("optimizer", name, OPTIMIZERS)
+    return replace(OPTIMIZERS[name], is_offloaded="optimizer" in offloaded)
+
+
+def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None) -> Adapter | None:
+    """Adapters of LoRA and QLoRA; said of a method without them they are refused."""
+    if method is Method.FULL:
+        said = [name for name, value in (("--rank", rank), ("--modules", modules)) if value is not None]
+        if said:
+            raise UsageError(
+                f"{', '.join(said)} do not apply", found="--method full", expected="--method lora or qlora"
+            )
+        return None
+    if rank is not None and rank < 1:
+        raise UsageError("the rank is out of range", found=rank, expected="from 1")
+    return Adapter(DEFAULT_RANK if rank is None else rank, modules_named(modules or ("all-linear",)))
+
+
+def modules_named(names: Sequence[str]) -> tuple[str, ...]:
+    """Matrices by name; 'attention', 'mlp' and 'all-linear' stand for several."""
+    found: list[str] = []
+    for name in (each.strip().lower().removesuffix("_proj") for each in names):
+        if name not in (*ALL_LINEAR, *MODULE_GROUPS):
+            raise UnknownName("matrix with adapters", name, [*ALL_LINEAR, *MODULE_GROUPS])
+        found += MODULE_GROUPS.get(name, (name,))
+    return tuple(name for name in ALL_LINEAR if name in found)
+
+
+def offloads_named(names: Sequence[str] | None) -> tuple[str, ...]:
+    """What lies in host memory, by name."""
+    said = tuple(name.strip().lower() for name in names or ())
+    for name in said:
+        if name not in OFFLOADED:
+            raise UnknownName("thing to offload", name, OFFLOADED)
+    return said
+
+
+def sequence_of(said: float | None, arch: Architecture) -> float:
+    """Tokens of a sequence, no more than the model's positions."""
+    if said is None:
+        return min(DEFAULT_SEQUENCE_TOKENS, float(arch.max_context_tokens))
+    if not (said >= 1 and float(said).is_integer()):
+        raise UsageError("the sequence is out of range", found=f"{said:g}", expected="whole tokens, from 1")
+    if said > arch.max_context_tokens:
+        hint = "A config.json with larger max_position_embeddings stands for a model whose context is extended."
+        expected = f"at most {arch.max_context_tokens:,} tokens"
+        raise UsageError(
+            f"the sequence is longer than {arch.name} reads", found=f"{said:g}", expected=expected, hint=hint
+        )
+    return float(said)
+
+
+def recipe_of_words(
+    arch: Architecture,
+    method: Method,
+    *,
+    sequence_tokens: float | None,
+    rank: int | None,
+    modules: Sequence[str] | None,
+    precision: str | None,
+    optimizer: str | None,
+    offload: Sequence[str] | None,
+    eager: bool,
+    is_from_nothing: bool,
+) -> Recipe:
+    """The recipe that words mean; pre-training runs on Megatron's rules, fine-tuning on PyTorch's."""
+    kept = offloads_named(offload)
+    recipe = Recipe(
+        method,
+        formats_named(precision, method),
+        optimizer_named(optimizer, kept),
+        sequence_of(sequence_tokens, arch),
+        adapter=adapter_of(method, rank, modules),
+        compiled=not eager,
+        chunked_loss=not is_from_nothing and not eager,
+        offloads_activations="activations" in kept,
+        stops_early=not is_from_nothing,
+        offloads_weights="weights" in kept,
+    )
+    return replace(recipe, base=QLORA_BASE) if method is Method.QLORA else recipe
+
+
+def grid_of(layout: Mapping[str, int], batch: int) -> Grid:
+    """The layouts that are searched: those with the parts that were said."""
+    micro = layout.get("micro-batch")
+    if micro is not None and micro > batch:
+        raise UsageError("the micro-batch is larger than the global batch", found=micro, expected=f"at most {batch:,}")
+    fixed: dict[str, tuple[int, ...]] = {GRID_NAMES[n]: (v,) for n, v in layout.items() if n in GRID_NAMES}
+    if "sharding" in layout:
+        fixed["sharding"] = (Sharding(layout["sharding"]),)
+    if "recompute" in layout:
+        fixed["recompute"] = (Recompute(layout["recompute"]),)
+    return replace(FINE, **fixed)  # type: ignore[arg-type]

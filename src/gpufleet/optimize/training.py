@@ -1,0 +1,347 @@
+"""Training runs: which machines train a model on so many tokens, in which layout, at least cost.
+
+Every machine of a run waits for every other: a layout spans them all, one that stops stops all, and the work goes on
+from the last checkpoint (`performance.restarts`). `training_search` finds the layouts; here are the numbers of machines
+that are bought, the deadline and the money.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields, replace
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.interruption import NEVER, Spread
+from gpufleet.domain.offer import Offer, PriceKind
+from gpufleet.domain.reason import Reason, Rejection
+from gpufleet.layout.training import COARSE
+from gpufleet.memory.training import checkpoint_bytes
+from gpufleet.optimize.caution import planned_value, slow_ratio
+from gpufleet.optimize.job import BINDS_LONGER, Late
+from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
+from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.training_search import MOST_GPUS, Best, RatedCluster, TrainingQuestion, TrainingSearch
+from gpufleet.performance.checkpoints import checkpoint_s, restart_s
+from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s, mean_between_s, stops_in, stops_per_s
+from gpufleet.pricing.commitment import TERM_KINDS, billed_s
+from gpufleet.records import dataclass
+from gpufleet.units import HOUR, HOURS_PER_YEAR
+
+LATE = Reason("training_late")
+MOST_REFINED, SAME_COST_RATIO, NEVER_S = 12, 1.05, 10 * HOURS_PER_YEAR * HOUR
+"""The fewest GPUs are bought of those that cost within this ratio of the least; ten years count as never."""
+
+
+@dataclass(frozen=True, eq=False)
+class RunTimes:
+    """Runs at one end of the ranges, one element a cluster: from the start to the end, what is paid, and stops."""
+
+    elapsed_s: FloatArray
+    paid_s: FloatArray
+    stops: FloatArray
+    interval_s: FloatArray
+
+    def of(self, row: int) -> RunTimes:
+        """One of them."""
+        return RunTimes(**{f.name: np.asarray(getattr(self, f.name))[row] for f in fields(self)})
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlacement:
+    """A run on machines of one offer in one layout, with what is expected and both ends of its ranges."""
+
+    instance: Instance
+    offer: Offer
+    machines: int
+    rated: RatedCluster
+    expected: RunTimes
+    low: RunTimes
+    high: RunTimes
+    planned_s: float
+    work_s: float
+    write_s: float
+    per_hour: Spread
+
+    @property
+    def usd(self) -> float:
+        """What the run is expected to cost."""
+        return self.usd_of(self.expected)
+
+    def usd_of(self, times: RunTimes) -> float:
+        """What all machines cost where each is paid for such a time."""
+        return float(self.machines * effective_price(self.offer) * times.paid_s / HOUR)
+
+    @property
+    def num_gpus(self) -> int:
+        """GPUs that are paid for."""
+        return round(self.machines * self.instance.gpu_count)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingSolution:
+    """The run on each machine type, cheapest first; what else was found on the way.
+
+    `undated`: the cheapest at a price without a date, where it costs less; `faster` the soonest, `steady` the cheapest
+    that nobody takes away; `least_gpus` meet a deadline that nothing asked for meets.
+    """
+
+    ranked: list[TrainingPlacement]
+    rejections: Rejections
+    num_layouts: int
+    num_configurations: int
+    undated: TrainingPlacement | None = None
+    faster: TrainingPlacement | None = None
+    steady: TrainingPlacement | None = None
+    least_gpus: int | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Ways:
+    """A run on each cluster of one kind of machine, bought one way: arrays, one element a cluster."""
+
+    rated: list[RatedCluster]
+    machines: FloatArray
+    work_s: FloatArray
+    write_s: FloatArray
+    expected: RunTimes
+    low: RunTimes
+    high: RunTimes
+    planned_s: FloatArray
+    per_hour: Spread
+
+
+def run_times(
+    work_s: FloatArray, stops: FloatArray, write_s: FloatArray, restarted_s: FloatArray, wait_s: float, startup_s: float
+) -> RunTimes:
+    """Runs of so much work: every stop costs a restart and what was not saved; waits for machines are not paid."""
+    interval = checkpoint_interval_s(write_s, mean_between_s(stops))
+    elapsed = ending(elapsed_run_s(work_s, stops, write_s, restart_s(restarted_s, 0.0, wait_s), interval))
+    paid = np.where(np.isfinite(elapsed), elapsed_run_s(work_s, stops, write_s, restarted_s, interval), np.inf)
+    return RunTimes(startup_s + elapsed, startup_s + paid, stops_in(elapsed, stops), interval)
+
+
+def ending(elapsed_s: FloatArray) -> FloatArray:
+    """The same; infinite where so many stops leave a run that nobody sees the end of."""
+    return np.where(elapsed_s < NEVER_S, elapsed_s, np.inf)
+
+
+@dataclass(frozen=True, eq=False)
+class Placing:
+    """What places rated clusters on offers."""
+
+    question: TrainingQuestion
+    search: TrainingSearch
+    rejections: Rejections
+
+    def placements(self, rated: Iterable[RatedCluster]) -> list[TrainingPlacement]:
+        """The cheapest number of machines of every offer that is done in time, and not many for little."""
+        by_device: dict[int, list[RatedCluster]] = {}
+        for each in rated:
+            by_device.setdefault(each.cluster.device, []).append(each)
+        instances = {(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)}
+        known: dict[tuple[int, float, str | None], Ways] = {}
+        placed, late = [], {}
+        for offer in self.buyable():
+            instance = instances.get((offer.cloud, offer.instance))
+            device = None if instance is None else self.search.hosts[self.search.host_of(instance)]
+            if instance is None or device not in by_device:
+                continue
+            key = (device, instance.gpu_count, self.hazard_of(offer))
+            if key not in known:
+                known[key] = self.ways(instance, offer, by_device[device])
+            ways = known[key]
+            row = self.chosen(ways, offer)
+            if row is not None:
+                placed.append(self.placement(instance, offer, ways, row))
+            else:
+                late[offer.cloud, offer.instance, offer.price_kind.value] = (offer, ways)
+        self.count_late(late, {(p.offer.cloud, p.offer.instance, p.offer.price_kind.value) for p in placed})
+        self.count_unsold(instances)
+        return placed
+
+    def hazard_of(self, offer: Offer) -> str | None:
+        """What decides how often machines of an offer are taken away; None where they never are."""
+        return f"spot {offer.interruption}" if offer.price_kind is PriceKind.SPOT else None
+
+    def buyable(self) -> list[Offer]:
+        """Offers that a run may buy: one that runs once buys no term, which is counted by machine type."""
+        terms = {(o.cloud, o.instance, o.price_kind.value) for o in self.question.offers if o.price_kind in TERM_KINDS}
+        for cloud, name, kind in sorted(terms):
+            self.rejections.add(Rejection(BINDS_LONGER, f"{cloud} {name}, {kind.replace('_', ' ')}"))
+        return [offer for offer in self.question.offers if offer.price_kind not in TERM_KINDS]
+
+    def ways(self, instance: Instance, offer: Offer, rated: list[RatedCluster]) -> Ways:
+        """Runs on all clusters of a kind of machine, bought as an offer is."""
+        q, around, goal = self.question, self.question.around, self.question.goal
+        gpus = np.array([each.cluster.num_gpus for each in rated], dtype=np.float64)
+        machines = np.ceil(gpus / instance.gpu_count)
+        step_s, low_ratio, high_ratio = (
+            np.array([getattr(each, name) for each in rated]) for name in ("step_s", "low_ratio", "high_ratio")
+        )
+        work_s = goal.steps(q.recipe) * step_s
+        failures = around.failures.per_gpu_hour(rated[0].cluster.machine.accelerator.generation)
+        is_spot = offer.price_kind is PriceKind.SPOT
+        taken = around.interruptions.per_hour(offer.interruption) if is_spot else NEVER
+        wait = around.interruptions.wait_s if is_spot else NEVER
+        rate, shared = around.runs.write_bytes_per_s_per_machine.value, around.runs.shared_bytes_per_s.value
+        write_s = checkpoint_s(checkpoint_bytes(q.arch, q.recipe), machines, rate, shared)
+        recovery = around.runs.recovery_s
+
+        def times(work: FloatArray, failed: float, reclaimed: float, waited: float, recovered: float) -> RunTimes:
+            stops = stops_per_s(machines * instance.gpu_count, failed, machines, reclaimed)
+            return run_times(work, stops, write_s, recovered + write_s, waited, goal.startup_s)
+
+        slow = np.maximum(1 + goal.headroom_ratio, slow_ratio(goal.confidence, high_ratio))
+        failed, reclaimed, waited = (planned_value(goal.confidence, each) for each in (failures, taken, wait))
+        return Ways(
+            rated,
+            machines,
+            work_s,
+            write_s,
+            times(work_s, failures.expected, taken.expected, wait.expected, recovery.value),
+            times(work_s * low_ratio, failures.low, taken.low, wait.low, recovery.low or recovery.value),
+            times(work_s * high_ratio, failures.high, taken.high, wait.high, recovery.high or recovery.value),
+            times(work_s * slow, failed, reclaimed, waited, recovery.value).elapsed_s,
+            taken,
+        )
+
+    def chosen(self, ways: Ways, offer: Offer) -> int | None:
+        """The cluster with the fewest GPUs of those that cost about as little as any; None where none is in time."""
+        most = offer.most_instances
+        had = ways.machines <= (math.inf if most is None else most)
+        usd = ways.machines * self.billed(offer, ways.expected).paid_s
+        ends = np.isfinite(ways.planned_s) & (ways.planned_s <= self.question.goal.deadline_s)
+        usd = np.where(had & ends, usd, np.inf)
+        if not np.isfinite(usd).any():
+            return None
+        return int(np.argmin(np.where(usd <= usd.min() * SAME_COST_RATIO, ways.machines, np.inf)))
+
+    def placement(self, instance: Instance, offer: Offer, ways: Ways, row: int) -> TrainingPlacement:
+        """One cluster on machines of an offer."""
+        expected, low, high = (self.billed(offer, each.of(row)) for each in (ways.expected, ways.low, ways.high))
+        return TrainingPlacement(
+            instance,
+            offer,
+            int(ways.machines[row]),
+            ways.rated[row],
+            expected,
+            low,
+            high,
+            float(ways.planned_s[row]),
+            float(ways.work_s[row]),
+            float(ways.write_s[row]),
+            ways.per_hour,
+        )
+
+    def billed(self, offer: Offer, times: RunTimes) -> RunTimes:
+        """What is paid for: whole days of capacity blocks, all the time of machines of one's own."""
+        if offer.price_kind in (PriceKind.ON_DEMAND, PriceKind.SPOT):
+            return times
+        paid = np.minimum(times.paid_s, times.elapsed_s)
+        if offer.price_kind is PriceKind.OWNED:
+            return replace(times, paid_s=times.elapsed_s)
+        return replace(times, paid_s=billed_s(offer.price_kind, paid, 0.0))
+
+    def count_late(
+        self, late: Mapping[tuple[str, str, str], tuple[Offer, Ways]], in_time: set[tuple[str, str, str]]
+    ) -> None:
+        """Count machine types that are not done in time, with when they would be."""
+        goal = self.question.goal
+        for key, (offer, ways) in late.items():
+            if key in in_time:
+                continue
+            had = ways.machines <= (math.inf if offer.most_instances is None else offer.most_instances)
+            enough = ways.machines[ways.planned_s <= goal.deadline_s]
+            soonest = float(np.min(ways.planned_s[had], initial=np.inf))
+            missed = Late(soonest, int(enough.min()) if len(enough) else None)
+            reason, machine = LATE if had.any() else BEYOND_QUOTA, f"{key[0]} {key[1]}, {key[2].replace('_', ' ')}"
+            miss = missed.miss(offer.most_instances, goal.confidence)
+            self.rejections.add(Rejection(reason, machine, miss, missed.soonest_s))
+
+    def count_unsold(self, instances: Mapping[tuple[str, str], Instance]) -> None:
+        """Count machine types that would do but have no price under the chosen terms."""
+        priced = {(o.cloud, o.instance) for o in self.question.offers}
+        for cloud, name in sorted(set(instances) - priced):
+            self.rejections.add(Rejection(NO_PRICE, f"{cloud} {name}"))
+
+
+def cheapest_of_each_type(placed: Iterable[TrainingPlacement]) -> list[TrainingPlacement]:
+    """The cheapest region of each machine type and price kind, in order; ties keep a fixed order."""
+    best: dict[tuple[str, str, str], TrainingPlacement] = {}
+    for p in sorted(placed, key=lambda p: (p.usd, p.offer.cloud, p.offer.instance, p.offer.region)):
+        best.setdefault((p.offer.cloud, p.offer.instance, p.offer.price_kind.value), p)
+    return list(best.values())
+
+
+def within_usd(placed: Sequence[TrainingPlacement], most_usd: float, rejections: Rejections) -> list[TrainingPlacement]:
+    """What the budget pays for; the rest is counted with its price."""
+    budget = Reason.of("over_job_budget", budget_usd=most_usd)
+    for p in (p for p in placed if p.usd > most_usd):
+        machines = f"{p.machines}x {p.offer.cloud} {p.offer.instance}"
+        rejections.add(Rejection(budget, machines, Reason.of("costs", usd=p.usd), p.usd))
+    return [p for p in placed if p.usd <= most_usd]
+
+
+def solve_training(question: TrainingQuestion, calibration: Calibration) -> TrainingSolution:
+    """Rate the clusters, join the offers, then search the layouts of what is shown finely."""
+    rejections, search = Rejections(), TrainingSearch(question, calibration)
+    count_devices(search, rejections)
+    is_fixed = question.goal.counts is not None or question.is_layout_fixed
+    clusters = search.clusters()
+    best = search.best(clusters, question.grid if is_fixed else COARSE, rejections)
+    placing = Placing(question, search, rejections)
+    placed = placing.placements(best.rated.values())
+    if placed and not is_fixed:
+        placed, best = refined(search, placing, best, placed)
+    dated = cheapest_of_each_type(p for p in placed if p.offer.is_dated)
+    ranked = within_usd(dated or cheapest_of_each_type(placed), question.goal.most_usd, rejections)
+    beside = cheapest_of_each_type(p for p in placed if not p.offer.is_dated)[:1] if dated else []
+    is_cheaper = beside and ranked and beside[0].usd < ranked[0].usd
+    return TrainingSolution(
+        ranked,
+        rejections,
+        len(best.rated),
+        best.num_configurations,
+        beside[0] if is_cheaper else None,
+        faster=min(ranked, key=lambda p: p.expected.elapsed_s, default=None),
+        steady=next((p for p in ranked if p.offer.price_kind is not PriceKind.SPOT), None),
+    )
+
+
+def count_devices(search: TrainingSearch, rejections: Rejections) -> None:
+    """Count machine types on which no training stack runs, or not in this arithmetic."""
+    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.arithmetic)
+    for instance in search.question.instances:
+        if not search.runs_on(instance):
+            rejections.add(Rejection(no_device, f"{instance.cloud} {instance.name} ({instance.accelerator})"))
+
+
+def refined(
+    search: TrainingSearch, placing: Placing, best: Best, placed: Sequence[TrainingPlacement]
+) -> tuple[list[TrainingPlacement], Best]:
+    """The placements of the cheapest machine types again, on the best of all layouts of their clusters."""
+    shown = cheapest_of_each_type(placed)[:MOST_REFINED]
+    soonest = min(placed, key=lambda p: float(p.expected.elapsed_s))
+    chosen = {(p.rated.cluster.device, p.rated.cluster.num_gpus): p.rated.cluster for p in [*shown, soonest]}
+    again = list(chosen.values())
+    fine = search.best(again, search.question.grid, None)
+    faster = {(again[i].device, again[i].num_gpus): rated for i, rated in fine.rated.items()}
+    rated = [
+        min(r, faster.get((r.cluster.device, r.cluster.num_gpus), r), key=lambda each: each.step_s)
+        for r in best.rated.values()
+    ]
+    quiet = Placing(placing.question, search, Rejections())
+    return quiet.placements(rated), Best(best.rated, best.num_configurations + fine.num_configurations)
+
+
+def least_gpus(question: TrainingQuestion, calibration: Calibration) -> int | None:
+    """The fewest GPUs of any machine type on offer that meet the deadline, could they be had; None: no number does."""
+    free = replace(question.goal, counts=None, most_gpus=MOST_GPUS, most_usd=math.inf)
+    offers = tuple(replace(offer, max_instances=None, gpu_quotas=()) for offer in question.offers)
+    found = solve_training(replace(question, goal=free, offers=offers), calibration).ranked
+    return min((p.num_gpus for p in found), default=None)

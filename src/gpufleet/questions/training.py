@@ -1,0 +1,151 @@
+"""Questions of training: what is trained, on how much, how, and in which layout."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from gpufleet.questions.fields import MODEL, JobRequest, NamedPath, words_of
+from gpufleet.questions.words import (
+    ENGINE,
+    LOAD,
+    PERIOD,
+    RENTED,
+    TRAINING,
+    WHOLE,
+    Kind,
+    Word,
+    flag,
+    names,
+    optional,
+    plain,
+    said_by,
+    text,
+)
+from gpufleet.records import dataclass
+from gpufleet.units import HOUR, Bounds, parse_corpus, parse_tokens
+
+if TYPE_CHECKING:
+    from gpufleet.domain.architecture import Architecture
+
+CORPUS = Kind("N", parse_corpus)
+TOKENS = Kind("N", plain(parse_tokens))
+METHODS = ("full", "lora", "qlora")
+DEFAULT_METHOD, DEFAULT_RANK = "lora", 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingRequest(JobRequest):
+    """A model to be trained on a number of tokens; `JobRequest` and `PlanRequest` say what else may be named.
+
+    `gpus` may fix their number: 'H100:256'. Without a deadline the cheapest run is planned, however long it takes.
+    `layout` fixes parts of the layout: 'tp=4,pp=2,micro-batch=1'; `measured` are runs of one's own, each a layout and
+    the tokens per second and GPU that it reached: 'H100:8,micro-batch=4@9800'.
+    """
+
+    model: str | NamedPath | Architecture = field(kw_only=False, metadata=said_by(MODEL))
+    tokens: float | None = optional(
+        CORPUS, "Tokens to train on, all epochs together: 50M, 100B, 2T.", LOAD, what="the number of tokens"
+    )
+    sequence_tokens: float | None = optional(
+        TOKENS,
+        "Tokens of a sequence: 2048, 8k; default 4096, or the model's own limit.",
+        LOAD,
+        name="seq",
+        what="the sequence",
+        label="sequence",
+        shown="{:,.0f} tokens".format,
+    )
+    deadline_s: float | None = optional(
+        PERIOD,
+        "Done within 24h, 3d, 1week of the start; default: whenever it is cheapest.",
+        LOAD,
+        name="deadline",
+        label="deadline",
+        shown=lambda seconds: f"{seconds / HOUR:g} h",
+    )
+    gpus: Sequence[str] | None = optional(
+        names("NAME[:N],..."), "Only these GPUs, so many of them where a number is said: H100:256.", RENTED,
+        singular="--gpu",
+    )  # fmt: skip
+    global_batch: int | None = optional(
+        WHOLE,
+        "Sequences of a step over all GPUs; default: 131k tokens in fine-tuning, 4M in pre-training.",
+        TRAINING,
+        name="batch",
+        what="the global batch",
+        bounds=Bounds(1, 1_000_000, "sequences"),
+        label="global batch",
+        shown="{:,} sequences".format,
+    )
+    precision: str | None = optional(
+        text("NAME"),
+        "bf16-mixed, bf16, fp16, fp16-mixed, fp8-mixed or fp32; default bf16-mixed, with adapters bf16.",
+        ENGINE,
+        what="the precision",
+    )
+    optimizer: str | None = optional(
+        text("NAME"), "adamw (default) or adamw-8bit.", ENGINE, label="optimizer", what="the optimizer"
+    )
+    layout: str | None = optional(
+        text("NAME=N,..."),
+        "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
+        TRAINING,
+        joined_by=",",
+        label="layout",
+    )
+    offload: Sequence[str] | None = optional(
+        names("WHAT,..."),
+        "Keep optimizer, activations or weights in host memory.",
+        TRAINING,
+        label="kept in host memory",
+        shown=", ".join,
+    )
+    measured: str | None = optional(
+        text("RUN@N"),
+        "Runs of your own, layout and tokens/s/GPU: 'H100:8,micro-batch=4@9800'; more behind ';'.",
+        TRAINING,
+        label="your own runs",
+    )
+    eager: bool = flag("Kernels are not fused (no torch.compile, no Transformer Engine).", ENGINE)
+    idle: bool = flag("GPUs of a machine may stay idle.", TRAINING)
+
+
+@dataclass(frozen=True)
+class TrainRequest(TrainingRequest):
+    """Training all weights of a model from nothing: `TrainingRequest` says what may be named."""
+
+
+@dataclass(frozen=True)
+class FinetuneRequest(TrainingRequest):
+    """Training a model further: all of its weights, or adapters beside it (LoRA; QLoRA on weights of 4 bits)."""
+
+    method: str | None = optional(
+        text("NAME"), "full, lora (default) or qlora.", TRAINING, what="the method", label="method"
+    )
+    rank: int | None = optional(
+        WHOLE,
+        "Rank of adapters; default 16.",
+        TRAINING,
+        what="the rank",
+        bounds=Bounds(1, 65_536, ""),
+        label="rank",
+    )
+    modules: Sequence[str] | None = optional(
+        names("NAME,..."),
+        "Matrices with adapters: q,k,v,o,gate,up,down, attention, all-linear (default).",
+        TRAINING,
+        label="adapters on",
+        shown=", ".join,
+    )
+
+
+TRAINED: tuple[type[TrainingRequest], ...] = (TrainRequest, FinetuneRequest)
+NOT_OF_TRAINING = ("trace", "engine", "every")
+"""Words of other jobs that training has no use for."""
+
+
+def words_of_training(kind: type[TrainingRequest]) -> dict[str, Word[Any]]:
+    """Words of a question of training."""
+    return {name: row for name, row in words_of(kind).items() if name not in NOT_OF_TRAINING}
