@@ -43,6 +43,7 @@ PRETRAINING = re.compile(r"pre-? ?train")
 NOT_COMPILED = re.compile(r"\b(?:eager|no compil\w*|not compiled|without (?:torch\.)?compil\w*)\b")
 NO_OFFLOAD = re.compile(r"no cpu offload|cpu offload(?:ing)?:? (?:false|off|no)\b")
 WORDS_OF_FULL = ("full", "pretrain", "pre-train", "sft", "finetun", "fine-tun", "continued")
+WORDS_OF_RECOMPUTE = ("full", "checkpoint", "layer", "block")
 FLASH_YEAR = 2022.6
 MONTHS = 12
 PEFT_RANK = 8
@@ -63,6 +64,7 @@ STAGES = {
     "distributedoptimizer": Sharding.ZERO_1,
 }
 """Words for what ranks share, the first that is found counts."""
+ZERO_STAGES = range(4)
 
 
 def is_on(row: MeasurementRow, column: str) -> bool:
@@ -120,12 +122,13 @@ def is_fine_tuning(row: MeasurementRow) -> bool:
 
 
 def is_lightning(row: MeasurementRow) -> bool:
-    """Whether the precision is in the words of Lightning Fabric: 'bf16-true', '16-mixed'.
+    """Whether the precision is in the words of Lightning Fabric ('bf16-true', '16-mixed'), which splits no tensors.
 
     >>> is_lightning(MeasurementRow(1, {"precision": "bf16-true+bnb.nf4"}))
     True
     """
-    return re.search(r"\b(bf)?(16|32)-(true|mixed)\b", row.text("precision")) is not None
+    is_split = any(row.text(name) not in ("", "1") for name in ("tp", "pp"))
+    return not is_split and re.search(r"\b(bf)?(16|32)-(true|mixed)\b", row.text("precision")) is not None
 
 
 def is_megatron(row: MeasurementRow) -> bool:
@@ -195,6 +198,8 @@ def sharding_of(row: MeasurementRow) -> Sharding:
     'ZeRO-3'
     """
     said = said_sharding(row)
+    if said.isdigit() and int(said) in ZERO_STAGES:
+        return Sharding(int(said))
     if not said and row.text("release"):
         return Sharding.ZERO_1
     return next((stage for word, stage in STAGES.items() if word in said), Sharding.DDP)
@@ -219,7 +224,8 @@ def stated_recompute(row: MeasurementRow) -> Recompute | None:
         return None
     if "selective" in said:
         return Recompute.SELECTIVE
-    return Recompute.FULL if "full" in said or said in YES else Recompute.NONE
+    is_full = said in YES or any(word in said for word in WORDS_OF_RECOMPUTE)
+    return Recompute.FULL if is_full and not said.startswith("no ") else Recompute.NONE
 
 
 def says_compiled(row: MeasurementRow) -> bool | None:
@@ -265,10 +271,12 @@ class Ranks:
 
 
 def ranks_of(row: MeasurementRow) -> Ranks:
-    """Ranks as stated; silent ones are 1, and DP is what remains of the GPUs."""
+    """Ranks as stated; silent ones are 1, and DP is what remains of the GPUs; a stated DP may count those of CP."""
     tp, pp, cp, ep = (row.whole(name) or 1 for name in ("tp", "pp", "cp", "ep"))
     dp, num_gpus = row.whole("dp"), row.whole("num_gpus")
     dp = dp or max((num_gpus or 0) // (tp * pp * cp), 1)
+    if tp * pp * dp == num_gpus and dp % cp == 0:
+        dp //= cp
     if num_gpus is not None and tp * pp * cp * dp != num_gpus:
         raise UsageError("the layout does not use the GPUs", found=f"{tp * pp * cp * dp} of {num_gpus}")
     chunks = CHUNKS_OF.search(row.text("sharding"))
