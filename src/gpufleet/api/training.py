@@ -157,7 +157,7 @@ def training_question(
         around,
         load_training_time(),
         load_training_memory_constants(),
-        grid=grid_of(layout, goal.global_batch),
+        grid=grid_of(layout, goal.global_batch, tunes=isinstance(request, FinetuneRequest)),
         is_layout_fixed=bool(layout),
     )
     ratio = measured_ratio(question, request.measured, tables)
@@ -206,6 +206,7 @@ def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] 
         counts,
         request.idle,
         math.inf if request.most_machines is None else request.most_machines,
+        not isinstance(request, FinetuneRequest),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -42,6 +43,11 @@ COARSE = Grid(
     expert_parallel=(1, 8, 32),
 )
 """What finds a machine type: the layouts on it are searched finely afterwards."""
+
+
+def coarse(grid: Grid) -> Grid:
+    """The coarse grid within a fine one."""
+    return replace(COARSE, tensor_parallel=grid.tensor_parallel, pipeline_parallel=grid.pipeline_parallel)
 
 
 @dataclass(frozen=True)

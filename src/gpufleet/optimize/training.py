@@ -19,7 +19,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.layout.training import COARSE
+from gpufleet.layout.training import coarse
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.job import BINDS_LONGER, Late
@@ -293,7 +293,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     count_devices(search, rejections)
     is_fixed = question.goal.counts is not None or question.is_layout_fixed
     clusters = search.clusters()
-    best = search.best(clusters, question.grid if is_fixed else COARSE, rejections)
+    best = search.best(clusters, question.grid if is_fixed else coarse(question.grid), rejections)
     placing = Placing(question, search, rejections)
     placed = placing.placements(best.rated.values())
     if placed and not is_fixed:
@@ -315,7 +315,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:
     """Count machine types on which no training stack runs, or not in this arithmetic."""
-    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.arithmetic)
+    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.peak)
     for instance in search.question.instances:
         if not search.runs_on(instance):
             rejections.add(Rejection(no_device, f"{instance.cloud} {instance.name} ({instance.accelerator})"))
