@@ -17,7 +17,6 @@ from gpufleet.domain.training import (
     BF16_AUTOCAST,
     BF16_MIXED,
     BF16_PURE,
-    FP8_MIXED,
     FP16_MIXED,
     FP32_TRAINING,
     Adapter,
@@ -65,6 +64,8 @@ STAGES = {
 }
 """Words for what ranks share, the first that is found counts."""
 ZERO_STAGES = range(4)
+NARROW = {"fp4": "nvfp4", "float4": "nvfp4", "fp8": "fp8", "float8": "fp8"}
+"""Words for arithmetic of fewer than 16 bits."""
 
 
 def is_on(row: MeasurementRow, column: str) -> bool:
@@ -140,9 +141,8 @@ def formats_of(row: MeasurementRow, method: Method) -> NumberFormats:
     """Bytes per trained weight by what trains it, arithmetic by the name of the precision."""
     label = row.text("precision").casefold()
     formats = held_formats(row, method, label)
-    if not ("fp8" in label or "float8" in label):
-        return formats
-    return FP8_MIXED if formats is BF16_MIXED else replace(formats, name=f"fp8-{formats.name}", arithmetic="fp8")
+    narrow = next((arithmetic for word, arithmetic in NARROW.items() if word in label), None)
+    return formats if narrow is None else replace(formats, name=f"{narrow}-{formats.name}", arithmetic=narrow)
 
 
 def held_formats(row: MeasurementRow, method: Method, label: str) -> NumberFormats:
@@ -154,7 +154,7 @@ def held_formats(row: MeasurementRow, method: Method, label: str) -> NumberForma
     if is_fine_tuning(row) or method is not Method.FULL:
         if "mixed" in label:
             return BF16_AUTOCAST
-        return FP16_MIXED if "fp16" in label else BF16_MIXED if "fp8" in label else BF16_PURE
+        return FP16_MIXED if "fp16" in label else BF16_MIXED if any(word in label for word in NARROW) else BF16_PURE
     if "fp16" in label:
         return FP16_MIXED
     return BF16_AUTOCAST if is_fsdp(row) else BF16_MIXED

@@ -39,7 +39,7 @@ def why_not_scored(row: MeasurementRow) -> str | None:
 
 def estimate_of(run: StatedRun) -> TrainingEstimate:
     """What the api answers for a run; raises what the GPU cannot compute."""
-    gpu, arithmetic = run.machine.accelerator, run.recipe.formats.arithmetic
-    if not gpu.computes(arithmetic):
-        raise UsageError(f"{gpu.name} does not compute in {arithmetic}")
+    gpu, formats = run.machine.accelerator, run.recipe.formats
+    if not gpu.computes(formats.peak):
+        raise UsageError(f"{gpu.name} does not compute in {formats.arithmetic}")
     return api.estimate_training(run.arch, run.recipe, run.layouts, run.machine, software_year=run.software_year)
