@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from tools.accuracy_page import CALIBRATION
 from tools.baselines import MFU_BASELINES, TrainingRow, training_rows
+from tools.calibrate.training_time import Measured, Unseen, powered, weighted_range
 from tools.training_page import LEFT_OUT_NAME, Group, groups_of, read_unseen, training_sections, training_table
 
 from gpufleet.accuracy.score import score_files
-from gpufleet.inputs.measurements import MeasurementFile, read_measurements
+from gpufleet.accuracy.training_rows import StatedRun
+from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
 from gpufleet.results.accuracy import AccuracyReport, ScoredFigure
 
 MEASUREMENTS = Path(__file__).resolve().parents[3] / "measurements"
@@ -91,3 +95,18 @@ def test_the_section_says_what_was_unseen_before_what_was_in_sample(files: list[
 
 def test_without_runs_there_is_no_section(tmp_path: Path) -> None:
     assert training_sections(AccuracyReport(files=[]), [], tmp_path, None) == []
+
+
+def test_a_range_counts_every_group_alike() -> None:
+    """Ninety rows of one source that are right do not hide ten of another that are 30 % off."""
+    many = [Unseen(measured_by("many"), "source", 0.0) for _ in range(90)]
+    few = [Unseen(measured_by("few"), "source", math.log(1.3)) for _ in range(10)]
+    low, high = weighted_range([*many, *few])
+    assert (low, high) == (0.98, pytest.approx(1.3))
+    assert powered((0.9, 1.2), 2.0) == pytest.approx((0.81, 1.44))
+
+
+def measured_by(source: str) -> Measured:
+    """A run of a source of which no more is asked."""
+    row = MeasurementRow(2, {"source": source})
+    return Measured(row, cast("StatedRun", None), source, 1.0)
