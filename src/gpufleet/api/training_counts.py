@@ -123,6 +123,18 @@ class TrainingCounts:
         found = (self.fastest(count) for count in COUNTS if self.runs)
         return next((each for each in found if each and seconds_for(each, tokens) <= within_s), None)
 
+    def in_time_figure(self, tokens: float, within_s: float) -> Figure | None:
+        """The fewest GPUs that are done in time: as expected, where steps are as short as may be, and as long."""
+        ends: dict[str, TrainingEstimate | None] = dict.fromkeys(("high", "value", "low"))
+        for found in filter(None, (self.fastest(count) for count in COUNTS if self.runs)):
+            for end in ends:
+                ends[end] = ends[end] or (found if seconds_for(found, tokens, end) <= within_s else None)
+            if ends["low"] is not None:
+                break
+        low, value, high = (None if each is None else float(each.num_gpus) for each in ends.values())
+        grade = Grade.TRANSFERRED.label if ends["value"] is None else ends["value"].speed.tokens_per_s_per_gpu.grade
+        return None if value is None else Figure(value=value, unit="GPUs", low=low, high=high, grade=grade)
+
     def fewest_figure(self) -> Figure | None:
         """The fewest GPUs that have room: as expected, at the low end of what they take, and at the high end."""
         low, expected, high = (self.first_that_fits(end) for end in ("low", "expected", "high"))
@@ -143,9 +155,10 @@ class TrainingCounts:
         return np.asarray(getattr(memory.total, end) <= memory.device_bytes)
 
 
-def seconds_for(estimate: TrainingEstimate, tokens: float) -> float:
-    """Seconds that so many tokens take at the expected rate, nothing lost to stops.
+def seconds_for(estimate: TrainingEstimate, tokens: float, end: str = "value") -> float:
+    """Seconds that so many tokens take at the expected rate or at its low or high end, nothing lost to stops.
 
     tokens / (tokens per second and GPU x GPUs)   [s]
     """
-    return tokens / (estimate.speed.tokens_per_s_per_gpu.value * estimate.num_gpus)
+    rate = getattr(estimate.speed.tokens_per_s_per_gpu, end)
+    return tokens / (float(rate) * estimate.num_gpus)

@@ -122,7 +122,7 @@ def in_time_row(trained: Trained, method: Method, tokens: float, within_s: float
         return RuleRow(name=name, unit=UNIT, ours_text=placed_or_not(counts, None, LATE))
     time = time_of(found, tokens, "s", 1.0)
     took = ranged_duration(time.value, time.low, time.high)
-    figure = Figure(value=found.num_gpus, unit=UNIT, low=found.num_gpus, high=found.num_gpus, grade=time.grade)
+    figure = counts.in_time_figure(tokens, within_s)
     return RuleRow(name=name, unit=UNIT, ours=figure, ours_text=f"{took} as {layout_words(found)}")
 
 

@@ -93,11 +93,8 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
     """The seeds' time, cost and energy on each GPU beside ours; then their training times beside ours."""
     size_b, stand_in, workload = billions(q.parameters), model_of(q.model, q.parameters), q.workload()
     kind = "training on" if q.training else "inference of"
-    notes = [
-        stand_in.note,
-        *training_notes(q, stand_in),
-        *(f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS),
-    ]
+    stands = (f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS)
+    notes = [stand_in.note, *training_notes(q, stand_in), *stands]
     return RuleAnswer(
         rule="runtime",
         question=f"Time for {kind} {q.tokens:,.0f} tokens: {size_b:,.3g}B in {q.precision}.",
