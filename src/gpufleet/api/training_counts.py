@@ -101,11 +101,6 @@ class TrainingCounts:
         constants = load_training_memory_constants()
         return training_memory(self.arch, self.recipe, layouts, self.accelerator.memory_bytes, constants)
 
-    def least_bytes(self, num_gpus: int) -> float | None:
-        """The least memory of a GPU that any layout of so many needs, as expected; None: there is no layout."""
-        layouts = self.layouts(num_gpus)
-        return float(np.asarray(self.memory(layouts).total.expected).min()) if len(layouts) else None
-
     def fastest(self, num_gpus: int) -> TrainingEstimate | None:
         """The fastest layout of so many GPUs that has room; None where none has."""
         layouts = self.layouts(num_gpus) if self.runs else None

@@ -67,6 +67,15 @@ def test_a_model_that_reads_less_is_trained_on_less_and_says_so() -> None:
     assert not any("at most" in note for note in memory_answer(TRAINING_EXAMPLE).notes)
 
 
+@pytest.mark.parametrize(("gpu", "precision"), [("A100-80GB", "int8"), ("A100-80GB", "fp8"), ("T4", "bf16")])
+def test_what_a_gpu_does_not_train_in_is_told_with_what_it_is_trained_in_instead(gpu: str, precision: str) -> None:
+    memory = memory_answer(MemoryQuestion(precision=precision, training=True, gpu=gpu)).notes
+    runtime = runtime_answer(RuntimeQuestion(precision=precision, training=True, gpus=(gpu,))).notes
+    gpus = gpus_answer(GpusQuestion(precision=precision, gpu=gpu)).notes
+    for notes in (memory, runtime, gpus):
+        assert any(f"does not train in {precision}: our figures are for " in note for note in notes)
+
+
 def test_gpus_on_which_nothing_trains_say_so() -> None:
     name = next(g.name for g in load_catalog().accelerators.values() if g.vendor not in ("nvidia", "amd"))
     answer = memory_answer(MemoryQuestion(training=True, precision="bf16", gpu=name))

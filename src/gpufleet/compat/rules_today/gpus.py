@@ -26,8 +26,8 @@ from gpufleet.compat.rules_today.trained import (
     gpus_rows,
     layout_words,
     placed_or_not,
-    sequences_note,
     time_of,
+    training_notes,
 )
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
@@ -87,7 +87,7 @@ def gpus_answer(q: GpusQuestion) -> RuleAnswer:
         ],
         tables=[RuleTable(title="question", rows=rows)],
         differences=differences(q, gpu),
-        notes=[*filter(None, [note]), stand_in.note, *sequences_note(trained)],
+        notes=[*filter(None, [note]), stand_in.note, *training_notes(trained)],
     )
 
 

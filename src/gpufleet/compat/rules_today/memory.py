@@ -12,7 +12,7 @@ from gpufleet.compat.rules.gpus import precision_bytes, size_category
 from gpufleet.compat.rules.memory import calculate_memory_requirements, guessed_shape
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given, scaled
 from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of
-from gpufleet.compat.rules_today.trained import Trained, gpus_rows, gpus_words, placed_or_not, sequences_note
+from gpufleet.compat.rules_today.trained import Trained, gpus_rows, gpus_words, placed_or_not, training_notes
 from gpufleet.domain.training import one_layout
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
@@ -77,7 +77,7 @@ def memory_answer(q: MemoryQuestion) -> RuleAnswer:
         differences=training_differences(q, stand_in) if q.training else inference_differences(q, stand_in),
         notes=[
             stand_in.note,
-            *training_notes(q, stand_in),
+            *notes_of_training(q, stand_in),
             f"Size class by the seeds: {category.name} ({category.memory_fp16} in FP16).",
         ],
     )
@@ -97,9 +97,9 @@ def training_tables(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn
     ]
 
 
-def training_notes(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
-    """Where our model reads shorter sequences than the rule was asked for."""
-    return sequences_note(trained_as_asked(q, stand_in)) if q.training else []
+def notes_of_training(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
+    """Where our figures are for other sequences, or other formats, than the rule was asked for."""
+    return training_notes(trained_as_asked(q, stand_in)) if q.training else []
 
 
 def inference_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:

@@ -32,6 +32,7 @@ from gpufleet.compat.rules_today.trained import (
     placed_or_not,
     rate_of,
     time_of,
+    training_notes,
 )
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.training import Method
@@ -94,7 +95,7 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
     size_b, stand_in, workload = billions(q.parameters), model_of(q.model, q.parameters), q.workload()
     kind = "training on" if q.training else "inference of"
     stands = (f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS)
-    notes = [stand_in.note, *training_notes(q, stand_in), *stands]
+    notes = [stand_in.note, *notes_of_training(q, stand_in), *stands]
     return RuleAnswer(
         rule="runtime",
         question=f"Time for {kind} {q.tokens:,.0f} tokens: {size_b:,.3g}B in {q.precision}.",
@@ -109,11 +110,14 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
     )
 
 
-def training_notes(q: RuntimeQuestion, stand_in: StandIn) -> list[str]:
+def notes_of_training(q: RuntimeQuestion, stand_in: StandIn) -> list[str]:
     """What a step of our training works on."""
-    trained = Trained(load_catalog(), stand_in.architecture, named_gpu(spec_of(q.gpus[0], q)[1]), q.precision)
-    words = f"Ours trains sequences of {trained.read_tokens:,.0f} tokens: all weights in steps of 4M, adapters of 131k."
-    return [words] if q.training else []
+    if not q.training:
+        return []
+    gpus = [named_gpu(spec_of(name, q)[1]) for name in q.gpus]
+    each = [Trained(load_catalog(), stand_in.architecture, gpu, q.precision) for gpu in gpus]
+    words = f"Ours trains sequences of {each[0].read_tokens:,.0f} tokens: all weights in steps of 4M, adapters of 131k."
+    return [words, *dict.fromkeys(note for trained in each for note in training_notes(trained))]
 
 
 def inputs(q: RuntimeQuestion, workload: WorkloadProfile) -> list[Input]:

@@ -150,9 +150,12 @@ def time_of(found: TrainingEstimate, tokens: float, unit: str, unit_s: float) ->
     return Figure(value=value, unit=unit, low=low, high=high, grade=rate.grade)
 
 
-def sequences_note(trained: Trained) -> list[str]:
-    """Where the model reads no sequences as long as asked."""
-    if trained.read_tokens == trained.sequence_tokens:
-        return []
-    name = trained.arch.name
-    return [f"{name} reads {trained.read_tokens:,.0f} tokens at most: our figures are for such sequences."]
+def training_notes(trained: Trained) -> list[str]:
+    """Where our figures are for other sequences, or other formats, than was asked."""
+    notes, formats = [], trained.counts().recipe.formats.name
+    if trained.read_tokens != trained.sequence_tokens:
+        reads = f"{trained.arch.name} reads {trained.read_tokens:,.0f} tokens at most"
+        notes.append(f"{reads}: our figures are for such sequences.")
+    if not formats.startswith(trained.precision):
+        notes.append(f"{trained.gpu.name} does not train in {trained.precision}: our figures are for {formats}.")
+    return notes
