@@ -16,7 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.training_rows import RECOMPUTES, StatedRun, run_of, sharding_of
+from gpufleet.accuracy.training_cells import sharding_of, stated_recompute
+from gpufleet.accuracy.training_rows import StatedRun, run_of
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
@@ -69,7 +70,7 @@ def is_laid_out(row: MeasurementRow) -> bool:
 
 def grid_of(row: MeasurementRow) -> Grid:
     """All layouts with the recomputation and sharding that are stated."""
-    said = RECOMPUTES.get(row.text("recompute").casefold())
+    said = stated_recompute(row)
     grid = replace(FINE, sharding=(sharding_of(row),))
     return grid if said is None else replace(grid, recompute=(said,))
 

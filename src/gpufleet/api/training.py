@@ -284,7 +284,7 @@ def understood(request: TrainingRequest, question: TrainingQuestion, market: Mar
         ("sequence", "sequence_tokens", f"{recipe.sequence_tokens:,.0f} tokens", request.sequence_tokens is not None),
         ("global batch", "global_batch", f"{goal.global_batch:,} sequences", request.global_batch is not None),
         ("deadline", "deadline_s", deadline, request.deadline_s is not None),
-        ("precision", "precision", recipe.formats.name, request.precision is not None),
+        ("precision", "precision" if request.precision else "formats", recipe.formats.name, request.precision),
         ("optimizer", "optimizer", recipe.optimizer.name, request.optimizer is not None),
         *([("layout", "layout", request.layout, True)] if request.layout else []),
         *([("your own runs", "measured", request.measured, True)] if request.measured else []),

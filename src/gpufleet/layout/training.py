@@ -135,7 +135,9 @@ def data_parallel(cluster: Cluster, model_gpus: int, global_batch: int, grid: Gr
 
 
 def interleaves(arch: Architecture, grid: Grid) -> list[int]:
-    """Chunks of layers a stage: no more than there are layers."""
+    """Chunks of layers a stage: no more than there are layers, and one where nothing is a pipeline."""
+    if grid.pipeline_parallel == (1,):
+        return [1]
     return [v for v in grid.interleave if v <= arch.num_layers]
 
 

@@ -315,7 +315,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:
     """Count machine types on which no training stack runs, or not in this arithmetic."""
-    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.arithmetic)
+    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.peak)
     for instance in search.question.instances:
         if not search.runs_on(instance):
             rejections.add(Rejection(no_device, f"{instance.cloud} {instance.name} ({instance.accelerator})"))

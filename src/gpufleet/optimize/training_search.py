@@ -30,7 +30,7 @@ from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import TrainingTime, time_bounds
-from gpufleet.performance.training_kernels import WIDE, KernelModel
+from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.records import dataclass
 
 TOO_LARGE, NO_LAYOUT = Reason("training_too_large"), Reason("training_no_layout")
@@ -140,8 +140,7 @@ class TrainingSearch:
     def runs_on(self, instance: Instance) -> bool:
         """Whether a training stack runs on a machine's GPUs in the arithmetic of the recipe."""
         gpu = self.question.accelerators[instance.accelerator]
-        arithmetic = self.question.recipe.formats.arithmetic
-        has_arithmetic = gpu.computes(arithmetic) or (arithmetic == "tf32" and gpu.computes("fp32"))
+        has_arithmetic = gpu.computes(self.question.recipe.formats.peak)
         return gpu.vendor in TRAINING_VENDORS and has_arithmetic and instance.gpu_count >= 1 and gpu.slice_of is None
 
     def host_of(self, instance: Instance) -> tuple[str, float, bool, float, float]:
@@ -212,9 +211,7 @@ class TrainingSearch:
         if math.isinf(left_s):
             return 1.0
         peaks = machine.accelerator.peak_flop_per_s
-        peak = max(
-            peaks.get(name, 0.0) for name in (recipe.formats.arithmetic, WIDE.get(recipe.formats.arithmetic, ""))
-        )
+        peak = max(peaks.get(name, 0.0) for name in (recipe.formats.peak, "bf16", "fp16"))
         passes = 2 if recipe.is_frozen_base else 3
         flop = passes * 2 * num_active_parameters(self.question.arch) * goal.tokens
         return flop / ((peak or math.inf) * left_s)

@@ -589,7 +589,7 @@ def tokens_per_s_per_gpu(time: TrainingTime, step_s: FloatArray) -> FloatArray:
 
 def is_supported(time: TrainingTime) -> BoolArray:
     """Whether the GPU of each layout computes in the arithmetic of the recipe."""
-    able = [m.accelerator.computes(time.recipe.formats.arithmetic) for m in time.model.machines]
+    able = [m.accelerator.computes(time.recipe.formats.peak) for m in time.model.machines]
     return np.array(able, dtype=np.bool_)[time.layouts.device]
 
 
