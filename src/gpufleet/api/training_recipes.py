@@ -10,6 +10,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import (
     ALL_LINEAR,
     ATTENTION_MODULES,
+    FP32_TRAINING,
     NUMBER_FORMATS,
     OPTIMIZERS,
     QLORA_BASE,
@@ -144,11 +145,12 @@ def recipe_of_words(
     is_from_nothing: bool,
 ) -> Recipe:
     """The recipe that words mean; pre-training runs on Megatron's rules, fine-tuning on PyTorch's."""
-    kept = offloads_named(offload)
+    kept, formats = offloads_named(offload), formats_named(precision, method)
+    steps_directly = formats.master_bytes == 0 and formats.weight_bytes < FP32_TRAINING.weight_bytes
     recipe = Recipe(
         method,
-        formats_named(precision, method),
-        optimizer_named(optimizer, kept),
+        formats,
+        replace(optimizer_named(optimizer, kept), follows_weights=steps_directly),
         sequence_of(sequence_tokens, arch),
         adapter=adapter_of(method, rank, modules),
         compiled=not eager,
