@@ -8,6 +8,7 @@ from dataclasses import replace
 from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import (
+    ADAMW,
     ALL_LINEAR,
     ATTENTION_MODULES,
     FP32_TRAINING,
@@ -146,11 +147,12 @@ def recipe_of_words(
 ) -> Recipe:
     """The recipe that words mean; pre-training runs on Megatron's rules, fine-tuning on PyTorch's."""
     kept, formats = offloads_named(offload), formats_named(precision, method)
-    steps_directly = formats.master_bytes == 0 and formats.weight_bytes < FP32_TRAINING.weight_bytes
+    stepped = optimizer_named(optimizer, kept)
+    is_narrow = formats.master_bytes == 0 and formats.weight_bytes < FP32_TRAINING.weight_bytes
     recipe = Recipe(
         method,
         formats,
-        replace(optimizer_named(optimizer, kept), follows_weights=steps_directly),
+        replace(stepped, follows_weights=is_narrow and stepped.name == ADAMW.name),
         sequence_of(sequence_tokens, arch),
         adapter=adapter_of(method, rank, modules),
         compiled=not eager,
