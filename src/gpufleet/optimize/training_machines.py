@@ -11,6 +11,15 @@ from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.units import GBIT
 
 
+TRAINING_VENDORS = ("nvidia", "amd")
+
+
+def trains_on(gpu: Accelerator, arithmetic: str) -> bool:
+    """Whether a training stack runs on a whole GPU in this arithmetic."""
+    has_arithmetic = gpu.computes(arithmetic) or (arithmetic == "tf32" and gpu.computes("fp32"))
+    return gpu.vendor in TRAINING_VENDORS and has_arithmetic and gpu.slice_of is None
+
+
 def usual_training_machine(
     gpu: Accelerator, instances: Iterable[Instance], network_bytes_per_s: float | None = None
 ) -> TrainingMachine:
