@@ -14,6 +14,8 @@ from gpufleet.records import dataclass
 PURE = {"bf16-mixed": "bf16", "bf16-autocast": "bf16", "fp8-mixed": "bf16", "fp16-mixed": "fp16"}
 SHORTEST_SEQUENCE_TOKENS, MULTIPLES = 256, (2, 4, 8)
 CHEAPER_METHODS = {Method.FULL: ("lora", "qlora"), Method.LORA: ("qlora",), Method.QLORA: ()}
+RECOMPUTE_NAMES = {int(number): name for name, number in RECOMPUTES.items()}
+SHARDING_NAMES = {int(number): name for name, number in SHARDINGS.items() if name not in ("none", "fsdp", "hsdp")}
 METHOD_NAMES = {"lora": "LoRA", "qlora": "QLoRA"}
 
 
@@ -93,8 +95,7 @@ def layout_text(layout: Mapping[str, int]) -> str:
     >>> layout_text({"tp": 2, "recompute": 2, "sharding": 3})
     'tp=2,recompute=full,sharding=zero-3'
     """
-    names = {"recompute": {int(v): n for n, v in RECOMPUTES.items()}, "sharding": {}}
-    names["sharding"] = {int(v): n for n, v in reversed(SHARDINGS.items()) if n not in ("fsdp", "none", "hsdp")}
+    names = {"recompute": RECOMPUTE_NAMES, "sharding": SHARDING_NAMES}
     return ",".join(f"{name}={names[name][v] if name in names else v}" for name, v in layout.items())
 
 

@@ -106,7 +106,9 @@ def refuse_gpu(gpu: Accelerator, words: FitWords) -> None:
     pure = "fp16-mixed" if words.method is Method.FULL else "fp16"
     usual = pure if not gpu.computes("bf16") else "bf16-mixed" if words.method is Method.FULL else "bf16"
     found = f"precision {formats.name}"
-    raise UsageError(f"{gpu.name} has no {formats.arithmetic} arithmetic", found=found, hint=f"Try --precision {usual}.")
+    raise UsageError(
+        f"{gpu.name} has no {formats.arithmetic} arithmetic", found=found, hint=f"Try --precision {usual}."
+    )
 
 
 def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:

@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit
+from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.options import (
     EngineOption,
     ExplainOption,
@@ -16,6 +17,21 @@ from gpufleet.cli.options import (
     OutputOption,
     VersionOption,
     verb,
+)
+from gpufleet.cli.training_fit import (
+    EagerOption,
+    LayoutOption,
+    MethodOption,
+    MicroBatchOption,
+    ModulesOption,
+    OffloadOption,
+    OptimizerOption,
+    RankOption,
+    SequenceOption,
+    TrainingFlags,
+    is_typed,
+    refuse_mixed,
+    training_fit,
 )
 from gpufleet.errors import Infeasible, UsageError
 
@@ -40,7 +56,10 @@ ContextOption = Annotated[
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        "--precision", metavar="NAME", help="Format of weights: bf16, fp8, int4, ...; default: the checkpoint's own."
+        "--precision",
+        metavar="NAME",
+        help="Format of weights: bf16, fp8, int4, ...; default: the checkpoint's own. "
+        "Of training: bf16-mixed, bf16, fp16, fp8-mixed, ...",
     ),
 ]
 KvOption = Annotated[str, typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.")]
@@ -50,8 +69,9 @@ BatchOption = Annotated[
 ]
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 def fit(
+    typed: typer.Context,
     model: AnyModelArgument = None,
     gpus: GpusOption = None,
     context: ContextOption = "8k",
@@ -63,11 +83,29 @@ def fit(
     images: ImagesOption = None,
     owned: OwnedOption = None,
     all_models: AllModelsOption = False,
+    method: MethodOption = None,
+    seq: SequenceOption = None,
+    micro_batch: MicroBatchOption = None,
+    rank: RankOption = None,
+    modules: ModulesOption = None,
+    optimizer: OptimizerOption = None,
+    layout: LayoutOption = None,
+    offload: OffloadOption = None,
+    eager: EagerOption = False,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not."""
+    """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not.
+
+    With --method: does training or fine-tuning it fit, and what would make it fit.
+    """
+    refuse_mixed(typed, method)
+    if method is not None:
+        format_ = precision if is_typed(typed, "precision") else None
+        flags = TrainingFlags(method, seq, micro_batch, rank, modules, format_, optimizer, layout, offload, eager)
+        named = stated(model, "MODEL", "a name or a config.json")
+        return training_fit(named, gpus_of(gpus, owned), flags, explain, output, out_file)
     if all_models:
         return every_model(model, gpus, owned, context, engine, output, out_file)
     from gpufleet.api import fit as fit_model

@@ -10,7 +10,6 @@ from gpufleet.domain.training import TrainingMachine
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.units import GBIT
 
-
 TRAINING_VENDORS = ("nvidia", "amd")
 
 
