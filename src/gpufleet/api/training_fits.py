@@ -183,14 +183,13 @@ def place_of(change: Change, tables: Catalog) -> TrainingPlace | None:
 
 
 def without_layout(words: FitWords, tables: Catalog) -> Infeasible:
-    """That no layout of the GPUs is as asked, with the rules that forbid them."""
+    """That no layout of the GPUs is as asked, with the rule that forbids the last of them."""
     _, drops = allowed_layouts(question_of(words, tables))
     gpus = f"{words.num_gpus}x {words.gpu.name}"
     hint = "Leave out parts of --layout, or take another number of GPUs."
-    return Infeasible(f"no layout of {gpus} trains {words.arch.name} as asked: {reasons(drops)}", hint=hint)
+    return Infeasible(f"no layout of {gpus} trains {words.arch.name} as asked: {last_reason(drops)}", hint=hint)
 
 
-def reasons(drops: Sequence[Drop]) -> str:
-    """Why layouts were dropped, the commonest first."""
-    ordered = sorted(drops, key=lambda drop: -drop.count)
-    return "; ".join(sentence(drop.reason) for drop in ordered[:2]) or "its parts do not deal out so many GPUs"
+def last_reason(drops: Sequence[Drop]) -> str:
+    """The rule that dropped the last layouts that other rules allowed."""
+    return sentence(drops[-1].reason) if drops else "its parts do not deal out so many GPUs"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -130,7 +129,6 @@ def fitted(model: str, gpus: str, flags: TrainingFlags) -> TrainingFit:
     """What was typed, read and put to the api."""
     from gpufleet.api.training_fits import fit_training
 
-    lists: Mapping[str, list[str] | None] = {"modules": flags.modules, "offload": flags.offload}
     return fit_training(
         model,
         gpus,
@@ -138,9 +136,10 @@ def fitted(model: str, gpus: str, flags: TrainingFlags) -> TrainingFit:
         sequence_tokens=None if flags.seq is None else parse_tokens(flags.seq),
         micro_batch=flags.micro_batch,
         rank=flags.rank,
+        modules=None if flags.modules is None else words(flags.modules),
         precision=flags.precision,
         optimizer=flags.optimizer,
         layout=",".join(flags.layout) if flags.layout else None,
+        offload=None if flags.offload is None else words(flags.offload),
         eager=flags.eager,
-        **{name: None if said is None else words(said) for name, said in lists.items()},
     )

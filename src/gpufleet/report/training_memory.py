@@ -100,8 +100,8 @@ def bar(value: float, high: float | None, widest: float, limit: float, width: in
 
 def terms_table(memory: TrainingMemoryFigures) -> Table:
     """Every term with its formula, the numbers put in and its source."""
+    terms = [(TERMS.get(t.name, t.name), t) for t in memory.terms if t.value]
     columns = [Column("name", "memory term"), Column("value", "bytes", count, "right"), Column("grade", "grade")]
-    columns += [Column("formula", "is", wraps=True), Column("inputs", "with", wraps=True, priority=1)]
-    rows = [t.model_dump() | {"name": TERMS.get(t.name, t.name)} for t in memory.terms]
-    notes = [f"{TERMS.get(t.name, t.name)}: {t.source}." for t in memory.terms if t.source]
+    rows = [{"name": name, "value": t.value, "grade": t.grade} for name, t in terms]
+    notes = [f"{name}: {t.formula}; {t.inputs}. Source: {t.source}." for name, t in terms]
     return Table(columns, rows, "Memory: formulas and numbers", notes, folded=True)
