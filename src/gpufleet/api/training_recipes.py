@@ -88,7 +88,9 @@ def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None) 
         said = [name for name, value in (("--rank", rank), ("--modules", modules)) if value is not None]
         if said:
             raise UsageError(
-                f"{' and '.join(said)}: all weights learn, there are no adapters", found="--method full", expected="--method lora or qlora"
+                f"{' and '.join(said)}: all weights learn, there are no adapters",
+                found="--method full",
+                expected="--method lora or qlora",
             )
         return None
     if rank is not None and rank < 1:

@@ -52,7 +52,7 @@ MEASURES = (
     ("HFU", "the same with what is computed again counted too"),
 )
 FORMULAS = (*STEP_FORMULAS, *RUN_FORMULAS, *MEASURES)
-LEAST_SHARE = 1 / 1000
+LEAST_SHARE = 0.001
 
 
 def asked_text(plan: TrainingPlan) -> str:
