@@ -34,6 +34,7 @@ from gpufleet.cli.training_fit import (
     training_fit,
 )
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.questions.words import ENGINE, LOAD
 
 app = verb()
 
@@ -43,15 +44,20 @@ AnyModelArgument = Annotated[
 ]
 GpusOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4."),
+    typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.", rich_help_panel=LOAD),
 ]
 OwnedOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--owned", metavar="MACHINES", help="Machines that you have: '2 x 8 RTX-4090'."),
+    typer.Option("--owned", metavar="MACHINES", help="Machines that you have: '2 x 8 RTX-4090'.", rich_help_panel=LOAD),
 ]
-AllModelsOption = Annotated[bool, typer.Option("--all-models", help="Which shipped models fit machines of your own.")]
+AllModelsOption = Annotated[
+    bool, typer.Option("--all-models", help="Which shipped models fit machines of your own.", rich_help_panel=LOAD)
+]
 ContextOption = Annotated[
-    str, typer.Option("--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.")
+    str,
+    typer.Option(
+        "--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.", rich_help_panel=LOAD
+    ),
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -60,12 +66,23 @@ PrecisionOption = Annotated[
         metavar="NAME",
         help="Format of weights: bf16, fp8, int4, ...; default: the checkpoint's own. "
         "Of training: bf16-mixed, bf16, fp16, fp8-mixed, ...",
+        rich_help_panel=ENGINE,
     ),
 ]
-KvOption = Annotated[str, typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.")]
+KvOption = Annotated[
+    str,
+    typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.", rich_help_panel=ENGINE),
+]
 BatchOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Users that must fit at once; default: one."),
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        max=1_000_000,
+        help="Users that must fit at once; default: one.",
+        rich_help_panel=LOAD,
+    ),
 ]
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from typer.core import TyperCommand
 
-from gpufleet.questions.words import BESIDE, ENGINE, HEADINGS, LOAD, TABLES, WRITTEN
+from gpufleet.questions.words import BESIDE, HEADINGS, LOAD, TABLES, WRITTEN
 
 REST = "Options"
 OF_ANSWERS: dict[str, tuple[str, ...]] = {
-    LOAD: ("--model", "--gpus", "--owned", "--all-models", "--context", "--batch", "--images"),
-    ENGINE: ("--precision", "--kv-precision", "--engine", "--engine-version"),
+    LOAD: ("--model",),
     TABLES: ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
     BESIDE: ("--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain"),
     WRITTEN: ("--output", "--out-file", "--help"),
