@@ -5,7 +5,7 @@ from __future__ import annotations
 from gpufleet.records import dataclass
 from gpufleet.report.numbers import count, gib, significant
 from gpufleet.report.page import Column, Row, Table
-from gpufleet.report.range_bars import drawn_bar
+from gpufleet.report.range_bars import AIR, drawn_bar
 from gpufleet.results.training import TrainingMemoryFigures
 from gpufleet.units import GIB
 
@@ -45,7 +45,7 @@ def memory_table(memory: TrainingMemoryFigures) -> Table:
         MemoryPart("total", total.value, total.low, total.high),
     ]
     rows = [part_row(part, widest, memory.device_bytes) for part in parts]
-    bars = [part_svg(part, widest, memory.device_bytes) for part in parts]
+    bars = [part_svg(part, AIR * widest, memory.device_bytes) for part in parts]
     notes = [f"{gib(memory.host_bytes)} a GPU lie in host memory beside it."] if memory.host_bytes else []
     return Table(columns, rows, notes=notes, bars=bars, bars_header=f"of {room} (line)")
 
