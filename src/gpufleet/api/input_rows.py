@@ -8,7 +8,6 @@ from collections.abc import Iterable, Sequence
 
 from gpufleet.domain.offer import Offer
 from gpufleet.questions.fields import PlanRequest, Question, ServiceRequest, words_of
-from gpufleet.questions.training import TrainingRequest
 from gpufleet.results.base import Input
 
 InputRow = tuple[str, str, str, object]
@@ -39,8 +38,7 @@ def input_origin(request: PlanRequest, field: str, stated: object) -> str:
         return "file"
     if stated:
         return "config" if field in request.from_config else "given"
-    is_read = field in ("precision", "kv_precision") and not isinstance(request, TrainingRequest)
-    return "checkpoint" if is_read else "default"
+    return "checkpoint" if field in ("precision", "kv_precision") else "default"
 
 
 def digest(inputs: Sequence[Input], offers: Sequence[Offer]) -> str:

@@ -157,7 +157,7 @@ def training_question(
         around,
         load_training_time(),
         load_training_memory_constants(),
-        grid=grid_of(layout, goal.global_batch),
+        grid=grid_of(layout, goal.global_batch, tunes=isinstance(request, FinetuneRequest)),
         is_layout_fixed=bool(layout),
     )
     ratio = measured_ratio(question, request.measured, tables)
@@ -206,6 +206,7 @@ def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] 
         counts,
         request.idle,
         math.inf if request.most_machines is None else request.most_machines,
+        not isinstance(request, FinetuneRequest),
     )
 
 
@@ -283,7 +284,7 @@ def understood(request: TrainingRequest, question: TrainingQuestion, market: Mar
         ("sequence", "sequence_tokens", f"{recipe.sequence_tokens:,.0f} tokens", request.sequence_tokens is not None),
         ("global batch", "global_batch", f"{goal.global_batch:,} sequences", request.global_batch is not None),
         ("deadline", "deadline_s", deadline, request.deadline_s is not None),
-        ("precision", "precision", recipe.formats.name, request.precision is not None),
+        ("precision", "precision" if request.precision else "formats", recipe.formats.name, request.precision),
         ("optimizer", "optimizer", recipe.optimizer.name, request.optimizer is not None),
         *([("layout", "layout", request.layout, True)] if request.layout else []),
         *([("your own runs", "measured", request.measured, True)] if request.measured else []),

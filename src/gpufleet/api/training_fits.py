@@ -98,7 +98,7 @@ def layout_of(said: str | None, micro_batch: int | None) -> dict[str, int]:
 def refuse_gpu(gpu: Accelerator, words: FitWords) -> None:
     """GPUs that no training stack runs on, or not in the arithmetic that was asked for."""
     formats = formats_named(words.precision, words.method)
-    if trains_on(gpu, formats.arithmetic):
+    if trains_on(gpu, formats.peak):
         return
     if not any(trains_on(gpu, name) for name in ("bf16", "fp16", "fp32")):
         expected = "a whole GPU of NVIDIA or AMD"

@@ -162,12 +162,14 @@ def recipe_of_words(
     return replace(recipe, base=QLORA_BASE) if method is Method.QLORA else recipe
 
 
-def grid_of(layout: Mapping[str, int], batch: int) -> Grid:
-    """The layouts that are searched: those with the parts that were said."""
+def grid_of(layout: Mapping[str, int], batch: int, *, tunes: bool = False) -> Grid:
+    """The layouts that are searched: those with the parts that were said; who fine-tunes builds no pipeline unasked."""
     micro = layout.get("micro-batch")
     if micro is not None and micro > batch:
         raise UsageError("the micro-batch is larger than the global batch", found=micro, expected=f"at most {batch:,}")
     fixed: dict[str, tuple[int, ...]] = {GRID_NAMES[n]: (v,) for n, v in layout.items() if n in GRID_NAMES}
+    if tunes and "pp" not in layout:
+        fixed["pipeline_parallel"] = (1,)
     if "sharding" in layout:
         fixed["sharding"] = (Sharding(layout["sharding"]),)
     if "recompute" in layout:

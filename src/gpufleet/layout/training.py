@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,8 +14,9 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
 from gpufleet.records import dataclass
 
-LONG_SEQUENCE_TOKENS = 16_384
-"""Sequences from which on context parallelism is tried."""
+LONG_SEQUENCE_TOKENS, LEAST_PIECE_TOKENS = 8192, 4096
+"""Sequences from which on context parallelism is tried, and the tokens of one that a rank keeps: judgement, as
+frameworks advise it for sequences of 8k tokens and more; the ring was timed on two layouts alone."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ COARSE = Grid(
     expert_parallel=(1, 8, 32),
 )
 """What finds a machine type: the layouts on it are searched finely afterwards."""
+
+
+def coarse(grid: Grid) -> Grid:
+    """The coarse grid within a fine one."""
+    return replace(COARSE, tensor_parallel=grid.tensor_parallel, pipeline_parallel=grid.pipeline_parallel)
 
 
 @dataclass(frozen=True)
@@ -128,7 +135,9 @@ def data_parallel(cluster: Cluster, model_gpus: int, global_batch: int, grid: Gr
 
 
 def interleaves(arch: Architecture, grid: Grid) -> list[int]:
-    """Chunks of layers a stage: no more than there are layers."""
+    """Chunks of layers a stage: no more than there are layers, and one where nothing is a pipeline."""
+    if grid.pipeline_parallel == (1,):
+        return [1]
     return [v for v in grid.interleave if v <= arch.num_layers]
 
 
@@ -179,8 +188,9 @@ def sharding_has_ranks(arch: Architecture, recipe: Recipe, layouts: TrainingLayo
 
 
 def sequence_divides(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
-    """Context parallelism cuts a sequence into two pieces a rank, of which a rank takes an early and a late one."""
-    return np.asarray((layouts.cp == 1) | (recipe.sequence_tokens % (2 * layouts.cp) == 0))
+    """Context parallelism cuts a sequence into two pieces a rank, an early and a late one, and not into crumbs."""
+    whole = recipe.sequence_tokens % (2 * layouts.cp) == 0
+    return np.asarray((layouts.cp == 1) | (whole & (recipe.sequence_tokens / layouts.cp >= LEAST_PIECE_TOKENS)))
 
 
 def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:

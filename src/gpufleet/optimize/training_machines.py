@@ -13,10 +13,9 @@ from gpufleet.units import GBIT
 TRAINING_VENDORS = ("nvidia", "amd")
 
 
-def trains_on(gpu: Accelerator, arithmetic: str) -> bool:
-    """Whether a training stack runs on a whole GPU in this arithmetic."""
-    has_arithmetic = gpu.computes(arithmetic) or (arithmetic == "tf32" and gpu.computes("fp32"))
-    return gpu.vendor in TRAINING_VENDORS and has_arithmetic and gpu.slice_of is None
+def trains_on(gpu: Accelerator, peak: str) -> bool:
+    """Whether a training stack runs on a whole GPU in the arithmetic of this peak."""
+    return gpu.vendor in TRAINING_VENDORS and gpu.computes(peak) and gpu.slice_of is None
 
 
 def usual_training_machine(

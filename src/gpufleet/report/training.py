@@ -26,6 +26,7 @@ TERMS = {
     "adapters": "adapters, widening of weights",
     "host": "launching kernels",
     "uneven_stages": "uneven stages",
+    "stage_traffic": "waiting between stages",
     "bubble": "pipeline bubble",
     "data_parallel": "waiting for DP",
     "optimizer": "optimizer",

@@ -48,7 +48,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_interleave": "interleaving needs micro-batches in groups of as many as stages",
     "training_pipeline_sharding": "a pipeline keeps weights and gradients whole: no ZeRO-2, ZeRO-3 beside it",
     "training_sharding_alone": "no other rank to share with",
-    "training_sequence": "the sequence is not cut evenly over CP ranks",
+    "training_sequence": "the sequence is not cut evenly over CP ranks, 4,096 tokens each at least",
     "training_experts": "experts are not dealt out evenly over EP ranks",
     "training_too_large": "does not fit in memory",
     "training_device": "no training stack on this GPU, or none in {arithmetic} (--precision)",
