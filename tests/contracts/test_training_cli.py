@@ -11,6 +11,7 @@ import pytest
 from gpufleet.cli import main
 from gpufleet.results.training import TrainingFit, TrainingPlan
 
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 Ask = Callable[..., tuple[int, str, str]]
 TUNE = ("plan", "finetune", "llama-3.1-8b", "--tokens", "50M")
 TRAIN = ("plan", "train", "llama-3.2-1b", "--tokens", "1B", "--gpus", "H100:8")
@@ -153,6 +154,14 @@ def test_a_workload_file_asks_for_fine_tuning(ask: Ask, tmp_path: Path) -> None:
     assert all(d.layout.micro_batch == 2 for d in plan.deployments)
     assert "rank 32" in next(i.value for i in plan.inputs if i.name == "trained")
     assert {i.origin for i in plan.inputs if i.name in ("model", "tokens", "sequence", "deadline")} <= {"file", "given"}
+
+
+def test_the_example_is_planned_as_it_stands(ask: Ask) -> None:
+    code, out, _ = ask("plan", "finetune", "--workload", str(EXAMPLES / "lora-of-an-8b.yaml"), "-o", "json")
+    plan = TrainingPlan.model_validate_json(out)
+    assert code == 0
+    assert plan.answer.usd.value < 20
+    assert all(d.layout.micro_batch == 1 for d in plan.deployments)
 
 
 def test_a_flag_goes_before_the_file(ask: Ask, tmp_path: Path) -> None:

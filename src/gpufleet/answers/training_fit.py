@@ -42,13 +42,10 @@ def training_fit(place: TrainingPlace, changes: list[TrainingChange], notes: lis
 def fit_notes(place: TrainingPlace) -> list[str]:
     """What the answer rests on that nobody said."""
     machine, q = place.question.machine, place.question
-    notes = []
-    if q.num_gpus > machine.num_gpus:
-        network = "usual for them, assumed" if machine.network_is_assumed else "the fastest that they are rented with"
-        notes.append(f"Machines of {machine.num_gpus} GPUs are taken, on a network that is {network}")
-    if q.arch.vision is not None:
-        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
-    return notes
+    if q.num_gpus <= machine.num_gpus:
+        return []
+    network = "usual for them, assumed" if machine.network_is_assumed else "the fastest that they are rented with"
+    return [f"Machines of {machine.num_gpus} GPUs are taken, on a network that is {network}"]
 
 
 def training_change(change: str, flag: str, place: TrainingPlace) -> TrainingChange:

@@ -12,6 +12,7 @@ from gpufleet.api.training_recipes import (
     formats_named,
     grid_of,
     method_named,
+    model_notes,
     offloads_named,
     recipe_of_words,
     sequence_of,
@@ -80,7 +81,7 @@ def fit_training(
     if place is None:
         raise without_layout(words, tables)
     changes = [] if place.fits else changes_that_fit(words, place.question.recipe, tables)
-    return training_fit(place, changes, [*filter(None, [gpu.note]), *arch.notes])
+    return training_fit(place, changes, [*filter(None, [gpu.note]), *model_notes(arch)])
 
 
 def layout_of(said: str | None, micro_batch: int | None) -> dict[str, int]:

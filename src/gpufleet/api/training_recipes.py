@@ -56,6 +56,16 @@ def trained_model(model: object) -> Architecture:
     return read_model(str(model), shipped_architecture)
 
 
+def model_notes(arch: Architecture) -> list[str]:
+    """What of a model is trained otherwise than most, or is known less of."""
+    notes = []
+    if arch.vision is not None:
+        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
+    if arch.is_moe:
+        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
+    return [*notes, *arch.notes]
+
+
 def method_named(said: str | None, usual: str = DEFAULT_METHOD) -> Method:
     """What learns, by its name."""
     name = (usual if said is None else said).strip().lower()
