@@ -86,7 +86,8 @@ FILE_COLUMNS = (
 class OwnColumns:
     """What a kind of job shows beside what all have: data columns, figures, and two texts of every row.
 
-    `varied` are shown where rows differ in them; `cells` are further cells of the rows.
+    `varied` are shown where rows differ in them; `cells` are further cells of the rows. Where it
+    `says_reclaimed`, rows that differ in how often machines are taken away say so on a narrow page too.
     """
 
     data: tuple[str, ...]
@@ -97,6 +98,7 @@ class OwnColumns:
     shape_header: str = "replicas"
     varied: Sequence[str] = ("weights", "engine")
     cells: Sequence[Row] = ()
+    says_reclaimed: bool = True
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ class JobWords(Generic[P_contra]):
     limits: Callable[[P_contra], list[Table]] = lambda _: []
     terms: Callable[[P_contra], list[Table]] = lambda _: []
     unmet: Callable[[P_contra], str] = lambda _: ""
+    screen_rows: int | None = None
 
 
 def job_page(
@@ -169,7 +172,7 @@ def screen_tables(
     return [
         why,
         *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
-        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows),
+        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows or words.screen_rows),
         *words.started(plan),
         screen_rejections(plan.rejections, details, width),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
@@ -384,7 +387,7 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("gpus", "GPUs", priority=2, where="text"),
         Column("shape", own.shape_header, where="text"),
         *(c for c in varied_columns(plan.deployments) if c.header in own.varied),
-        *reclaimed_columns(plan),
+        *reclaimed_columns(plan, own.says_reclaimed),
         Column("finish", "done in", align="right", where="text"),
         *([] if math.isinf(plan.deadline_s) else [Column("verdict", "range")]),
         Column("unit_cost", own.unit_header, align="right", priority=3, where="text"),
@@ -395,12 +398,12 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
     ]
 
 
-def reclaimed_columns(plan: JobPlan) -> list[Column]:
+def reclaimed_columns(plan: JobPlan, is_said: bool = True) -> list[Column]:
     """How often machines are taken away: shown wherever rows rest on different evidence."""
     words = {evidence(d) for d in plan.deployments}
     if words == {"-"}:
         return []
-    differs = len({word == "assumed" for word in words - {"-"}}) > 1
+    differs = is_said and len({word == "assumed" for word in words - {"-"}}) > 1
     return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 

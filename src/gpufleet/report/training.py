@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, ranged_figure
+from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, evidence, ranged_figure
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.rented import machines
@@ -53,7 +53,8 @@ MEASURES = (
     ("HFU", "the same with what is computed again counted too"),
 )
 FORMULAS = (*STEP_FORMULAS, *RUN_FORMULAS, *MEASURES)
-LEAST_SHARE = 0.001
+LEAST_SHARE, WORTH_SAYING_RATIO = 0.001, 0.01
+SCREEN_ROWS = 4
 
 
 def asked_text(plan: TrainingPlan) -> str:
@@ -105,8 +106,8 @@ def layout_line(plan: TrainingPlan, d: TrainingDeployment) -> str:
     idle = "" if not d.idle_gpus else f"; {plural(d.idle_gpus, 'GPU')} idle"
     total, room = d.memory.total_bytes, d.memory.device_bytes
     return (
-        f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, computes {again_words(x)} again; "
-        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB a GPU ({d.memory.verdict}){idle}."
+        f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, recompute {x.recompute}; "
+        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB ({d.memory.verdict}){idle}."
     )
 
 
@@ -143,6 +144,7 @@ def own_columns(plan: TrainingPlan) -> OwnColumns:
         unit_cost=[usd(d.usd_per_million_tokens.value) for d in plan.deployments],
         shape_header="layout",
         varied=(),
+        says_reclaimed=False,
         cells=[layout_cells(d) for d in plan.deployments],
     )
 
@@ -176,10 +178,9 @@ def failure_lines(plan: TrainingPlan) -> list[str]:
     every = (
         "one at the end" if d.checkpoint_interval_s >= d.work_s else f"one every {duration(d.checkpoint_interval_s)}"
     )
-    return [
-        f"{often}; checkpoints of {checkpoint_text(plan)} take {duration(d.checkpoint_write_s)}, {every}; "
-        f"{percent(d.repeated_ratio)} of the time is lost to them, restarts and repeated work."
-    ]
+    lost = f"; {percent(d.repeated_ratio)} of the time is lost to them, restarts and repeated work"
+    taken = f"checkpoints of {checkpoint_text(plan)} take {duration(d.checkpoint_write_s)}, {every}"
+    return [f"{often}; {taken}{lost if d.repeated_ratio >= WORTH_SAYING_RATIO else ''}."]
 
 
 def spot_lines(plan: TrainingPlan) -> list[str]:
@@ -191,8 +192,9 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
         return ["Only spot does it."]
     saved = 1 - d.usd.value / steady.usd.value
     longer = d.finish_s.value - steady.finish_s.value
+    steadily = f"{machines(steady)} {steady.price_kind.replace('_', ' ')}"
     return [
-        f"Spot is worth it: {percent(saved)} less than {machines(steady)} {steady.price_kind.replace('_', ' ')} at "
+        f"Spot is worth it (reclaimed: {evidence(d)}): {percent(saved)} less than {steadily} at "
         f"{usd(steady.usd.value)}, {'later' if longer > 0 else 'sooner'} by {duration(abs(longer))}."
     ]
 
@@ -299,4 +301,5 @@ WORDS = JobWords(
     limits=limit_tables,
     terms=term_tables,
     unmet=unmet_text,
+    screen_rows=SCREEN_ROWS,
 )
