@@ -19,7 +19,7 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken
 from gpufleet.api.to_be_had import supply_notes
-from gpufleet.api.training_recipes import grid_of, method_named, recipe_of_words, trained_model
+from gpufleet.api.training_recipes import grid_of, method_named, model_notes, recipe_of_words, trained_model
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
@@ -260,17 +260,13 @@ def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog
 
 def training_notes(question: TrainingQuestion) -> list[str]:
     """What a reader should know about how the question was taken."""
-    arch, notes = question.arch, []
-    if arch.vision is not None:
-        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
-    if arch.is_moe:
-        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
-    if question.measured_ratio != 1.0:
-        notes.append(
-            f"Scaled to your own runs: steps take {question.measured_ratio:.2f}x what is predicted, "
-            "and the range is that of a stack with one or two runs"
-        )
-    return [*notes, *arch.notes]
+    if question.measured_ratio == 1.0:
+        return model_notes(question.arch)
+    scaled = (
+        f"Scaled to your own runs: steps take {question.measured_ratio:.2f}x what is predicted, "
+        "and the range is that of a stack with one or two runs"
+    )
+    return [scaled, *model_notes(question.arch)]
 
 
 def understood(request: TrainingRequest, question: TrainingQuestion, market: Market) -> list[InputRow]:

@@ -20,8 +20,7 @@ from gpufleet.domain.arrays import BoolArray
 from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
 from gpufleet.layout.training import FINE, Cluster, Grid, training_layouts
 from gpufleet.memory.training import TrainingMemory, training_memory
-from gpufleet.optimize.training_machines import usual_training_machine
-from gpufleet.optimize.training_search import TRAINING_VENDORS
+from gpufleet.optimize.training_machines import trains_on, usual_training_machine
 from gpufleet.performance.training import TrainingTime
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.provenance import Grade
@@ -67,7 +66,7 @@ class TrainingCounts:
     def runs(self) -> bool:
         """Whether a training stack runs on these GPUs in the arithmetic of the recipe."""
         gpu = self.accelerator
-        return gpu.vendor in TRAINING_VENDORS and gpu.computes(self.recipe.formats.arithmetic) and gpu.slice_of is None
+        return trains_on(gpu, self.recipe.formats.peak)
 
     @cached_property
     def machine(self) -> TrainingMachine:

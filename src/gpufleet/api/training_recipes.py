@@ -58,6 +58,16 @@ def trained_model(model: object) -> Architecture:
     return read_model(str(model), shipped_architecture)
 
 
+def model_notes(arch: Architecture) -> list[str]:
+    """What of a model is trained otherwise than most, or is known less of."""
+    notes = []
+    if arch.vision is not None:
+        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
+    if arch.is_moe:
+        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
+    return [*notes, *arch.notes]
+
+
 def method_named(said: str | None, usual: str = DEFAULT_METHOD) -> Method:
     """What learns, by its name."""
     name = (usual if said is None else said).strip().lower()
@@ -90,7 +100,9 @@ def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None) 
         said = [name for name, value in (("--rank", rank), ("--modules", modules)) if value is not None]
         if said:
             raise UsageError(
-                f"{', '.join(said)} do not apply", found="--method full", expected="--method lora or qlora"
+                f"{' and '.join(said)}: all weights learn, there are no adapters",
+                found="--method full",
+                expected="--method lora or qlora",
             )
         return None
     if rank is not None and rank < 1:

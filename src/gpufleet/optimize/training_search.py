@@ -28,13 +28,13 @@ from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, train
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.training_machines import trains_on
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import TrainingTime, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.records import dataclass
 
 TOO_LARGE, NO_LAYOUT = Reason("training_too_large"), Reason("training_no_layout")
-TRAINING_VENDORS = ("nvidia", "amd")
 MACHINE_COUNTS = (1, *(n for power in range(14) for n in (2 << power, 3 << power)))
 """Numbers of machines that are tried: 1, 2, 3, 4, 6, 8, 12, ..."""
 LEAST_USE_RATIO = 1 / 16
@@ -140,8 +140,7 @@ class TrainingSearch:
     def runs_on(self, instance: Instance) -> bool:
         """Whether a training stack runs on a machine's GPUs in the arithmetic of the recipe."""
         gpu = self.question.accelerators[instance.accelerator]
-        has_arithmetic = gpu.computes(self.question.recipe.formats.peak)
-        return gpu.vendor in TRAINING_VENDORS and has_arithmetic and instance.gpu_count >= 1 and gpu.slice_of is None
+        return instance.gpu_count >= 1 and trains_on(gpu, self.question.recipe.formats.peak)
 
     def host_of(self, instance: Instance) -> tuple[str, float, bool, float, float]:
         """What decides how fast machines of a type train together."""

@@ -93,6 +93,7 @@ class TrainingRequest(JobRequest):
         "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
         TRAINING,
         joined_by=",",
+        has_parts=True,
         label="layout",
     )
     offload: Sequence[str] | None = optional(
