@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import fields, replace
 from itertools import pairwise, product
 
@@ -35,6 +36,7 @@ from gpufleet.domain.training import (
     TrainingMachine,
     one_layout,
 )
+from gpufleet.errors import UsageError
 from gpufleet.layout.training import Cluster, Grid, training_layouts
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.training_machines import usual_training_machine
@@ -195,6 +197,14 @@ def test_longer_sequences_of_as_many_tokens_never_lower_the_share_of_attention(
 BEST_MICRO_BATCHES = (1, 32)
 
 
+def shipped_decoders() -> Iterator[Architecture]:
+    """Every shipped model that writes text."""
+    for name in model_names():
+        with suppress(UsageError):
+            if not is_shipped_encoder(name):
+                yield shipped_architecture(name)
+
+
 def test_no_shipped_decoder_computes_faster_than_the_peak() -> None:
     """Model FLOPs utilization stays under 1 on every GPU with bf16: no layout is faster per GPU than one GPU alone."""
     every = tuple(machine_of(gpu) for gpu in TRAINS)
@@ -203,14 +213,15 @@ def test_no_shipped_decoder_computes_faster_than_the_peak() -> None:
     columns["micro_batch"] = np.tile(np.array(BEST_MICRO_BATCHES), len(every))
     columns["device"] = np.repeat(np.arange(len(every)), sizes)
     rows = TrainingLayouts(**columns)
-    for name in (each for each in model_names() if not is_shipped_encoder(each)):
-        arch = shipped_architecture(name)
+    decoders = list(shipped_decoders())
+    assert len(decoders) >= 100
+    for arch in decoders:
         recipe = Recipe(Method.FULL, BF16_PURE, ADAMW, min(4096.0, float(arch.max_context_tokens)))
         time = TrainingTime(KernelModel(arch, recipe, every, CALIBRATION), rows, TIME)
         rates = tokens_per_s_per_gpu(time, time.terms().total)
         utilization = rates * flop_per_token(time, 0)[0] / time.at("peak_flop_per_s")
         fullest = int(np.argmax(utilization))
-        assert 0 < utilization[fullest] < 1, (name, TRAINS[fullest // sizes], utilization[fullest])
+        assert 0 < utilization[fullest] < 1, (arch.name, TRAINS[fullest // sizes], utilization[fullest])
 
 
 # --- the search for layouts, against plain loops ---
@@ -301,8 +312,8 @@ def small_cases() -> list[tuple[str, str, int, int, bool, str]]:
     dice = np.random.default_rng(50)
     picks = (["gpt2", "llama-3.2-3b", "mixtral-8x7b", "gpt-oss-20b"], ["H100-SXM", "L40S", "A100-SXM4-40GB"])
     return [
-        (str(dice.choice(picks[0])), str(dice.choice(picks[1])), int(dice.choice([1, 2, 3, 4, 8, 16])),
-         int(dice.choice([4, 6, 8, 16])), bool(dice.integers(2)), str(dice.choice(["full", "lora"])))
+        (str(dice.choice(picks[0])), str(dice.choice(picks[1])), int(dice.choice([1, 2, 3, 4, 6, 8])),
+         int(dice.choice([2, 4, 6, 8])), bool(dice.integers(2)), str(dice.choice(["full", "lora"])))
         for _ in range(50)
     ]  # fmt: skip
 
