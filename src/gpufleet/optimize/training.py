@@ -8,8 +8,9 @@ that are bought, the deadline and the money.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.layout.training import COARSE
+from gpufleet.layout.training import COARSE, Cluster
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.job import BINDS_LONGER, Late
@@ -35,6 +36,8 @@ from gpufleet.units import HOUR
 LATE = Reason("training_late")
 MOST_REFINED, SAME_COST_RATIO = 12, 1.05
 """The fewest GPUs are bought of those that cost within this ratio of the least."""
+MOST_PROMISING, MOST_GAIN_RATIO = 16, 1.4
+"""So many clusters are searched finely that cost up to this ratio of the least: a finer layout gains no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,12 +138,24 @@ class Placing:
 
     def placements(self, rated: Iterable[RatedCluster]) -> list[TrainingPlacement]:
         """The cheapest number of machines of every offer that is done in time, and not many for little."""
+        placed, late = [], {}
+        for instance, offer, ways in self.bought(rated):
+            row = self.chosen(ways, offer)
+            if row is not None:
+                placed.append(self.placement(instance, offer, ways, row))
+            else:
+                late[offer.cloud, offer.instance, offer.price_kind.value] = (offer, ways)
+        self.count_late(late, {(p.offer.cloud, p.offer.instance, p.offer.price_kind.value) for p in placed})
+        self.count_unsold({(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)})
+        return placed
+
+    def bought(self, rated: Iterable[RatedCluster]) -> Iterator[tuple[Instance, Offer, Ways]]:
+        """Every offer of a machine type with rated clusters, and the runs on them; offers alike share the runs."""
         by_device: dict[int, list[RatedCluster]] = {}
         for each in rated:
             by_device.setdefault(each.cluster.device, []).append(each)
         instances = {(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)}
         known: dict[tuple[int, float, str | None], Ways] = {}
-        placed, late = [], {}
         for offer in self.buyable():
             instance = instances.get((offer.cloud, offer.instance))
             device = None if instance is None else self.search.hosts[self.search.host_of(instance)]
@@ -149,15 +164,26 @@ class Placing:
             key = (device, instance.gpu_count, self.hazard_of(offer))
             if key not in known:
                 known[key] = self.ways(instance, offer, by_device[device])
-            ways = known[key]
-            row = self.chosen(ways, offer)
-            if row is not None:
-                placed.append(self.placement(instance, offer, ways, row))
-            else:
-                late[offer.cloud, offer.instance, offer.price_kind.value] = (offer, ways)
-        self.count_late(late, {(p.offer.cloud, p.offer.instance, p.offer.price_kind.value) for p in placed})
-        self.count_unsold(instances)
-        return placed
+            yield instance, offer, known[key]
+
+    def promising(self, rated: Iterable[RatedCluster]) -> list[Cluster]:
+        """Clusters that may turn out the cheapest in a better layout: they cost little more than the cheapest now."""
+        near_s = self.question.goal.deadline_s * MOST_GAIN_RATIO
+        cheapest: dict[tuple[int, PriceKind, bool], tuple[Offer, Ways]] = {}
+        for _, offer, ways in self.bought(rated):
+            key = (id(ways), offer.price_kind, offer.is_dated)
+            if key not in cheapest or effective_price(offer) < effective_price(cheapest[key][0]):
+                cheapest[key] = (offer, ways)
+        costs: dict[bool, dict[tuple[int, int], tuple[float, Cluster]]] = {True: {}, False: {}}
+        for offer, ways in cheapest.values():
+            usd = effective_price(offer) * ways.machines * self.billed(offer, ways.expected).paid_s
+            for each, cost in zip(ways.rated, np.where(ways.planned_s <= near_s, usd, np.inf), strict=True):
+                place, found = (each.cluster.device, each.cluster.num_gpus), costs[offer.is_dated]
+                if cost < found.get(place, (math.inf,))[0]:
+                    found[place] = float(cost), each.cluster
+        ordered = sorted((costs[True] or costs[False]).values(), key=itemgetter(0))
+        near = [cluster for cost, cluster in ordered if cost <= ordered[0][0] * MOST_GAIN_RATIO]
+        return near[:MOST_PROMISING]
 
     def hazard_of(self, offer: Offer) -> str | None:
         """What decides how often machines of an offer are taken away; None where they never are."""
@@ -321,15 +347,15 @@ def refined(
     """The placements of the cheapest machine types again, on the best of all layouts of their clusters."""
     shown = cheapest_of_each_type(placed)[:MOST_REFINED]
     soonest = min(placed, key=lambda p: float(p.expected.elapsed_s))
-    chosen = {(p.rated.cluster.device, p.rated.cluster.num_gpus): p.rated.cluster for p in [*shown, soonest]}
-    again = list(chosen.values())
+    quiet = Placing(placing.question, search, Rejections())
+    named = [*(p.rated.cluster for p in [*shown, soonest]), *quiet.promising(best.rated.values())]
+    again = list({(cluster.device, cluster.num_gpus): cluster for cluster in named}.values())
     fine = search.best(again, search.question.grid, None)
     faster = {(again[i].device, again[i].num_gpus): rated for i, rated in fine.rated.items()}
     rated = [
         min(r, faster.get((r.cluster.device, r.cluster.num_gpus), r), key=lambda each: each.step_s)
         for r in best.rated.values()
     ]
-    quiet = Placing(placing.question, search, Rejections())
     return quiet.placements(rated), Best(best.rated, best.num_configurations + fine.num_configurations)
 
 
