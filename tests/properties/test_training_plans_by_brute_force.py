@@ -41,7 +41,7 @@ def request_of(seed: int) -> TrainingRequest:
     gpus = dice.sample(["L4", "L40S", "A100-80GB", "A100-40GB", "H100", "A10G", "B200"], 2)
     clouds = dice.sample(["aws", "gcp", "azure", "lambda", "runpod"], 2)
     model = dice.choice(["llama-3.2-1b", "llama-3.2-3b", "llama-3.1-8b", "qwen3-30b-a3b", "gpt2"])
-    sequence = dice.choice([None, 1024.0, 8192.0, 32_768.0])
+    sequence = dice.choice([None, 1024.0, 8192.0, 32_768.0, 131_072.0])
     common = {
         "clouds": clouds,
         "gpus": gpus,
