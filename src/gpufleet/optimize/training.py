@@ -166,6 +166,15 @@ class Placing:
                 known[key] = self.ways(instance, offer, by_device[device])
             yield instance, offer, known[key]
 
+    def in_time(self, rated: Iterable[RatedCluster], deadline_s: float) -> list[tuple[float, Cluster]]:
+        """GPUs that are paid for of every cluster that is done by then, whatever it costs and can be had."""
+        return [
+            (float(machines * instance.gpu_count), each.cluster)
+            for instance, _, ways in self.bought(rated)
+            for each, machines, planned_s in zip(ways.rated, ways.machines, ways.planned_s, strict=True)
+            if planned_s <= deadline_s
+        ]
+
     def promising(self, rated: Iterable[RatedCluster]) -> list[Cluster]:
         """Clusters that may turn out the cheapest in a better layout: they cost little more than the cheapest now."""
         near_s = self.question.goal.deadline_s * MOST_GAIN_RATIO
@@ -361,7 +370,15 @@ def refined(
 
 def least_gpus(question: TrainingQuestion, calibration: Calibration) -> int | None:
     """The fewest GPUs of any machine type on offer that meet the deadline, could they be had; None: no number does."""
-    free = replace(question.goal, counts=None, most_gpus=MOST_GPUS, most_usd=math.inf)
-    offers = tuple(replace(offer, max_instances=None, gpu_quotas=()) for offer in question.offers)
-    found = solve_training(replace(question, goal=free, offers=offers), calibration).ranked
-    return min((p.num_gpus for p in found), default=None)
+    free = replace(question.goal, counts=None, most_gpus=MOST_GPUS, most_usd=math.inf, most_machines=math.inf)
+    q = replace(question, goal=free)
+    search = TrainingSearch(q, calibration)
+    placing = Placing(q, search, Rejections())
+    rated = search.best(search.clusters(), q.grid if q.is_layout_fixed else COARSE, None).rated.values()
+    least = min((gpus for gpus, _ in placing.in_time(rated, free.deadline_s)), default=math.inf)
+    if not q.is_layout_fixed:
+        near = sorted(placing.in_time(rated, free.deadline_s * MOST_GAIN_RATIO), key=itemgetter(0))
+        fewer = {(c.device, c.num_gpus): c for gpus, c in near if gpus < least}
+        again = search.best(list(fewer.values())[:MOST_PROMISING], q.grid, None).rated.values()
+        least = min((gpus for gpus, _ in placing.in_time(again, free.deadline_s)), default=least)
+    return None if math.isinf(least) else round(least)
