@@ -12,6 +12,7 @@ from tests.conftest import REPOSITORY, RunGpufleet
 from gpufleet.cli.grouped_help import OF_ANSWERS, REST
 from gpufleet.inputs.workload import KEYS
 from gpufleet.questions import fields
+from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_training
 
 CHAT = ("--rate", "5/s", "--in", "1000", "--out", "200", "--gpus", "L4,H100")
 SERVE = ("plan", "serve", "llama-3.1-8b", *CHAT)
@@ -19,9 +20,13 @@ BATCH = ("plan", "batch", "llama-3.1-8b", "--requests", "1M", "--in", "1000", "-
 COMPARE = ("compare", "L4", "H100", "--model", "llama-3.1-8b", *CHAT[:6])
 ONLY_IN_FILES = {"model", "prefix_kv", "classes", "models"}
 FLAG_OF_JOBS = {"requests", "deadline", "startup", "every", "audio", "beams"}
+FLAG_OF_TRAINING = {"tokens", "seq", "batch", "optimizer", "layout", "offload", "measured"}
+FLAG_OF_TUNING = {"method", "rank", "modules"}
 
 
-@pytest.mark.parametrize("verb", [("plan", "serve"), ("plan", "batch"), ("compare",)])
+@pytest.mark.parametrize(
+    "verb", [("plan", "serve"), ("plan", "batch"), ("plan", "train"), ("plan", "finetune"), ("compare",)]
+)
 def test_every_option_stands_under_a_heading_within_eighty_columns(
     verb: tuple[str, ...], run_gpufleet: RunGpufleet
 ) -> None:
@@ -41,8 +46,29 @@ def test_no_flag_stands_under_two_headings() -> None:
 def test_what_a_workload_file_says_can_be_typed(run_gpufleet: RunGpufleet) -> None:
     """Every key but those that hold several things has a flag of its name in `plan serve`."""
     page = run_gpufleet("plan", "serve", "--help").stdout
-    keys = set(KEYS) - ONLY_IN_FILES - FLAG_OF_JOBS
-    assert {key for key in keys if f"--{key.replace('_', '-')} " not in page.replace(",", " ")} == set()
+    keys = set(KEYS) - ONLY_IN_FILES - FLAG_OF_JOBS - FLAG_OF_TRAINING - FLAG_OF_TUNING
+    assert untyped(keys, page) == set()
+
+
+@pytest.mark.parametrize(
+    ("verb", "kind", "own"),
+    [
+        ("train", TrainRequest, FLAG_OF_TRAINING),
+        ("finetune", FinetuneRequest, FLAG_OF_TRAINING | FLAG_OF_TUNING),
+    ],
+)
+def test_what_a_file_says_of_training_can_be_typed(
+    verb: str, kind: type[TrainRequest] | type[FinetuneRequest], own: set[str], run_gpufleet: RunGpufleet
+) -> None:
+    page = run_gpufleet("plan", verb, "--help").stdout
+    keys = {name for name, row in words_of_training(kind).items() if row.is_in_files} - ONLY_IN_FILES
+    assert own <= keys
+    assert untyped(keys, page) == set()
+
+
+def untyped(keys: set[str], page: str) -> set[str]:
+    """Keys that are no flag of a page."""
+    return {key for key in keys if f"--{key.replace('_', '-')} " not in page.replace(",", " ")}
 
 
 TYPED = {

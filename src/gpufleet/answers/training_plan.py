@@ -97,7 +97,6 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
     usd = money(p, paid)
     tokens_per_s = scaled(speed.tokens_per_s_per_gpu, layout.num_gpus)
     sequences = goal.steps(recipe) * goal.global_batch
-    write_s = p.write_s
     return TrainingDeployment(
         **machines_of(p.offer, p.instance, p.machines),
         interruption=p.offer.interruption,
@@ -123,9 +122,7 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
         usd=usd,
         running_usd=running_usd(p, paid.value),
         usd_per_thousand_requests=scaled(usd, KILO / sequences),
-        interruptions=p.machines * p.per_hour.expected * p.work_s / HOUR,
-        **hazard(q, p),
-        repeated_ratio=float(lost_ratio(p.work_s, float(p.expected.paid_s) - goal.startup_s)),
+        **stops(q, p),
         layout=layout,
         speed=speed,
         memory=memory_figures(time, q.memory, row),
@@ -134,12 +131,21 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
         gpu_hours=scaled(paid, p.num_gpus / HOUR).model_copy(update={"unit": "GPU-hours"}),
         usd_per_million_tokens=scaled(usd, MEGA / goal.tokens),
         energy_kwh=energy(p, paid),
-        failures=float(p.expected.stops),
-        failures_are_counted=q.around.failures.is_counted(rated.cluster.machine.accelerator.generation),
-        checkpoint_write_s=write_s,
-        checkpoint_interval_s=min(float(p.expected.interval_s), p.work_s),
         network_is_assumed=is_network_assumed(q, p),
     )
+
+
+def stops(q: TrainingQuestion, p: TrainingPlacement) -> dict[str, Any]:
+    """What stops the run, what that costs, and the checkpoints against it."""
+    return {
+        "interruptions": p.machines * p.per_hour.expected * p.work_s / HOUR,
+        **hazard(q, p),
+        "repeated_ratio": float(lost_ratio(p.work_s, float(p.expected.paid_s) - q.goal.startup_s)),
+        "failures": float(p.expected.stops),
+        "failures_are_counted": q.around.failures.is_counted(p.rated.cluster.machine.accelerator.generation),
+        "checkpoint_write_s": p.write_s,
+        "checkpoint_interval_s": min(float(p.expected.interval_s), p.work_s),
+    }
 
 
 def worst(found: Grade, q: TrainingQuestion, p: TrainingPlacement) -> Grade:

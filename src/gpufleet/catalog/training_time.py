@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import sys
 from functools import lru_cache
 
 from gpufleet.catalog.calibration import DATA
+from gpufleet.catalog.load import toml_of
 from gpufleet.catalog.profiles import sourced
 from gpufleet.domain.training_time import TrainingTimeConstants
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 
 @lru_cache(maxsize=1)
 def load_training_time() -> TrainingTimeConstants:
     """The shipped constants."""
-    tables = tomllib.loads((DATA / "training_time.toml").read_text(encoding="utf-8"))
+    tables = toml_of(DATA / "training_time.toml")
     return TrainingTimeConstants(
         **{name: {k: sourced(row) for k, row in rows.items()} for name, rows in tables.items()}
     )

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.files import read_text_file
-from gpufleet.questions.fields import SERVE, words_of, words_of_files, words_of_kinds
+from gpufleet.questions.fields import SERVE, words_of, words_of_kinds
+from gpufleet.questions.files import words_of_files
 from gpufleet.questions.words import Said, Word
 from gpufleet.records import dataclass
 

@@ -36,10 +36,9 @@ class Grid:
 
 FINE = Grid()
 COARSE = Grid(
-    interleave=(1, 4),
+    interleave=(1, 4, 16),
     micro_batch=(1, 2, 4, 8, 16),
     sharding=(Sharding.DDP, Sharding.ZERO_1, Sharding.ZERO_3),
-    context_parallel=(1, 4),
     expert_parallel=(1, 8, 32),
 )
 """What finds a machine type: the layouts on it are searched finely afterwards."""

@@ -8,8 +8,9 @@ that are bought, the deadline and the money.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields, replace
+from operator import itemgetter
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.layout.training import coarse
+from gpufleet.layout.training import Cluster, coarse
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.job import BINDS_LONGER, Late
@@ -35,6 +36,8 @@ from gpufleet.units import HOUR, HOURS_PER_YEAR
 LATE = Reason("training_late")
 MOST_REFINED, SAME_COST_RATIO, NEVER_S = 12, 1.05, 10 * HOURS_PER_YEAR * HOUR
 """The fewest GPUs are bought of those that cost within this ratio of the least; ten years count as never."""
+MOST_PROMISING, MOST_GAIN_RATIO = 16, 1.4
+"""So many clusters are searched finely that cost up to this ratio of the least: a finer layout gains no more."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -140,12 +143,24 @@ class Placing:
 
     def placements(self, rated: Iterable[RatedCluster]) -> list[TrainingPlacement]:
         """The cheapest number of machines of every offer that is done in time, and not many for little."""
+        placed, late = [], {}
+        for instance, offer, ways in self.bought(rated):
+            row = self.chosen(ways, offer)
+            if row is not None:
+                placed.append(self.placement(instance, offer, ways, row))
+            else:
+                late[offer.cloud, offer.instance, offer.price_kind.value] = (offer, ways)
+        self.count_late(late, {(p.offer.cloud, p.offer.instance, p.offer.price_kind.value) for p in placed})
+        self.count_unsold({(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)})
+        return placed
+
+    def bought(self, rated: Iterable[RatedCluster]) -> Iterator[tuple[Instance, Offer, Ways]]:
+        """Every offer of a machine type with rated clusters, and the runs on them; offers alike share the runs."""
         by_device: dict[int, list[RatedCluster]] = {}
         for each in rated:
             by_device.setdefault(each.cluster.device, []).append(each)
         instances = {(i.cloud, i.name): i for i in self.question.instances if self.search.runs_on(i)}
         known: dict[tuple[int, float, str | None], Ways] = {}
-        placed, late = [], {}
         for offer in self.buyable():
             instance = instances.get((offer.cloud, offer.instance))
             device = None if instance is None else self.search.hosts[self.search.host_of(instance)]
@@ -154,15 +169,35 @@ class Placing:
             key = (device, instance.gpu_count, self.hazard_of(offer))
             if key not in known:
                 known[key] = self.ways(instance, offer, by_device[device])
-            ways = known[key]
-            row = self.chosen(ways, offer)
-            if row is not None:
-                placed.append(self.placement(instance, offer, ways, row))
-            else:
-                late[offer.cloud, offer.instance, offer.price_kind.value] = (offer, ways)
-        self.count_late(late, {(p.offer.cloud, p.offer.instance, p.offer.price_kind.value) for p in placed})
-        self.count_unsold(instances)
-        return placed
+            yield instance, offer, known[key]
+
+    def in_time(self, rated: Iterable[RatedCluster], deadline_s: float) -> list[tuple[float, Cluster]]:
+        """GPUs that are paid for of every cluster that is done by then, whatever it costs and can be had."""
+        return [
+            (float(machines * instance.gpu_count), each.cluster)
+            for instance, _, ways in self.bought(rated)
+            for each, machines, planned_s in zip(ways.rated, ways.machines, ways.planned_s, strict=True)
+            if planned_s <= deadline_s
+        ]
+
+    def promising(self, rated: Iterable[RatedCluster]) -> list[Cluster]:
+        """Clusters that may turn out the cheapest in a better layout: they cost little more than the cheapest now."""
+        near_s = self.question.goal.deadline_s * MOST_GAIN_RATIO
+        cheapest: dict[tuple[int, PriceKind, bool], tuple[Offer, Ways]] = {}
+        for _, offer, ways in self.bought(rated):
+            key = (id(ways), offer.price_kind, offer.is_dated)
+            if key not in cheapest or effective_price(offer) < effective_price(cheapest[key][0]):
+                cheapest[key] = (offer, ways)
+        costs: dict[bool, dict[tuple[int, int], tuple[float, Cluster]]] = {True: {}, False: {}}
+        for offer, ways in cheapest.values():
+            usd = effective_price(offer) * ways.machines * self.billed(offer, ways.expected).paid_s
+            for each, cost in zip(ways.rated, np.where(ways.planned_s <= near_s, usd, np.inf), strict=True):
+                place, found = (each.cluster.device, each.cluster.num_gpus), costs[offer.is_dated]
+                if cost < found.get(place, (math.inf,))[0]:
+                    found[place] = float(cost), each.cluster
+        ordered = sorted((costs[True] or costs[False]).values(), key=itemgetter(0))
+        near = [cluster for cost, cluster in ordered if cost <= ordered[0][0] * MOST_GAIN_RATIO]
+        return near[:MOST_PROMISING]
 
     def hazard_of(self, offer: Offer) -> str | None:
         """What decides how often machines of an offer are taken away; None where they never are."""
@@ -327,21 +362,29 @@ def refined(
     """The placements of the cheapest machine types again, on the best of all layouts of their clusters."""
     shown = cheapest_of_each_type(placed)[:MOST_REFINED]
     soonest = min(placed, key=lambda p: float(p.expected.elapsed_s))
-    chosen = {(p.rated.cluster.device, p.rated.cluster.num_gpus): p.rated.cluster for p in [*shown, soonest]}
-    again = list(chosen.values())
+    quiet = Placing(placing.question, search, Rejections())
+    named = [*(p.rated.cluster for p in [*shown, soonest]), *quiet.promising(best.rated.values())]
+    again = list({(cluster.device, cluster.num_gpus): cluster for cluster in named}.values())
     fine = search.best(again, search.question.grid, None)
     faster = {(again[i].device, again[i].num_gpus): rated for i, rated in fine.rated.items()}
     rated = [
         min(r, faster.get((r.cluster.device, r.cluster.num_gpus), r), key=lambda each: each.step_s)
         for r in best.rated.values()
     ]
-    quiet = Placing(placing.question, search, Rejections())
     return quiet.placements(rated), Best(best.rated, best.num_configurations + fine.num_configurations)
 
 
 def least_gpus(question: TrainingQuestion, calibration: Calibration) -> int | None:
     """The fewest GPUs of any machine type on offer that meet the deadline, could they be had; None: no number does."""
-    free = replace(question.goal, counts=None, most_gpus=MOST_GPUS, most_usd=math.inf)
-    offers = tuple(replace(offer, max_instances=None, gpu_quotas=()) for offer in question.offers)
-    found = solve_training(replace(question, goal=free, offers=offers), calibration).ranked
-    return min((p.num_gpus for p in found), default=None)
+    free = replace(question.goal, counts=None, most_gpus=MOST_GPUS, most_usd=math.inf, most_machines=math.inf)
+    q = replace(question, goal=free)
+    search = TrainingSearch(q, calibration)
+    placing = Placing(q, search, Rejections())
+    rated = search.best(search.clusters(), q.grid if q.is_layout_fixed else coarse(q.grid), None).rated.values()
+    least = min((gpus for gpus, _ in placing.in_time(rated, free.deadline_s)), default=math.inf)
+    if not q.is_layout_fixed:
+        near = sorted(placing.in_time(rated, free.deadline_s * MOST_GAIN_RATIO), key=itemgetter(0))
+        fewer = {(c.device, c.num_gpus): c for gpus, c in near if gpus < least}
+        again = search.best(list(fewer.values())[:MOST_PROMISING], q.grid, None).rated.values()
+        least = min((gpus for gpus, _ in placing.in_time(again, free.deadline_s)), default=least)
+    return None if math.isinf(least) else round(least)

@@ -39,6 +39,8 @@ MACHINE_COUNTS = (1, *(n for power in range(14) for n in (2 << power, 3 << power
 """Numbers of machines that are tried: 1, 2, 3, 4, 6, 8, 12, ..."""
 LEAST_USE_RATIO = 1 / 16
 """Machines are tried up to this part of what arithmetic alone would reach: beyond it more of them only cost more."""
+ALWAYS_TRIED_GPUS = 64
+"""GPUs up to which every number is tried: what one holds with recomputing, several may hold without."""
 MOST_GPUS, WHOLE_MACHINE_GPUS, MOST_SMALL_MACHINES = 65_536, 8, 16
 """Machines of fewer GPUs are joined only where their network is published, and no more than so many of them."""
 
@@ -195,7 +197,7 @@ class TrainingSearch:
                 yield wanted
             return
         least = max(self.least_gpus_in_time(machine), self.least_gpus_in_memory(machine))
-        most = min(goal.most_gpus, max(least / LEAST_USE_RATIO, machine.num_gpus))
+        most = min(goal.most_gpus, max(least / LEAST_USE_RATIO, machine.num_gpus, ALWAYS_TRIED_GPUS))
         for count in MACHINE_COUNTS:
             if least <= count * machine.num_gpus <= most:
                 yield count * machine.num_gpus

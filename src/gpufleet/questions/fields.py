@@ -495,14 +495,6 @@ def listed(questions: tuple[Question, ...]) -> dict[str, Word[Any]]:
     return found
 
 
-@cache
-def words_of_files() -> dict[str, Word[Any]]:
-    """Words that a workload file may hold."""
-    from gpufleet.questions.training import TRAINED
-
-    return {name: row for name, row in words_of(*SERVE, *BATCH, *TRAINED).items() if row.is_in_files}
-
-
 def words_of_kinds() -> list[str]:
     """Words that a class of requests may hold."""
     return [row.name for row in words_of_fields(RequestKind)]

@@ -12,6 +12,8 @@ from gpufleet.questions.words import (
     LOAD,
     PERIOD,
     RENTED,
+    SHARE,
+    SLACK,
     TRAINING,
     WHOLE,
     Kind,
@@ -64,6 +66,13 @@ class TrainingRequest(JobRequest):
         name="deadline",
         label="deadline",
         shown=lambda seconds: f"{seconds / HOUR:g} h",
+    )
+    headroom: float | None = optional(
+        SHARE,
+        "Plan the work at least this much longer than expected, whatever the confidence; default 0%.",
+        SLACK,
+        what="the headroom",
+        bounds=Bounds(0, 10, "(1 = 100 %)"),
     )
     gpus: Sequence[str] | None = optional(
         names("NAME[:N],..."), "Only these GPUs, so many of them where a number is said: H100:256.", RENTED,
