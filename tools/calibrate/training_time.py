@@ -126,7 +126,7 @@ def settled(values: Mapping[str, float]) -> dict[str, float]:
     v = dict(values)
     v["sustained_eager.Volta"], v["sustained_eager.Ampere"] = v["sustained.Volta"], v["sustained.Ampere"]
     of = lambda table, *names: float(np.exp(np.mean([np.log(v[f"{table}.{n}"]) for n in names])))  # noqa: E731
-    v["sustained.usual"] = of("sustained", "Ampere", "Hopper", "Ada")
+    v["sustained.usual"] = of("sustained", "Ampere", "Hopper")
     v["sustained_eager.usual"] = of("sustained_eager", "Ampere", "Hopper")
     v["sustained_fp8.usual"] = v["sustained_fp8.Hopper"]
     v["attention.usual"] = of("attention", "Ampere", "Hopper")

@@ -164,7 +164,7 @@ def recipe_of_words(
     recipe = Recipe(
         method,
         formats,
-        replace(stepped, follows_weights=is_narrow and stepped.name == ADAMW.name),
+        replace(stepped, follows_weights=is_narrow and stepped.state_bytes == ADAMW.state_bytes),
         sequence_of(sequence_tokens, arch),
         adapter=adapter_of(method, rank, modules),
         compiled=not eager,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from enum import Enum, IntEnum
 
 import numpy as np
@@ -276,7 +276,13 @@ NUMBER_FORMATS = {
 ADAMW = Optimizer("adamw", 8.0)
 ADAMW_8BIT = Optimizer("adamw-8bit", 2.0 + 2 * 4 / 256)
 """Block-wise 8-bit states with one fp32 scale per 256 of each (bitsandbytes)."""
-OPTIMIZERS = {each.name: each for each in (ADAMW, ADAMW_8BIT)}
+ADAMW_IN_BACKWARD = replace(ADAMW, name="adamw-in-backward", in_backward=True)
+ADAMW_8BIT_IN_BACKWARD = replace(ADAMW_8BIT, name="adamw-8bit-in-backward", in_backward=True)
+PAGED_ADAMW_8BIT = replace(ADAMW_8BIT, name="paged-adamw-8bit", is_paged=True)
+OPTIMIZERS = {
+    each.name: each
+    for each in (ADAMW, ADAMW_8BIT, PAGED_ADAMW_8BIT, ADAMW_IN_BACKWARD, ADAMW_8BIT_IN_BACKWARD)
+}
 QLORA_BASE = WeightFormat.uniform(NF4)
 
 
