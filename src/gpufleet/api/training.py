@@ -19,7 +19,14 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken
 from gpufleet.api.to_be_had import supply_notes
-from gpufleet.api.training_recipes import grid_of, method_named, model_notes, recipe_of_words, trained_model
+from gpufleet.api.training_recipes import (
+    grid_of,
+    method_named,
+    model_notes,
+    recipe_of_words,
+    trained_model,
+    usual_batch,
+)
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
@@ -232,8 +239,7 @@ def batch_of(request: TrainingRequest, recipe: Recipe) -> int:
         return request.global_batch
     habits, tunes = load_habits(), isinstance(request, FinetuneRequest)
     usual = habits.fine_tuning_batch_tokens if tunes else habits.pretraining_batch_tokens
-    nearest = 2 ** round(math.log2(max(usual.value / recipe.sequence_tokens, 1.0)))
-    return int(min(nearest, 2 ** math.floor(math.log2(most))))
+    return int(min(usual_batch(recipe, usual.value), 2 ** math.floor(math.log2(most))))
 
 
 def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog) -> float | None:

@@ -17,6 +17,7 @@ from gpufleet.api.training_recipes import (
     recipe_of_words,
     sequence_of,
     trained_model,
+    usual_batch,
 )
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -114,7 +115,8 @@ def refuse_gpu(gpu: Accelerator, words: FitWords) -> None:
 
 def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
     """The question that words ask, on usual machines of the GPU."""
-    recipe, batch = recipe_of(words), batch_of(words)
+    recipe = recipe_of(words)
+    batch = batch_of(words, recipe)
     return TrainingFitQuestion(
         words.arch,
         recipe,
@@ -145,10 +147,10 @@ def recipe_of(words: FitWords) -> Recipe:
     )
 
 
-def batch_of(words: FitWords) -> int:
+def batch_of(words: FitWords, recipe: Recipe) -> int:
     """Sequences of a step: as many as is usual, and as all GPUs share evenly."""
     shared = words.num_gpus * words.layout.get("micro-batch", 1)
-    usual = load_habits().fine_tuning_batch_tokens.value / words.sequence_tokens
+    usual = 1 if recipe.optimizer.in_backward else usual_batch(recipe, load_habits().fine_tuning_batch_tokens.value)
     return shared * max(math.ceil(usual / shared), 1)
 
 

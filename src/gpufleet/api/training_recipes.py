@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
@@ -36,7 +37,7 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "mlp": ("gate", "up", "down"),
 }
 OFFLOADED = ("optimizer", "activations", "weights")
-DEFAULT_SEQUENCE_TOKENS = 4096.0
+DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES = 4096.0, 2
 GRID_NAMES = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
@@ -174,6 +175,13 @@ def recipe_of_words(
         offloads_weights="weights" in kept,
     )
     return replace(recipe, base=QLORA_BASE) if method is Method.QLORA else recipe
+
+
+def usual_batch(recipe: Recipe, tokens: float) -> int:
+    """Sequences of a step where nobody says: so many tokens; few where every micro-batch is a step of its own."""
+    if recipe.optimizer.in_backward:
+        return IN_BACKWARD_SEQUENCES
+    return int(2 ** round(math.log2(max(tokens / recipe.sequence_tokens, 1.0))))
 
 
 def grid_of(layout: Mapping[str, int], batch: int, *, tunes: bool = False) -> Grid:

@@ -279,9 +279,10 @@ ADAMW_8BIT = Optimizer("adamw-8bit", 2.0 + 2 * 4 / 256)
 ADAMW_IN_BACKWARD = replace(ADAMW, name="adamw-in-backward", in_backward=True)
 ADAMW_8BIT_IN_BACKWARD = replace(ADAMW_8BIT, name="adamw-8bit-in-backward", in_backward=True)
 PAGED_ADAMW_8BIT = replace(ADAMW_8BIT, name="paged-adamw-8bit", is_paged=True)
+PAGED_IN_BACKWARD = replace(PAGED_ADAMW_8BIT, name="paged-adamw-8bit-in-backward", in_backward=True)
 OPTIMIZERS = {
     each.name: each
-    for each in (ADAMW, ADAMW_8BIT, PAGED_ADAMW_8BIT, ADAMW_IN_BACKWARD, ADAMW_8BIT_IN_BACKWARD)
+    for each in (ADAMW, ADAMW_8BIT, PAGED_ADAMW_8BIT, ADAMW_IN_BACKWARD, ADAMW_8BIT_IN_BACKWARD, PAGED_IN_BACKWARD)
 }
 QLORA_BASE = WeightFormat.uniform(NF4)
 

@@ -201,6 +201,11 @@ def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
     return np.asarray(allowed)
 
 
+def steps_at_once(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """An optimizer that steps in the backward pass has no gradients to add up: one micro-batch a step."""
+    return np.asarray((layouts.num_micro_batches == 1) | (not recipe.optimizer.in_backward))
+
+
 RULES: dict[str, Rule] = {
     "training_heads": heads_divide,
     "training_batch": batch_divides,
@@ -210,6 +215,7 @@ RULES: dict[str, Rule] = {
     "training_sharding_alone": sharding_has_ranks,
     "training_sequence": sequence_divides,
     "training_experts": experts_divide,
+    "training_in_backward": steps_at_once,
 }
 
 

@@ -95,7 +95,11 @@ class TrainingRequest(JobRequest):
         what="the precision",
     )
     optimizer: str | None = optional(
-        text("NAME"), "adamw (default), adamw-8bit, paged-adamw-8bit, or either with -in-backward.", ENGINE, label="optimizer", what="the optimizer"
+        text("NAME"),
+        "adamw (default), adamw-8bit, paged-adamw-8bit; each also with -in-backward behind it.",
+        ENGINE,
+        label="optimizer",
+        what="the optimizer",
     )
     layout: str | None = optional(
         text("NAME=N,..."),

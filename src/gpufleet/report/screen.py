@@ -22,7 +22,8 @@ NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
 MOST_PRIORITY, MARGIN = 1, 2
 LAYOUTS_OF_TRAINING = frozenset(
     {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
-     "training_sharding_alone", "training_sequence", "training_experts"}
+     "training_sharding_alone", "training_sequence",
+    "training_in_backward", "training_experts"}
 )  # fmt: skip
 """Rules of arithmetic that drop most layouts of every run: a screen names them where nothing else is to be told."""
 NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(

@@ -50,6 +50,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_sharding_alone": "no other rank to share with",
     "training_sequence": "the sequence is not cut evenly over CP ranks, 4,096 tokens each at least",
     "training_experts": "experts are not dealt out evenly over EP ranks",
+    "training_in_backward": "stepping in the backward pass takes one micro-batch a step (--batch)",
     "training_too_large": "does not fit in memory",
     "training_device": "no training stack on this GPU, or none in {arithmetic} (--precision)",
     "training_no_layout": "no layout deals out so many GPUs",
