@@ -68,7 +68,8 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
-TELLING, LATE = ("over_job_budget", "binds_longer"), ("late", "late_with_cap", "training_late")
+TELLING = ("over_job_budget", "binds_longer", "training_late")
+LATE = ("late", "late_with_cap", "training_late")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
     "machines round the clock"
