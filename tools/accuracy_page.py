@@ -18,6 +18,7 @@ from pathlib import Path
 from statistics import fmean, median
 
 from tools.baselines import Baseline, best_constant_efficiency, ladder, scored_figures
+from tools.training_page import training_sections
 
 from gpufleet.accuracy.not_planned import NOT_PLANNED
 from gpufleet.accuracy.panels import accuracy_panels
@@ -51,7 +52,15 @@ MEASUREMENTS, DOCS = ROOT / "measurements", ROOT / "docs"
 PAGE, PICTURE = "accuracy.md", "accuracy.svg"
 TABLE_SUFFIXES = (".csv", ".json", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
-KIND_ORDER = ("serving_points", "inference_throughput", "inference_memory", "param_counts", "other_models")
+KIND_ORDER = (
+    "serving_points",
+    "inference_throughput",
+    "inference_memory",
+    "training_throughput",
+    "training_memory",
+    "param_counts",
+    "other_models",
+)
 LEFT_OUT_NAMES = {
     "model": "model",
     "gpu": "GPU",
@@ -192,7 +201,8 @@ def main() -> None:
     tables = read_left_out(arguments.left_out)
     if not tables:
         parser.error(f"no left_out_*.csv in {arguments.left_out}: run 'python tools/calibrate engines' first")
-    page, picture = documents(measurement_files(arguments.measurements), tables, arguments.models)
+    files = measurement_files(arguments.measurements)
+    page, picture = documents(files, tables, arguments.models, arguments.left_out)
     for name, text in ((PAGE, page), (PICTURE, picture)):
         (arguments.docs / name).write_text(text, encoding="utf-8")
         print(f"wrote {arguments.docs / name}")
@@ -211,18 +221,21 @@ def read_left_out(folder: Path) -> list[LeftOut]:
     return [LeftOut.read(path) for path in paths if path.is_file()]
 
 
-def documents(files: Sequence[Path], left_out: Sequence[LeftOut], models: Path | None) -> tuple[str, str]:
-    """The page and its picture."""
+def documents(
+    files: Sequence[Path], left_out: Sequence[LeftOut], models: Path | None, folder: Path = CALIBRATION
+) -> tuple[str, str]:
+    """The page and its picture; the table of training that was left out is in the folder too."""
     report = score_files(files, models)
     shown = [file.model_copy(update={"file": Path(file.file).name}) for file in report.files]
     report = report.model_copy(update={"files": shown})
-    page = page_of(report, left_out, rungs_of(files, models))
+    training = training_sections(report, [read_measurements(path) for path in files], folder, models)
+    page = page_of(report, left_out, rungs_of(files, models), training)
     return f"<!-- made from tables {digest(made_from(files))} -->\n{page}", plot_as_svg(
         accuracy_panels(report), PICTURE_TITLE
     )
 
 
-def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence[Rung]) -> str:
+def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence[Rung], training: Sequence[str]) -> str:
     """The whole document."""
     keys = ", each ".join(table.name for table in left_out)
     baselines = "\n".join(f"- *{rung.baseline.name}*: {rung.baseline.what}." for rung in rungs)
@@ -230,6 +243,7 @@ def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence
         INTRODUCTION.format(keys=keys),
         table_as_markdown(summary_table(report, left_out)),
         READING,
+        *training,
         MISSES,
         table_as_markdown(missed_groups_table(left_out)),
         SINGLE,

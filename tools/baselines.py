@@ -1,13 +1,14 @@
 """Simpler models of the same runs: the product's equations with terms of the model taken away.
 
-A baseline changes what the equations receive, never the equations: curves become flat, engine constants neutral.
+A baseline changes what the equations receive, never the equations: curves become flat, engine constants neutral. Of
+training the baselines are what people do on paper: one MFU for all runs, or for all of a GPU and its recomputation.
 """
 
 from __future__ import annotations
 
 import math
 from collections import ChainMap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -19,14 +20,16 @@ from unittest.mock import patch
 import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.score import score_file
+from gpufleet.accuracy.score import score_file, score_row
 from gpufleet.accuracy.statistics import is_predicted, log_ratio
+from gpufleet.accuracy.training_rows import run_of
+from gpufleet.accuracy.training_throughput import estimate_of, score_training_throughput
 from gpufleet.api import estimates
 from gpufleet.catalog.calibration import OPERATORS
 from gpufleet.catalog.engine_eras import load_eras
 from gpufleet.domain.calibration import Calibration, Formulas, Grids, OperatorTables, StreamFormula
 from gpufleet.domain.engine import EngineProfile
-from gpufleet.inputs.measurements import MeasurementFile
+from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow
 from gpufleet.optimize.estimate import EstimateQuestion, solve_estimate
 from gpufleet.provenance import Sourced
 from gpufleet.results.accuracy import ScoredFigure
@@ -171,3 +174,73 @@ def distance(figures: Sequence[ScoredFigure]) -> float:
     for figure in figures:
         errors.setdefault(figure.quantity, []).append(abs(log_ratio(figure.measured or 1.0, figure.predicted or 1.0)))
     return fmean(map(median, errors.values())) if errors else math.inf
+
+
+@dataclass(frozen=True)
+class TrainingRow:
+    """A measured training run: where it is from, what its baselines know, and the MFU of one token/s on its GPU."""
+
+    figure: ScoredFigure
+    gpu: str
+    recompute: str
+    mfu_per_token_per_s: float
+
+    @property
+    def source(self) -> str:
+        """Where it was published."""
+        return self.figure.source
+
+    @property
+    def mfu(self) -> float:
+        """Share of the dense 16-bit peak that the model's own operations took."""
+        return (self.figure.measured or 0.0) * self.mfu_per_token_per_s
+
+    def at(self, mfu: float) -> ScoredFigure:
+        """The run as predicted at this MFU."""
+        return self.figure.model_copy(update={"predicted": mfu / self.mfu_per_token_per_s, "low": None, "high": None})
+
+
+@dataclass(frozen=True)
+class MfuBaseline:
+    """A model that says one MFU for all runs of a kind: the median of the measured ones."""
+
+    name: str
+    what: str
+    kind_of: Callable[[TrainingRow], tuple[str, ...]]
+
+    def figures(self, rows: Sequence[TrainingRow], *, unseen: bool) -> list[ScoredFigure]:
+        """Predictions of all rows; `unseen`: from other sources alone. A kind that nobody else ran has that of all."""
+        return [row.at(self.mfu_for(row, rows, unseen=unseen)) for row in rows]
+
+    def mfu_for(self, row: TrainingRow, rows: Sequence[TrainingRow], *, unseen: bool) -> float:
+        """The median MFU of the rows that stand for this one."""
+        known = [each for each in rows if not unseen or each.source != row.source] or list(rows)
+        alike = [each.mfu for each in known if self.kind_of(each) == self.kind_of(row)]
+        return median(alike or [each.mfu for each in known])
+
+
+MFU_BASELINES = (
+    MfuBaseline("constant MFU", "the median MFU of all runs", lambda row: ()),
+    MfuBaseline(
+        "MFU of GPU and recompute",
+        "the median MFU of runs on the same GPU with the same recomputation",
+        lambda row: (row.gpu, row.recompute),
+    ),
+)
+
+
+def training_rows(files: Sequence[MeasurementFile], models: Path | None) -> list[TrainingRow]:
+    """Every compared run of files of training throughput."""
+    finder = ModelFinder(models)
+    found = (training_row(row, file, finder) for file in files for row in file.rows)
+    return [row for row in found if row is not None]
+
+
+def training_row(row: MeasurementRow, file: MeasurementFile, finder: ModelFinder) -> TrainingRow | None:
+    """A run with its MFU; None for one that is not compared."""
+    (figure, *_) = score_row(score_training_throughput, row, file.path, finder).figures or [None]
+    if figure is None or not is_predicted(figure):
+        return None
+    found = estimate_of(run_of(row, finder))
+    share = found.speed.mfu_ratio / found.speed.tokens_per_s_per_gpu.value
+    return TrainingRow(figure, found.gpu, found.layout.recompute, share)

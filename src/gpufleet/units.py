@@ -16,6 +16,7 @@ from gpufleet.errors import UsageError
 
 KB, MB, GB, TB = 1e3, 1e6, 1e9, 1e12
 GBIT = GB / 8
+TBIT = TB / 8
 KIB, MIB, GIB, TIB = 2.0**10, 2.0**20, 2.0**30, 2.0**40
 KILO, MEGA, GIGA, TERA = 1e3, 1e6, 1e9, 1e12
 NANOSECOND, MICROSECOND, MILLISECOND, MINUTE, HOUR, DAY = 1e-9, 1e-6, 1e-3, 60.0, 3600.0, 86400.0

@@ -139,8 +139,6 @@ def test_a_picture_is_drawn_beside_the_answer(run_gpufleet: Run, own: Callable[.
 
 
 NOT_PREDICTED = {
-    "model,gpu,seq_len,tokens_per_s_per_gpu": ("m,H100,2048,1000", "training is not planned yet"),
-    "model,gpu,seq_len,peak_mem_gb": ("m,H100,2048,70", "training is not planned yet"),
     "isl,osl,concurrency,prefill_num_workers,decode_num_workers,silicon_ttft_ms": (
         "1000,100,8,1,1,90",
         "prefill and decode on separate GPUs",
@@ -159,6 +157,25 @@ def test_files_that_nothing_predicts_yet_say_so_row_by_row(
     (scored,) = rows_of(tmp_path / "rows.csv")
     assert float(scored["measured"]) > 0
     assert reason in scored["reason"]
+
+
+TRAINED = {
+    "model_id,gpu_id,seq_len,micro_batch,tokens_per_s_per_gpu": (
+        "llama-3.1-8b,H100,2048,1,10000",
+        "tokens_per_s_per_gpu",
+    ),
+    "model_id,gpu_id,seq_len,micro_batch,method,peak_mem_gb": ("llama-3.1-8b,H100,2048,1,lora,20", "peak_memory"),
+}
+
+
+@pytest.mark.parametrize("header", TRAINED)
+def test_own_training_runs_are_scored(run_gpufleet: Run, own: Callable[..., str], tmp_path: Path, header: str) -> None:
+    row, quantity = TRAINED[header]
+    done = run_gpufleet("accuracy", own(header, row), "--rows", "rows.csv")
+    assert done.returncode == 0, done.stderr
+    (scored,) = rows_of(tmp_path / "rows.csv")
+    assert scored["quantity"] == quantity
+    assert float(scored["low"]) < float(scored["predicted"]) < float(scored["high"])
 
 
 def test_a_file_of_no_kind_exits_2_and_the_kinds_are_named(run_gpufleet: Run, own: Callable[..., str]) -> None:

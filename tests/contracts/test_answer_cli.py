@@ -297,6 +297,8 @@ def test_what_is_no_plan_is_refused_in_one_message(ask: Ask, tmp_path: Path, con
 
 
 OTHER_ANSWERS = {
+    "TrainingPlan": ("plan", "finetune", "llama-3.1-8b", "--tokens", "50M", "--gpus", "L4"),
+    "TrainingFit": ("fit", "llama-3.1-8b", "--gpus", "L4", "--method", "qlora"),
     "BatchPlan": ("plan", "batch", "llama-3.1-8b", *LOAD[2:6], "--requests", "1M", "--deadline", "24h"),
     "EncoderBatchPlan": ("plan", "batch", "whisper-tiny", "--requests", "1M", "--deadline", "24h"),
     "EncoderServePlan": ("plan", "serve", "vit-base", "--rate", "100/s"),

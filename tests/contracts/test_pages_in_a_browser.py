@@ -26,6 +26,8 @@ ASKED = {
     "an estimate": ("estimate", "llama-3.1-8b", "--gpus", "H100:1", "--in", "1000", "--out", "200", "--rate", "5/s",
                     "--explain", "--roofline"),
     "a fit": ("fit", "llama-3.1-8b", "--gpus", "L40S:1"),
+    "a fit of training": ("fit", "llama-3.3-70b", "--gpus", "H100:8", "--method", "full"),
+    "a run of training": ("plan", "finetune", "llama-3.1-8b", "--tokens", "50M"),
     "a comparison": ("compare", "L40S", "H100", "--model", "llama-3.1-8b", *LOAD),
     "GPUs": ("catalog", "gpus"),
     "prices": ("catalog", "prices", "--gpu", "H100"),

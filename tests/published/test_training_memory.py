@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tools.calibrate.training_memory import Measured, fitted, left_out, log_ratio, mean_error, measured_rows
 
-from gpufleet.accuracy.training_conditions import conditions_of, device_bytes_of, layout_of, recipe_of
+from gpufleet.accuracy.training_rows import conditions_of, device_bytes_of, layout_of, recipe_of
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture

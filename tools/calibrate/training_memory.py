@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.training_conditions import Conditions, conditions_of, device_bytes_of, reported_peak
+from gpufleet.accuracy.training_rows import Conditions, conditions_of, device_bytes_of, reported_peak
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.domain.architecture import Architecture

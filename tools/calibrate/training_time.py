@@ -1,12 +1,14 @@
 """Fits the constants of training steps on measured runs, with each source left out in turn.
 
 Run as `python -m tools.calibrate.training_time FILE.csv [--models DIR] [--write]`. Every source counts as much as
-forty rows at most, and every constant is held to what is plausible of it: `PLAUSIBLE` x its spread.
+forty rows at most, and every constant is held to what is plausible of it: `PLAUSIBLE` x its spread. `--write` puts
+constants and ranges into `training_time.toml` and what was left out, row by row, into `left_out_training.csv`.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import math
 import re
 from collections import defaultdict
@@ -26,7 +28,7 @@ from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
-from gpufleet.performance.training import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training import TrainingTime, time_bounds, tokens_per_s_per_gpu
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.provenance import Sourced
 
@@ -124,7 +126,7 @@ def settled(values: Mapping[str, float]) -> dict[str, float]:
     v = dict(values)
     v["sustained_eager.Volta"], v["sustained_eager.Ampere"] = v["sustained.Volta"], v["sustained.Ampere"]
     of = lambda table, *names: float(np.exp(np.mean([np.log(v[f"{table}.{n}"]) for n in names])))  # noqa: E731
-    v["sustained.usual"] = of("sustained", "Ampere", "Hopper", "Ada")
+    v["sustained.usual"] = of("sustained", "Ampere", "Hopper")
     v["sustained_eager.usual"] = of("sustained_eager", "Ampere", "Hopper")
     v["sustained_fp8.usual"] = v["sustained_fp8.Hopper"]
     v["attention.usual"] = of("attention", "Ampere", "Hopper")
@@ -209,20 +211,21 @@ def main() -> None:
         print(f"  {name:36s} {value:10.4g}   plausible {PLAUSIBLE[name][0]:g} x/ {math.exp(PLAUSIBLE[name][1]):.2f}")
     print("in sample")
     by_source(every, values)
-    dense = left_out_sources(every)
-    experts = left_out_models(rows)
-    ranges = {"dense": weighted_range(dense), "experts": weighted_range(experts)}
-    for kind, (low, high) in ranges.items():
-        print(f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, half-width {(high - low) / 2 * 100:.0f} %")
+    unseen = [*left_out_sources(every), *left_out_models(rows)]
+    of_kind = {kind: [one for one in unseen if one.counts and one.kind == kind] for kind in ("dense", "experts")}
+    ranges = {kind: powered(weighted_range(missed), least_stretch(missed)) for kind, missed in of_kind.items()}
+    print_ranges(of_kind, ranges)
     for each in sorted(every, key=lambda e: -abs(float(errors_of([e], values)[0])))[: said.worst]:
         error = float(np.expm1(errors_of([each], values)[0]))
         r = each.row
         print(
             f"  {error:+.2f} {short(each.source)[:24]} {r.text('model')} {r.text('seq_len')} {r.text('gpu_id')} "
-            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} {r.text('release')}"
+            f"x{r.text('num_gpus')} mb {r.text('micro_batch')} {r.text('recompute')} {r.text('task')} "
+            f"{r.text('release')}"
         )
     if said.write:
-        write(settled(values), rows, ranges)
+        write(settled(values), rows, ranges, {kind: len(missed) for kind, missed in of_kind.items()})
+        write_left_out(unseen, ranges)
 
 
 def by_source(rows: Sequence[Measured], values: Mapping[str, float]) -> None:
@@ -234,66 +237,184 @@ def by_source(rows: Sequence[Measured], values: Mapping[str, float]) -> None:
                 report(f"{short(source)} {kind}", errors_of(chosen, values))
 
 
-Missed = list[tuple[str, float]]
-"""A group that counts as much as any other, and ln(predicted / measured) speed of a row: how much longer it took."""
+@dataclass(frozen=True)
+class Unseen:
+    """A row that the constants never saw: what was left out with it, and ln(predicted / measured) speed.
+
+    `group`: the source or model that counts as much as any other in ranges.
+    """
+
+    each: Measured
+    left_out: str
+    error: float
+
+    @property
+    def kind(self) -> str:
+        """Dense models, experts, or the source that no fit sees."""
+        return "apart" if APART in self.each.source else "experts" if self.each.run.arch.is_moe else "dense"
+
+    @property
+    def group(self) -> str:
+        """What was left out with it, by name."""
+        return self.each.source if self.left_out == "source" else self.each.row.text("model")
+
+    @property
+    def counts(self) -> bool:
+        """Whether ranges rest on it: dense models by source, experts (of one source alone) by model."""
+        return (self.kind, self.left_out) in (("dense", "source"), ("experts", "model"))
 
 
-def weighted_range(missed: Missed) -> tuple[float, float]:
+def weighted_range(missed: Sequence[Unseen]) -> tuple[float, float]:
     """10th and 90th percentile of measured over predicted time, every group weighted alike."""
     groups = defaultdict(int)
-    for group, _ in missed:
-        groups[group] += 1
-    ordered = sorted((error, 1 / groups[group]) for group, error in missed)
+    for one in missed:
+        groups[one.group] += 1
+    ordered = sorted((one.error, 1 / groups[one.group]) for one in missed)
     shares = np.cumsum([weight for _, weight in ordered]) / len(groups)
     errors = np.array([error for error, _ in ordered])
     low, high = (float(np.exp(errors[np.searchsorted(shares, end)])) for end in (0.1, 0.9))
     return min(low, 0.98), max(high, 1.02)
 
 
-def left_out_sources(every: Sequence[Measured]) -> Missed:
+Range = tuple[float, float]
+
+
+def ranges_of_others(missed: Sequence[Unseen], stretch: float) -> dict[str, Range]:
+    """For each group the range that the other groups alone give, stretched."""
+    groups = sorted({one.group for one in missed})
+    return {group: powered(weighted_range([o for o in missed if o.group != group]), stretch) for group in groups}
+
+
+def powered(ends: Range, stretch: float) -> Range:
+    """A range that is so many times as wide in logarithms."""
+    return ends[0] ** stretch, ends[1] ** stretch
+
+
+def held_elsewhere(missed: Sequence[Unseen], stretch: float) -> float:
+    """Share of a group's rows inside the range that the other groups alone give, the mean over groups."""
+    others, held = ranges_of_others(missed, stretch), defaultdict(list)
+    for one in missed:
+        low, high = bounds_of(one.each, others[one.group])
+        held[one.group].append(low <= math.exp(one.error) <= high)
+    return float(np.mean([np.mean(inside) for inside in held.values()]))
+
+
+def least_stretch(missed: Sequence[Unseen]) -> float:
+    """How far ranges are stretched until those of other groups hold nearly 80 %, or they are as wide as allowed."""
+    for stretch in STRETCHES:
+        low, high = powered(weighted_range(missed), stretch + STRETCHES[1] - STRETCHES[0])
+        if held_elsewhere(missed, stretch) >= LEAST_HELD or math.sqrt(high / low) - 1 > WIDEST:
+            return stretch
+    return STRETCHES[-1]
+
+
+STRETCHES = tuple(float(number) for number in np.arange(1.0, 3.0, 0.05).round(2))
+LEAST_HELD, WIDEST = 0.78, 0.45
+"""Few groups hold in steps; a range wider than the second says next to nothing."""
+
+
+def left_out_sources(every: Sequence[Measured]) -> list[Unseen]:
     """Errors of each source under constants that never saw it."""
     print("its own source left out")
-    means: list[float] = []
-    missed: Missed = []
+    found: list[Unseen] = []
     for source in sorted({each.source for each in every}):
-        values = fitted([e for e in every if e.source != source and APART not in e.source])
-        for kind, routed in (("dense", False), ("experts", True)):
-            chosen = [e for e in every if e.source == source and e.run.arch.is_moe == routed]
-            if chosen:
-                errors = errors_of(chosen, values)
+        rows = [e for e in every if APART not in e.source]
+        unseen = without([e for e in every if e.source == source], rows, "source")
+        for kind in ("dense", "experts", "apart"):
+            errors = np.array([one.error for one in unseen if one.kind == kind])
+            if len(errors):
                 report(f"{short(source)} {kind}", errors)
-                if not routed and APART not in source:
-                    means.append(mape(errors))
-                    missed += [(source, float(error)) for error in errors]
+        found += unseen
+    dense = [one for one in found if one.counts]
+    means = [mape(np.array([o.error for o in dense if o.group == g])) for g in sorted({o.group for o in dense})]
     print(f"  mean of sources, dense: {np.mean(means):.1f} %")
-    return missed
+    return found
 
 
-def left_out_models(rows: Sequence[Measured]) -> Missed:
+def left_out_models(rows: Sequence[Measured]) -> list[Unseen]:
     """Errors of each model under constants that never saw it: of the source with most rows, and of experts."""
     print("its own model left out")
     source = max({e.source for e in rows}, key=lambda s: sum(e.source == s for e in rows))
-    found: list[tuple[Measured, float]] = []
-    for model in sorted({e.row.text("model") for e in rows if e.source == source}):
-        found += without([e for e in rows if e.source == source and e.row.text("model") == model], rows)
-    routed: list[tuple[Measured, float]] = []
-    for model in sorted({e.row.text("model") for e in rows if e.run.arch.is_moe}):
-        routed += without([e for e in rows if e.row.text("model") == model], rows)
-    report("experts, a model left out", np.array([x for _, x in routed]))
-    wide = [(e, x) for e, x in found if e.row.text("precision").startswith("bf16")]
-    report(f"{short(source)} bf16", np.array([x for _, x in wide]))
-    report("of these 16k tokens and more", np.array([x for e, x in wide if float(e.row.text("seq_len")) >= 16000]))
+    largest = [e for e in rows if e.source == source]
+    routed = [e for e in rows if e.run.arch.is_moe]
+    found: list[Unseen] = []
+    for group in (largest, routed):
+        for model in sorted({e.row.text("model") for e in group}):
+            found += without([e for e in group if e.row.text("model") == model], rows, "model")
+    wide = [o for o in found if o.kind == "dense" and o.each.row.text("precision").startswith("bf16")]
+    report("experts, a model left out", np.array([o.error for o in found if o.kind == "experts"]))
+    report(f"{short(source)} bf16", np.array([o.error for o in wide]))
+    report(
+        "of these 16k tokens and more",
+        np.array([o.error for o in wide if float(o.each.row.text("seq_len")) >= LONG_TOKENS]),
+    )
+    return found
 
-    return [(e.row.text("model"), float(x)) for e, x in routed]
+
+LONG_TOKENS = 16_000
 
 
-def without(held: Sequence[Measured], rows: Sequence[Measured]) -> list[tuple[Measured, float]]:
+def without(held: Sequence[Measured], rows: Sequence[Measured], left_out: str) -> list[Unseen]:
     """Rows with their errors under constants that never saw them."""
     values = fitted([e for e in rows if e not in held])
-    return list(zip(held, errors_of(held, values), strict=True))
+    return [Unseen(e, left_out, float(x)) for e, x in zip(held, errors_of(held, values), strict=True)]
 
 
-def write(values: Mapping[str, float], rows: Sequence[Measured], ranges: Mapping[str, tuple[float, float]]) -> None:
+def print_ranges(of_kind: Mapping[str, Sequence[Unseen]], ranges: Mapping[str, Range]) -> None:
+    """The ranges, how wide they are, and what ranges of the other groups hold."""
+    for kind, (low, high) in ranges.items():
+        missed = of_kind[kind]
+        stretch = least_stretch(missed)
+        width = np.median([math.sqrt(e / s) - 1 for s, e in (bounds_of(one.each, ranges[kind]) for one in missed)])
+        print(f"  80 % range of time, {kind}: x {low:.3f} to x {high:.3f}, stretched {stretch:.2f}, width {width:.0%}")
+        print(f"    by ranges of the other groups {held_elsewhere(missed, stretch):.0%} held")
+
+
+RANGE_SOURCE = "10th and 90th percentile of measured over predicted time of what was left out, groups weighted alike; \
+stretched until ranges of other groups hold 80 % of a group (experts: as far as a half-width of 45 %)"
+LEFT_OUT_NAME = "left_out_training.csv"
+COLUMNS = ("row", "source", "model", "kind", "left_out", "measured", "predicted", "low", "high")
+
+
+def write_left_out(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> None:
+    """Every row that was left out into left_out_training.csv, with a range that had not seen it either."""
+    with (DATA / LEFT_OUT_NAME).open("w", newline="", encoding="utf-8") as stream:
+        table = csv.writer(stream, lineterminator="\n")
+        table.writerow(COLUMNS)
+        for one, (low, high) in ranged(unseen, ranges):
+            rate = one.each.tokens_per_s * math.exp(one.error)
+            numbers = [f"{number:.6g}" for number in (one.each.tokens_per_s, rate, rate / high, rate / low)]
+            text = one.each.row.text
+            table.writerow([one.each.row.line, text("source"), text("model"), one.kind, one.left_out, *numbers])
+
+
+def ranged(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> list[tuple[Unseen, Range]]:
+    """What was left out, in the order of the table, each with the ends of measured over predicted time."""
+    found = []
+    for one in sorted(unseen, key=lambda o: (o.kind, o.left_out, o.each.source, o.each.row.line)):
+        alike = [each for each in unseen if each.counts and each.kind == one.kind]
+        shipped = ranges["experts" if one.kind == "experts" else "dense"]
+        ends = ranges_of_others(alike, least_stretch(alike))[one.group] if one.counts else shipped
+        found.append((one, bounds_of(one.each, ends)))
+    return found
+
+
+def bounds_of(each: Measured, ends: Range) -> Range:
+    """The ends of measured over predicted time of a row whose kind has this range; lent kernels widen it."""
+    _, time = each.kernels
+    kind = "experts" if each.run.arch.is_moe else "dense"
+    spread = replace(time.constants.spreads[kind], low=ends[0], high=ends[1])
+    constants = replace(time.constants, spreads={**time.constants.spreads, kind: spread})
+    bounds = time_bounds(replace(time, constants=constants))
+    return float(bounds.low_ratio[0]), float(bounds.high_ratio[0])
+
+
+def write(
+    values: Mapping[str, float],
+    rows: Sequence[Measured],
+    ranges: Mapping[str, Range],
+    points: Mapping[str, int],
+) -> None:
     """Fitted values and ranges into training_time.toml, in place."""
     path = DATA / "training_time.toml"
     text = path.read_text(encoding="utf-8")
@@ -307,6 +428,8 @@ def write(values: Mapping[str, float], rows: Sequence[Measured], ranges: Mapping
         head = re.escape(f"[spreads.{kind}]\n")
         text = re.sub(rf"({head}(?:(?!\n\[).)*?\nlow = )\S+", rf"\g<1>{low:.4g}", text, flags=re.S)
         text = re.sub(rf"({head}(?:(?!\n\[).)*?\nhigh = )\S+", rf"\g<1>{high:.4g}", text, flags=re.S)
+        text = re.sub(rf"({head}(?:(?!\n\[).)*?\npoints = )\d+", rf"\g<1>{points[kind]}", text, flags=re.S)
+        text = re.sub(rf'({head}(?:(?!\n\[).)*?\nsource = )"[^"]*"', rf'\g<1>"{RANGE_SOURCE}"', text, flags=re.S)
     path.write_text(text, encoding="utf-8")
 
 

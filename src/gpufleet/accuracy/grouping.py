@@ -69,6 +69,21 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
         "GPU": GPU,
         "grade": GRADE,
     },
+    "training_throughput": {
+        EVERYTHING: everything,
+        "source": source_document,
+        "task and precision": GROUP,
+        "model": MODEL,
+        "GPU": GPU,
+        "grade": GRADE,
+    },
+    "training_memory": {
+        EVERYTHING: everything,
+        "source": source_document,
+        "task and precision": GROUP,
+        "model": MODEL,
+        "GPU": GPU,
+    },
 }
 
 

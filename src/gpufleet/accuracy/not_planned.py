@@ -9,8 +9,6 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.records import dataclass
 
-TRAINING = "training is not planned yet"
-
 
 @dataclass(frozen=True)
 class NotPlanned:
@@ -34,10 +32,6 @@ NOT_PLANNED: Mapping[str, NotPlanned] = {
         (Quantity("ttft", "silicon_ttft_ms", "ms"), Quantity("tpot", "silicon_tpot_ms", "ms")),
         "prefill and decode on separate GPUs is not planned yet",
     ),
-    "training_throughput": NotPlanned(
-        (Quantity("tokens_per_s_per_gpu", "tokens_per_s_per_gpu", "tokens/s"),), TRAINING
-    ),
-    "training_memory": NotPlanned((Quantity("peak_memory", "peak_mem_gb", "GB"),), TRAINING),
 }
 NOT_PLANNED_SCORERS: Mapping[str, Callable[[MeasurementRow, str, ModelFinder], RowScores]] = {
     kind: found.score for kind, found in NOT_PLANNED.items()

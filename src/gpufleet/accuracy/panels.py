@@ -1,10 +1,10 @@
-"""Which figures stand in the picture: times of serving points, and output tokens per second."""
+"""Which figures stand in the picture: times of serving points, output tokens per second, training."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from gpufleet.accuracy.grouping import ENGINE, Key
+from gpufleet.accuracy.grouping import ENGINE, GPU, Key
 from gpufleet.accuracy.statistics import group_scores, is_predicted
 from gpufleet.records import dataclass
 from gpufleet.report.accuracy import error_text
@@ -58,10 +58,27 @@ def milliseconds(number: float) -> str:
     return f"{amount(number * MILLISECOND / scale)} {unit}"
 
 
+def method_of_group(figure: ScoredFigure) -> str:
+    """What learns.
+
+    >>> of_lora = {"group": "lora, bf16-true", "quantity": "peak_memory", "unit": "GB"}
+    >>> method_of_group(ScoredFigure(file="f", row=2, **of_lora))
+    'lora'
+    """
+    return figure.group.partition(",")[0]
+
+
+def gigabytes(number: float) -> str:
+    """Memory of the file on an axis, in GB or GiB as each row prints it."""
+    return f"{amount(number)} GB"
+
+
 VIEWS = (
     View("Time per output token", "serving_points", "tpot", engine_and_client, milliseconds),
     View("Time to first token", "serving_points", "ttft", engine_and_client, milliseconds),
     View("Output tokens per second", "inference_throughput", "out_tokens_per_s", ENGINE, count),
+    View("Training, tokens per second and GPU", "training_throughput", "tokens_per_s_per_gpu", GPU, count),
+    View("Training, peak memory", "training_memory", "peak_memory", method_of_group, gigabytes),
 )
 
 
@@ -86,12 +103,14 @@ def panel_of(view: View, figures: Sequence[ScoredFigure]) -> Panel | None:
     ordered = sorted(groups.items(), key=lambda item: (-len(item[1]), item[0]))
     clients = sorted({name.partition(", ")[2] for name in groups})
     subtitle = f"{count(len(figures))} points, median error {median_error(figures)}"
-    return Panel(view.title, subtitle, [series_of(*group, clients) for group in ordered], view.show)
+    series = [series_of(*group, clients, place) for place, group in enumerate(ordered)]
+    return Panel(view.title, subtitle, series, view.show)
 
 
-def series_of(name: str, figures: Sequence[ScoredFigure], clients: Sequence[str]) -> Series:
-    """A group in the ink of its engine; the first client has discs, others squares."""
-    ink = INK_OF_ENGINE.get(figures[0].engine, OTHER_INK)
+def series_of(name: str, figures: Sequence[ScoredFigure], clients: Sequence[str], place: int) -> Series:
+    """A group in the ink of its engine, without engine in that of its place; the first client has discs."""
+    engine = figures[0].engine
+    ink = INK_OF_ENGINE.get(engine, OTHER_INK) if engine else INKS[min(place, len(INKS) - 1)]
     mark = DISC if clients.index(name.partition(", ")[2]) == 0 else SQUARE
     points = [(figure.measured or 0.0, figure.predicted or 0.0) for figure in figures]
     return Series(f"{name}: {count(len(figures))} points, median {median_error(figures)}", ink, mark, points)

@@ -18,6 +18,8 @@ from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.serving_points import score_serving_point
 from gpufleet.accuracy.statistics import is_predicted, worst_first
+from gpufleet.accuracy.training_memory import score_training_memory
+from gpufleet.accuracy.training_throughput import score_training_throughput
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_measurements
 from gpufleet.results.accuracy import AccuracyReport, FileAccuracy, ReasonCount, ScoredFigure, VerdictCounts
@@ -29,6 +31,8 @@ SCORERS: Mapping[str, Scorer] = {
     "inference_throughput": score_throughput,
     "serving_points": score_serving_point,
     "other_models": score_other_model,
+    "training_throughput": score_training_throughput,
+    "training_memory": score_training_memory,
     **NOT_PLANNED_SCORERS,
 }
 NUM_WORST = 10

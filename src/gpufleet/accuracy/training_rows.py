@@ -1,65 +1,89 @@
-"""What a row of training says: its model, its recipe, its layout and its machines; what it leaves open is assumed.
+"""What a row of training means: the run whose speed or peak memory it states, and what stands in where it is silent.
 
-The assumptions are those of the time: before flash attention (mid 2022) training recomputed all activations and
-overlapped little; software is dated by its release, or by what its source was published as.
+Speed (`run_of`). The assumptions are those of the time: before flash attention (mid 2022) training recomputed all
+activations and overlapped little; software is dated by its release, or by what its source was published as. A
+micro-batch that is not stated is one sequence in a pipeline, where it makes the bubble least; else the largest power of
+two up to 16 that divides the batch of a rank and has room on the GPU, or the largest of all where none has room.
+
+Memory (`conditions_of`). What a row leaves blank follows these rules:
+
+- `precision` "bf16-true" and the like are words of Lightning Fabric: PyTorch without fused kernels, flash attention,
+  losses in chunks, no recompute on one GPU; sharded over several it recomputes whole blocks, each one flat weight, and
+  accumulates micro-batches. Adapters without columns are of rank 8 on q and v.
+- Pre-training without FSDP is Megatron's: fused kernels, whole logits; before flash attention with dropout.
+- A row that states `recompute` itemises: what it leaves blank was off. A cumulative step that swaps full training for
+  adapters keeps the offload of activations that the steps before it turned on.
+- Any other row ran what its software does by itself: a chunked loss, 4-bit training with full recompute, and else the
+  first of these that has room on its GPU: nothing recomputed; whole layers; for full training on one GPU 8-bit paged
+  states with steps in the backward pass as well. Adapters without columns are of rank 8 on every matrix.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from gpufleet.accuracy.models import SHAPE_FIELDS, ModelFinder
+from gpufleet.accuracy.training_cells import (
+    NO,
+    Ranks,
+    adapter_of,
+    base_of,
+    formats_of,
+    is_early,
+    is_fine_tuning,
+    is_lightning,
+    is_megatron,
+    is_on,
+    is_sequence_parallel,
+    method_of,
+    network_of,
+    notes_of,
+    offloads_weights,
+    optimizer_of,
+    ranks_of,
+    says_compiled,
+    sharding_of,
+    software_year,
+    stated_recompute,
+)
 from gpufleet.architecture.parameters import num_parameters
 from gpufleet.architecture.parse import parse_architecture
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
+from gpufleet.catalog.tables import Catalog
+from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.domain.architecture import Architecture
-from gpufleet.domain.precision import BF16, WeightFormat
 from gpufleet.domain.training import (
-    ADAMW,
-    ALL_LINEAR,
-    BF16_AUTOCAST,
-    BF16_MIXED,
-    BF16_PURE,
-    FP8_MIXED,
-    FP16_MIXED,
-    FP32_TRAINING,
-    QLORA_BASE,
-    Adapter,
+    ADAMW_8BIT,
     Method,
-    NumberFormats,
     Recipe,
     Recompute,
     Sharding,
     TrainingLayouts,
     TrainingMachine,
 )
+from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.memory.band import Band
+from gpufleet.memory.training import TrainingMemory, training_memory
+from gpufleet.optimize.links import usual_machine
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.records import dataclass
-from gpufleet.units import GBIT, GIGA
+from gpufleet.units import GIB, GIGA
 
-ARXIV = re.compile(r"arXiv[: ](\d{2})(\d{2})\.\d{4,5}")
-RELEASE = re.compile(r"^(\d{2})\.(\d{2})")
-YEAR = re.compile(r"\b(20[12]\d)\b")
-NETWORK = re.compile(r"(\d+) ?Gbps")
-FLASH_YEAR, EARLY_STOP_YEAR = 2022.6, 2023.3
-MONTHS = 12
-LARGEST_MICRO_BATCH = 16
-SHARDINGS = {
-    "none": Sharding.DDP,
-    "no_fsdp": Sharding.ZERO_1,
-    "zero1": Sharding.ZERO_1,
-    "zero2": Sharding.ZERO_2,
-    "zero3": Sharding.ZERO_3,
-    "fsdp_shard_grad_op": Sharding.ZERO_2,
-    "fsdp_hybrid": Sharding.HYBRID,
-}
-RECOMPUTES = {"none": Recompute.NONE, "selective": Recompute.SELECTIVE, "full": Recompute.FULL}
-DEFAULT_RANK = 8
+MICRO_BATCHES = re.compile(r"\bin (\d+) micro-batches\b")
+SIZE_IN_NAME = re.compile(r"\b(\d+) ?GB\b")
+EARLY_STOP_YEAR = 2023.3
+POWERS = (16, 8, 4, 2, 1)
+PER_STAGE = 4
+"""Micro-batches that a pipeline has for each of its stages where nobody states a batch: its bubble is a fifth then."""
+HEAD, INNER, POSITIONS = 128, 4, 2048
+"""Usual head, inner width over hidden size, and positions of a decoder that a row describes in part."""
 
 
 @dataclass(frozen=True)
@@ -73,33 +97,26 @@ class StatedRun:
     software_year: float | None
 
 
+@dataclass(frozen=True)
+class Conditions:
+    """One way that a row can have been run."""
+
+    recipe: Recipe
+    layout: TrainingLayouts
+
+
 def run_of(row: MeasurementRow, models: ModelFinder) -> StatedRun:
     """The run of a throughput row; raises what it does not say and nothing stands in for."""
-    arch = model_of(row, models)
-    year = software_year(row)
-    recipe = recipe_of(row, year)
-    machine = machine_of(row)
-    return StatedRun(arch, recipe, layout_of(row, recipe, machine, year), machine, year)
-
-
-def software_year(row: MeasurementRow) -> float | None:
-    """When the software of a row was current: its release (26.04), the paper's number (2205.05198), a year in words."""
-    if release := RELEASE.match(row.text("release")):
-        return 2000 + int(release[1]) + int(release[2]) / MONTHS
-    source = row.text("source")
-    if papers := ARXIV.findall(source):
-        return min(2000 + int(year) + int(month) / MONTHS for year, month in papers)
-    years = [int(year) for year in YEAR.findall(source)]
-    return min(years) + 0.5 if years else None
+    arch, machine = model_of(row, models), machine_of(row)
+    recipe = timed_recipe(row)
+    return StatedRun(arch, recipe, timed_layout(row, arch, recipe, machine), machine, software_year(row))
 
 
 def model_of(row: MeasurementRow, models: ModelFinder) -> Architecture:
     """The model by its shape and number of parameters where they are stated, else by its name."""
     wanted = row.positive("params_b")
-    if row.text("model_id") and not row.text("params_b"):
-        return models.of(row)
-    shapes = shapes_of(row)
-    if not shapes or wanted is None:
+    shapes = [] if wanted is None else shapes_of(row)
+    if wanted is None or not shapes:
         return models.of(row)
     return min(shapes, key=lambda arch: abs(num_parameters(arch) / GIGA - wanted))
 
@@ -110,9 +127,8 @@ def shapes_of(row: MeasurementRow) -> list[Architecture]:
     if not all(row.text(column) for column in needed) or row.text("num_experts") or row.text("model_id"):
         return []
     hidden, layers, vocab = row.whole("hidden") or 0, row.whole("layers"), row.whole("vocab")
-    heads = row.whole("heads") or max(hidden // 128, 1)
-    width, positions = row.whole("ffn") or 4 * hidden, row.whole("seq_len") or 2048
-    name = row.text("model") or "decoder"
+    heads = row.whole("heads") or max(hidden // HEAD, 1)
+    width, positions = row.whole("ffn") or INNER * hidden, row.whole("seq_len") or POSITIONS
     llama = {
         "model_type": "llama",
         "num_hidden_layers": layers,
@@ -132,120 +148,221 @@ def shapes_of(row: MeasurementRow) -> list[Architecture]:
         "vocab_size": vocab,
         "n_positions": positions,
     }
+    name = row.text("model") or "decoder"
     return [parse_architecture(llama, name), parse_architecture(gpt, name)]
 
 
-def method_of(row: MeasurementRow) -> Method:
-    """What learns; a row that names no adapters trains every weight."""
-    said = (row.text("method") or row.text("task")).casefold()
-    return Method.QLORA if said.startswith("qlora") else Method.LORA if said.startswith("lora") else Method.FULL
-
-
-def recipe_of(row: MeasurementRow, year: float | None) -> Recipe:
-    """How a row trains."""
+def recipe_of(row: MeasurementRow) -> Recipe:
+    """What the row trains and with what software, before savers that it does not state."""
     method = method_of(row)
-    adapter = None if method is Method.FULL else Adapter(row.whole("lora_rank") or DEFAULT_RANK, ALL_LINEAR)
-    base = QLORA_BASE if method is Method.QLORA else WeightFormat.uniform(BF16)
-    early = year is not None and year < FLASH_YEAR
     sequence = row.positive("seq_len")
     if sequence is None:
-        raise UsageError("seq_len is not stated")
+        raise UsageError("sequence length not stated")
+    formats, megatron, early = formats_of(row, method), is_megatron(row), is_early(row)
+    compiled = says_compiled(row)
     return Recipe(
-        method,
-        formats_of(row, method),
-        ADAMW,
-        sequence,
-        adapter=adapter,
-        compiled=is_compiled(row, year),
-        flash=not early,
-        overlapped=not early,
-        stops_early=not row.text("release") and (year is None or year >= EARLY_STOP_YEAR),
-        base=base,
+        method=method,
+        formats=formats,
+        optimizer=optimizer_of(row, formats),
+        sequence_tokens=sequence,
+        adapter=None if method is Method.FULL else adapter_of(row),
+        base=base_of(row, method),
+        compiled=megatron if compiled is None else compiled,
+        flash="flash" in notes_of(row) or not early,
+        chunked_loss=is_on(row, "loss_chunked") or not (row.text("recompute") or megatron),
+        offloads_activations=is_on(row, "activation_offload") or keeps_offload(row, method),
+        dropout=megatron and early,
+        flat_blocks=is_lightning(row),
+        offloads_weights=offloads_weights(row),
+        fused_loss=row.text("loss_compiled").casefold() not in NO,
     )
 
 
-def formats_of(row: MeasurementRow, method: Method) -> NumberFormats:
-    """Number formats by the name of the precision: fine-tuning keeps 16 bits alone, FSDP casts from fp32."""
-    label = row.text("precision").casefold()
-    if label.startswith("fp8"):
-        return FP8_MIXED
-    if label.startswith("fp16"):
-        return FP16_MIXED
-    if label.startswith(("fp32", "tf32")):
-        return FP32_TRAINING
-    if is_fine_tuning(row) or method is not Method.FULL:
-        return BF16_PURE
-    return BF16_AUTOCAST if row.text("zero_or_fsdp").startswith("fsdp") else BF16_MIXED
+def timed_recipe(row: MeasurementRow) -> Recipe:
+    """How a row trains whose speed is measured: with the software of its time."""
+    year, early = software_year(row), is_early(row)
+    return replace(
+        recipe_of(row),
+        compiled=is_compiled(row),
+        flash=not early,
+        overlapped=not early,
+        stops_early=not row.text("release") and (year is None or year >= EARLY_STOP_YEAR),
+    )
 
 
-def is_fine_tuning(row: MeasurementRow) -> bool:
-    """Whether a row continues from trained weights."""
-    return row.text("task").casefold() in ("full", "lora", "qlora", "sft")
-
-
-def is_compiled(row: MeasurementRow, year: float | None) -> bool:
-    """Whether kernels are fused: as the row says, in dated releases of a training framework, in fine-tuning today."""
-    if said := row.text("compile"):
-        return said.casefold() in ("yes", "true", "1")
-    if "eager" in row.text("notes").casefold():
-        return False
-    if "compile" in row.text("notes").casefold() or row.text("release"):
-        return True
-    return is_fine_tuning(row) and not (year is not None and year < FLASH_YEAR)
+def is_compiled(row: MeasurementRow) -> bool:
+    """Whether element-wise kernels are fused: as the row says, else in fine-tuning today."""
+    said = says_compiled(row)
+    return is_fine_tuning(row) and not is_early(row) if said is None else said
 
 
 def machine_of(row: MeasurementRow) -> TrainingMachine:
-    """Machines as clouds usually offer this GPU, on the network that the row states."""
+    """Machines as clouds usually offer this GPU, on the network that the row states.
+
+    A blank `gpu_id` beside a name in `gpu` says that the name may mean several: speed is not guessed from it.
+    """
     gpu = row.text("gpu_id") if "gpu_id" in row.cells else row.text("gpu")
     if not gpu:
         raise UsageError("GPU not stated for certain" if row.text("gpu") else "GPU not stated")
     tables = load_catalog()
-    found = NETWORK.search(row.text("interconnect"))
-    network = None if found is None else float(found[1]) * GBIT
-    return usual_training_machine(resolve_gpu(tables, gpu).accelerator, tables.instances.values(), network)
+    accelerator = resolve_gpu(tables, gpu).accelerator
+    network = network_of(row, usual_machine(accelerator))
+    return usual_training_machine(accelerator, tables.instances.values(), network)
 
 
-def layout_of(row: MeasurementRow, recipe: Recipe, machine: TrainingMachine, year: float | None) -> TrainingLayouts:
-    """The layout of a row; silent parts are 1, its micro-batch what the time used."""
-    tp, pp, cp = (row.whole(name) or 1 for name in ("tp", "pp", "cp"))
-    num_gpus = row.whole("num_gpus") or 1
-    dp = row.whole("dp") or max(num_gpus // (tp * pp * cp), 1)
-    if tp * pp * cp * dp != num_gpus:
-        raise UsageError("the layout does not use the GPUs", found=f"{tp * pp * cp * dp} of {num_gpus}")
+def timed_layout(row: MeasurementRow, arch: Architecture, recipe: Recipe, machine: TrainingMachine) -> TrainingLayouts:
+    """The layout of a row whose speed is measured: its batch in micro-batches, what nobody says as `usual_layout`."""
+    ranks, stated = ranks_of(row), row.positive("micro_batch")
     batch = row.positive("global_batch")
-    per_rank = 1.0 if batch is None else max(batch / dp, 1.0)
-    usual = min(per_rank, LARGEST_MICRO_BATCH) if pp == 1 else 1.0
-    micro = row.positive("micro_batch") or usual
+    of_rank = None if batch is None else max(batch / ranks.dp, 1.0)
+    layout = array_layout(row, ranks, timed_recompute(row), machine.num_gpus)
+    if stated is not None:
+        return in_micro_batches(layout, stated, of_rank)
+    sizes = possible_micro_batches(of_rank, ranks.pp)
+    tried = [in_micro_batches(layout, float(size), of_rank) for size in sizes]
+    room, constants = machine.accelerator.memory_bytes, load_training_memory_constants()
+    fitting = (each for each in tried if bool(training_memory(arch, recipe, each, room, constants).fits[0]))
+    return next(fitting, tried[0])
+
+
+def possible_micro_batches(of_rank: float | None, pp: int) -> list[int]:
+    """Powers of two that divide the sequences of a rank, largest first; one sequence in a pipeline.
+
+    >>> possible_micro_batches(8.0, 1), possible_micro_batches(48.0, 2), possible_micro_batches(1.5, 1)
+    ([8, 4, 2, 1], [1], [1])
+    """
+    if pp > 1:
+        return [1]
+    return [size for size in POWERS if of_rank is None or size == 1 or of_rank % size == 0]
+
+
+def in_micro_batches(layout: TrainingLayouts, size: float, of_rank: float | None) -> TrainingLayouts:
+    """A layout with the sequences of a rank in micro-batches of this size; a pipeline of unknown batch is kept busy."""
+    pp = int(layout.pp[0])
+    unknown = float(PER_STAGE * pp) if pp > 1 else 1.0
+    count = unknown if of_rank is None else max(of_rank / size, 1.0)
+    return replace(layout, micro_batch=np.array([size]), num_micro_batches=np.array([count]))
+
+
+def array_layout(row: MeasurementRow, ranks: Ranks, recompute: Recompute, gpus_of_machine: int) -> TrainingLayouts:
+    """A layout with one sequence a step."""
     columns = {
         "device": 0,
-        "tp": tp,
-        "pp": pp,
-        "interleave": row.whole("vp") or 1,
-        "cp": cp,
-        "ep": row.whole("ep") or 1,
-        "dp": dp,
+        "tp": ranks.tp,
+        "pp": ranks.pp,
+        "interleave": ranks.interleave,
+        "cp": ranks.cp,
+        "ep": ranks.ep,
+        "dp": ranks.dp,
         "sharding": sharding_of(row),
-        "micro_batch": micro,
-        "num_micro_batches": max(per_rank / micro, 1.0) if batch is not None else 1.0,
-        "recompute": recompute_of(row, year),
-        "sequence_parallel": not (year is not None and year < FLASH_YEAR) or row.text("recompute") == "selective",
-        "ranks_per_node": machine.num_gpus,
+        "micro_batch": 1,
+        "num_micro_batches": 1,
+        "recompute": recompute,
+        "sequence_parallel": is_sequence_parallel(row),
+        "ranks_per_node": gpus_of_machine,
     }
     return TrainingLayouts(**{name: np.array([value]) for name, value in columns.items()})
 
 
-def sharding_of(row: MeasurementRow) -> Sharding:
-    """What data-parallel ranks share, by the name that a row gives it."""
-    said = (row.text("zero_or_fsdp") or row.text("sharding")).casefold()
-    if not said and row.text("release"):
-        return Sharding.ZERO_1
-    return Sharding.ZERO_3 if said.startswith("fsdp") and said not in SHARDINGS else SHARDINGS.get(said, Sharding.DDP)
-
-
-def recompute_of(row: MeasurementRow, year: float | None) -> Recompute:
+def timed_recompute(row: MeasurementRow) -> Recompute:
     """What is computed again: as stated; else all before flash attention and in fine-tuning, nothing since."""
-    said = RECOMPUTES.get(row.text("recompute").casefold())
+    said = stated_recompute(row)
     if said is not None:
         return said
-    early = year is not None and year < FLASH_YEAR
-    return Recompute.FULL if early or (is_fine_tuning(row) and not row.text("release")) else Recompute.NONE
+    return Recompute.FULL if is_early(row) or (is_fine_tuning(row) and not row.text("release")) else Recompute.NONE
+
+
+def layout_of(row: MeasurementRow) -> TrainingLayouts:
+    """How a row of memory lies over GPUs."""
+    micro_batch = row.whole("micro_batch")
+    if micro_batch is None:
+        raise UsageError("micro-batch not stated")
+    ranks = ranks_of(row)
+    layout = array_layout(row, ranks, recompute_of(row), GPUS_OF_A_MACHINE)
+    count = np.array([num_micro_batches(row, ranks, micro_batch)])
+    return replace(layout, micro_batch=np.array([micro_batch]), num_micro_batches=count)
+
+
+GPUS_OF_A_MACHINE = 8
+
+
+def conditions_of(
+    row: MeasurementRow, arch: Architecture, device_bytes: float | None, constants: TrainingMemoryConstants
+) -> Conditions:
+    """Recipe and layout of a row; savers that it does not state are the fewest that have room on its GPU."""
+    ways = list(possible_conditions(row))
+    if device_bytes is None:
+        return ways[0]
+    for way in ways:
+        memory = training_memory(arch, way.recipe, way.layout, device_bytes, constants)
+        if bool(memory.fits[0]):
+            return way
+    return ways[-1]
+
+
+def possible_conditions(row: MeasurementRow) -> Iterator[Conditions]:
+    """Ways that the row can have been run, the one with the fewest savers first."""
+    stated = Conditions(recipe_of(row), layout_of(row))
+    if states_savers(row):
+        yield stated
+        return
+    recomputed = Conditions(stated.recipe, _recomputing(stated.layout, Recompute.FULL))
+    if stated.recipe.method is not Method.QLORA:
+        yield stated
+    yield recomputed
+    may_save_states = not row.text("optimizer") and stated.layout.num_devices[0] == 1
+    if stated.recipe.method is Method.FULL and may_save_states:
+        paged = replace(stated.recipe, optimizer=replace(ADAMW_8BIT, in_backward=True, is_paged=True))
+        yield Conditions(paged, stated.layout)
+        yield Conditions(paged, recomputed.layout)
+
+
+def device_bytes_of(row: MeasurementRow, catalog: Catalog) -> float | None:
+    """Memory of the row's GPU: of the catalog, else the size in its name ('RTX-A6000-48GB' has 48 GiB)."""
+    for name in filter(None, (row.text("gpu_id"), row.text("gpu"))):
+        try:
+            return resolve_gpu(catalog, name).accelerator.memory_bytes
+        except UsageError:
+            continue
+    stated = SIZE_IN_NAME.search(row.text("gpu"))
+    return float(stated.group(1)) * GIB if stated else None
+
+
+def says_reserved(row: MeasurementRow) -> bool:
+    """Whether a row's tool reports what the allocator holds, not what of it is in use."""
+    return "reserved" in notes_of(row)
+
+
+def reported_peak(row: MeasurementRow, memory: TrainingMemory) -> Band:
+    """What the row's tool reports of a prediction: memory that was allocated; with fragmentation where 'reserved'."""
+    return memory.peak.beside(memory.fragmentation) if says_reserved(row) else memory.peak
+
+
+def states_savers(row: MeasurementRow) -> bool:
+    """Whether what a row leaves blank is known: it itemises, or its software has no other way."""
+    return bool(row.text("recompute")) or is_lightning(row) or is_megatron(row)
+
+
+def _recomputing(layout: TrainingLayouts, mode: Recompute) -> TrainingLayouts:
+    return replace(layout, recompute=layout.recompute * 0 + int(mode))
+
+
+def keeps_offload(row: MeasurementRow, method: Method) -> bool:
+    """Whether a cumulative step of adapters carries on what the full steps before it offloaded."""
+    return method is not Method.FULL and "cumulative step" in row.text("notes")
+
+
+def recompute_of(row: MeasurementRow) -> Recompute:
+    """Recompute of a row of memory; blank: none, but whole blocks where Lightning shards weights."""
+    said = stated_recompute(row)
+    if said is not None:
+        return said
+    return Recompute.FULL if is_lightning(row) and sharding_of(row) >= Sharding.ZERO_3 else Recompute.NONE
+
+
+def num_micro_batches(row: MeasurementRow, ranks: Ranks, micro_batch: int) -> int:
+    """Micro-batches of a step: as stated; as many as fill a pipeline; Lightning accumulates; else one."""
+    stated, batch = MICRO_BATCHES.search(row.text("notes")), row.positive("global_batch")
+    if stated or batch is not None:
+        return int(stated[1]) if stated else max(int((batch or 0) // (ranks.dp * micro_batch)), 1)
+    return ranks.pp**2 if ranks.pp > 1 else 2 if is_lightning(row) else 1

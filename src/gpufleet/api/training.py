@@ -19,7 +19,14 @@ from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken
 from gpufleet.api.to_be_had import supply_notes
-from gpufleet.api.training_recipes import grid_of, method_named, recipe_of_words, trained_model
+from gpufleet.api.training_recipes import (
+    grid_of,
+    method_named,
+    model_notes,
+    recipe_of_words,
+    trained_model,
+    usual_batch,
+)
 from gpufleet.catalog.calibration import calibration_of, load_habits
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
@@ -157,7 +164,7 @@ def training_question(
         around,
         load_training_time(),
         load_training_memory_constants(),
-        grid=grid_of(layout, goal.global_batch),
+        grid=grid_of(layout, goal.global_batch, tunes=isinstance(request, FinetuneRequest)),
         is_layout_fixed=bool(layout),
     )
     ratio = measured_ratio(question, request.measured, tables)
@@ -206,6 +213,7 @@ def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] 
         counts,
         request.idle,
         math.inf if request.most_machines is None else request.most_machines,
+        not isinstance(request, FinetuneRequest),
     )
 
 
@@ -231,8 +239,7 @@ def batch_of(request: TrainingRequest, recipe: Recipe) -> int:
         return request.global_batch
     habits, tunes = load_habits(), isinstance(request, FinetuneRequest)
     usual = habits.fine_tuning_batch_tokens if tunes else habits.pretraining_batch_tokens
-    nearest = 2 ** round(math.log2(max(usual.value / recipe.sequence_tokens, 1.0)))
-    return int(min(nearest, 2 ** math.floor(math.log2(most))))
+    return int(min(usual_batch(recipe, usual.value), 2 ** math.floor(math.log2(most))))
 
 
 def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog) -> float | None:
@@ -259,17 +266,13 @@ def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog
 
 def training_notes(question: TrainingQuestion) -> list[str]:
     """What a reader should know about how the question was taken."""
-    arch, notes = question.arch, []
-    if arch.vision is not None:
-        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
-    if arch.is_moe:
-        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
-    if question.measured_ratio != 1.0:
-        notes.append(
-            f"Scaled to your own runs: steps take {question.measured_ratio:.2f}x what is predicted, "
-            "and the range is that of a stack with one or two runs"
-        )
-    return [*notes, *arch.notes]
+    if question.measured_ratio == 1.0:
+        return model_notes(question.arch)
+    scaled = (
+        f"Scaled to your own runs: steps take {question.measured_ratio:.2f}x what is predicted, "
+        "and the range is that of a stack with one or two runs"
+    )
+    return [scaled, *model_notes(question.arch)]
 
 
 def understood(request: TrainingRequest, question: TrainingQuestion, market: Market) -> list[InputRow]:
@@ -283,7 +286,7 @@ def understood(request: TrainingRequest, question: TrainingQuestion, market: Mar
         ("sequence", "sequence_tokens", f"{recipe.sequence_tokens:,.0f} tokens", request.sequence_tokens is not None),
         ("global batch", "global_batch", f"{goal.global_batch:,} sequences", request.global_batch is not None),
         ("deadline", "deadline_s", deadline, request.deadline_s is not None),
-        ("precision", "precision", recipe.formats.name, request.precision is not None),
+        ("precision", "precision" if request.precision else "formats", recipe.formats.name, request.precision),
         ("optimizer", "optimizer", recipe.optimizer.name, request.optimizer is not None),
         *([("layout", "layout", request.layout, True)] if request.layout else []),
         *([("your own runs", "measured", request.measured, True)] if request.measured else []),

@@ -2,12 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from os import PathLike
 
+from gpufleet.answers.training_fit import training_change, training_fit
+from gpufleet.api.training_changes import Change, FitWords, Ladder, ladders, pairs
+from gpufleet.api.training_recipes import (
+    formats_named,
+    grid_of,
+    method_named,
+    model_notes,
+    offloads_named,
+    recipe_of_words,
+    sequence_of,
+    trained_model,
+    usual_batch,
+)
+from gpufleet.catalog.calibration import calibration_of, load_habits
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.query import resolve_gpu
+from gpufleet.catalog.training_constants import load_training_memory_constants
+from gpufleet.catalog.training_time import load_training_time
+from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
-from gpufleet.errors import UsageError
-from gpufleet.results.training import TrainingFit
+from gpufleet.domain.training import Method, Recipe
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.training_layout import LARGEST_SIZE, parse_layout
+from gpufleet.layout.training import Drop
+from gpufleet.optimize.training_fit import TrainingFitQuestion, TrainingPlace, allowed_layouts, best_place
+from gpufleet.optimize.training_machines import trains_on, usual_training_machine
+from gpufleet.report.words import sentence
+from gpufleet.results.training import TrainingChange, TrainingFit
+
+CONFIDENCE, MOST_CHANGES = 0.8, 3
 
 
 def fit_training(
@@ -24,6 +53,146 @@ def fit_training(
     layout: str | None = None,
     offload: Sequence[str] | None = None,
     eager: bool = False,
+    catalog: Catalog | None = None,
 ) -> TrainingFit:
-    """Whether a step of training fits these GPUs, in the fastest layout that does."""
-    raise UsageError("not planned yet", found=str(model))
+    """Whether a step of training fits these GPUs, in the fastest layout that does.
+
+    >>> fit_training("llama-3.1-8b", "RTX-4090", "qlora").fits
+    True
+    """
+    tables = load_catalog() if catalog is None else catalog
+    arch, asked, request = trained_model(model), method_named(method), parse_gpus(gpus)
+    gpu = resolve_gpu(tables, request.name)
+    words = FitWords(
+        arch,
+        gpu.accelerator,
+        request.number,
+        asked,
+        sequence_of(sequence_tokens, arch),
+        layout_of(layout, micro_batch),
+        offloads_named(offload),
+        rank,
+        modules,
+        precision,
+        optimizer,
+        eager,
+    )
+    refuse_gpu(words.gpu, words)
+    place = best_place(question_of(words, tables))
+    if place is None:
+        raise without_layout(words, tables)
+    changes = [] if place.fits else changes_that_fit(words, place.question.recipe, tables)
+    return training_fit(place, changes, [*filter(None, [gpu.note]), *model_notes(arch)])
+
+
+def layout_of(said: str | None, micro_batch: int | None) -> dict[str, int]:
+    """Parts of the layout that are fixed; the micro-batch is one of them."""
+    parts = parse_layout(said) if said else {}
+    if micro_batch is None:
+        return parts
+    if not 1 <= micro_batch <= LARGEST_SIZE:
+        raise UsageError("the micro-batch is out of range", found=micro_batch, expected=f"from 1 to {LARGEST_SIZE:,}")
+    if parts.get("micro-batch", micro_batch) != micro_batch:
+        raise UsageError("two micro-batches", found=f"{micro_batch} and {said}", expected="one of them")
+    return {**parts, "micro-batch": micro_batch}
+
+
+def refuse_gpu(gpu: Accelerator, words: FitWords) -> None:
+    """GPUs that no training stack runs on, or not in the arithmetic that was asked for."""
+    formats = formats_named(words.precision, words.method)
+    if trains_on(gpu, formats.peak):
+        return
+    if not any(trains_on(gpu, name) for name in ("bf16", "fp16", "fp32")):
+        expected = "a whole GPU of NVIDIA or AMD"
+        raise UsageError(f"training on {gpu.name} is not modelled", expected=expected)
+    pure = "fp16-mixed" if words.method is Method.FULL else "fp16"
+    usual = pure if not gpu.computes("bf16") else "bf16-mixed" if words.method is Method.FULL else "bf16"
+    found = f"precision {formats.name}"
+    raise UsageError(
+        f"{gpu.name} has no {formats.arithmetic} arithmetic", found=found, hint=f"Try --precision {usual}."
+    )
+
+
+def question_of(words: FitWords, tables: Catalog) -> TrainingFitQuestion:
+    """The question that words ask, on usual machines of the GPU."""
+    recipe = recipe_of(words)
+    batch = batch_of(words, recipe)
+    return TrainingFitQuestion(
+        words.arch,
+        recipe,
+        usual_training_machine(words.gpu, tables.instances.values()),
+        words.num_gpus,
+        batch,
+        grid_of(words.layout, batch),
+        load_training_time(),
+        load_training_memory_constants(),
+        calibration_of(tables),
+        CONFIDENCE,
+    )
+
+
+def recipe_of(words: FitWords) -> Recipe:
+    """The recipe of a model that is trained further."""
+    return recipe_of_words(
+        words.arch,
+        words.method,
+        sequence_tokens=words.sequence_tokens,
+        rank=words.rank,
+        modules=words.modules,
+        precision=words.precision,
+        optimizer=words.optimizer,
+        offload=words.offload,
+        eager=words.eager,
+        is_from_nothing=False,
+    )
+
+
+def batch_of(words: FitWords, recipe: Recipe) -> int:
+    """Sequences of a step: as many as is usual, and as all GPUs share evenly."""
+    shared = words.num_gpus * words.layout.get("micro-batch", 1)
+    usual = 1 if recipe.optimizer.in_backward else usual_batch(recipe, load_habits().fine_tuning_batch_tokens.value)
+    return shared * max(math.ceil(usual / shared), 1)
+
+
+def changes_that_fit(words: FitWords, recipe: Recipe, tables: Catalog) -> list[TrainingChange]:
+    """Up to three single changes with which it fits; two together where none does alone."""
+    found = fitting(ladders(words, recipe), tables)
+    return found or fitting(pairs(words), tables)
+
+
+def fitting(tried: Iterator[Ladder], tables: Catalog) -> list[TrainingChange]:
+    """The first step of each change with which it fits, up to three."""
+    found: list[TrainingChange] = []
+    for ladder in tried:
+        if len(found) < MOST_CHANGES:
+            found += first_that_fits(ladder, tables)
+    return found
+
+
+def first_that_fits(ladder: Ladder, tables: Catalog) -> list[TrainingChange]:
+    """The first of these changes with which it fits, where one is."""
+    for change in ladder:
+        place = place_of(change, tables)
+        if place is not None and place.fits:
+            return [training_change(change.change, change.flag, place)]
+    return []
+
+
+def place_of(change: Change, tables: Catalog) -> TrainingPlace | None:
+    """The layout of a changed question; None where it makes no sense."""
+    if change.words.method is not Method.FULL or change.words.rank is None:
+        return best_place(question_of(change.words, tables))
+    return None
+
+
+def without_layout(words: FitWords, tables: Catalog) -> Infeasible:
+    """That no layout of the GPUs is as asked, with the rule that forbids the last of them."""
+    _, drops = allowed_layouts(question_of(words, tables))
+    gpus = f"{words.num_gpus}x {words.gpu.name}"
+    hint = "Leave out parts of --layout, or take another number of GPUs."
+    return Infeasible(f"no layout of {gpus} trains {words.arch.name} as asked: {last_reason(drops)}", hint=hint)
+
+
+def last_reason(drops: Sequence[Drop]) -> str:
+    """The rule that dropped the last layouts that other rules allowed."""
+    return sentence(drops[-1].reason) if drops else "its parts do not deal out so many GPUs"

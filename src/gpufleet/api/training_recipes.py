@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import (
+    ADAMW,
     ALL_LINEAR,
     ATTENTION_MODULES,
+    FP32_TRAINING,
     NUMBER_FORMATS,
     OPTIMIZERS,
     QLORA_BASE,
@@ -34,7 +37,7 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "mlp": ("gate", "up", "down"),
 }
 OFFLOADED = ("optimizer", "activations", "weights")
-DEFAULT_SEQUENCE_TOKENS = 4096.0
+DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES = 4096.0, 2
 GRID_NAMES = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
@@ -54,6 +57,16 @@ def trained_model(model: object) -> Architecture:
         hint = "Encoders, T5, Whisper and image models are planned by 'plan serve' and 'plan batch'."
         raise UsageError(f"{model} is not a decoder: its training is not planned", expected="a decoder", hint=hint)
     return read_model(str(model), shipped_architecture)
+
+
+def model_notes(arch: Architecture) -> list[str]:
+    """What of a model is trained otherwise than most, or is known less of."""
+    notes = []
+    if arch.vision is not None:
+        notes.append("The vision tower is counted in memory as part of the first stage; its own passes are not timed")
+    if arch.is_moe:
+        notes.append("Mixtures of experts: one framework on H100 was measured, releases differ by up to 77%")
+    return [*notes, *arch.notes]
 
 
 def method_named(said: str | None, usual: str = DEFAULT_METHOD) -> Method:
@@ -88,7 +101,9 @@ def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None) 
         said = [name for name, value in (("--rank", rank), ("--modules", modules)) if value is not None]
         if said:
             raise UsageError(
-                f"{', '.join(said)} do not apply", found="--method full", expected="--method lora or qlora"
+                f"{' and '.join(said)}: all weights learn, there are no adapters",
+                found="--method full",
+                expected="--method lora or qlora",
             )
         return None
     if rank is not None and rank < 1:
@@ -144,11 +159,13 @@ def recipe_of_words(
     is_from_nothing: bool,
 ) -> Recipe:
     """The recipe that words mean; pre-training runs on Megatron's rules, fine-tuning on PyTorch's."""
-    kept = offloads_named(offload)
+    kept, formats = offloads_named(offload), formats_named(precision, method)
+    stepped = optimizer_named(optimizer, kept)
+    is_narrow = formats.master_bytes == 0 and formats.weight_bytes < FP32_TRAINING.weight_bytes
     recipe = Recipe(
         method,
-        formats_named(precision, method),
-        optimizer_named(optimizer, kept),
+        formats,
+        replace(stepped, follows_weights=is_narrow and stepped.state_bytes == ADAMW.state_bytes),
         sequence_of(sequence_tokens, arch),
         adapter=adapter_of(method, rank, modules),
         compiled=not eager,
@@ -160,12 +177,21 @@ def recipe_of_words(
     return replace(recipe, base=QLORA_BASE) if method is Method.QLORA else recipe
 
 
-def grid_of(layout: Mapping[str, int], batch: int) -> Grid:
-    """The layouts that are searched: those with the parts that were said."""
+def usual_batch(recipe: Recipe, tokens: float) -> int:
+    """Sequences of a step where nobody says: so many tokens; few where every micro-batch is a step of its own."""
+    if recipe.optimizer.in_backward:
+        return IN_BACKWARD_SEQUENCES
+    return int(2 ** round(math.log2(max(tokens / recipe.sequence_tokens, 1.0))))
+
+
+def grid_of(layout: Mapping[str, int], batch: int, *, tunes: bool = False) -> Grid:
+    """The layouts that are searched: those with the parts that were said; who fine-tunes builds no pipeline unasked."""
     micro = layout.get("micro-batch")
     if micro is not None and micro > batch:
         raise UsageError("the micro-batch is larger than the global batch", found=micro, expected=f"at most {batch:,}")
     fixed: dict[str, tuple[int, ...]] = {GRID_NAMES[n]: (v,) for n, v in layout.items() if n in GRID_NAMES}
+    if tunes and "pp" not in layout:
+        fixed["pipeline_parallel"] = (1,)
     if "sharding" in layout:
         fixed["sharding"] = (Sharding(layout["sharding"]),)
     if "recompute" in layout:

@@ -7,6 +7,7 @@ from typing import Annotated, Optional
 import typer
 
 from gpufleet.cli.emit import emit
+from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.options import (
     EngineOption,
     ExplainOption,
@@ -17,7 +18,23 @@ from gpufleet.cli.options import (
     VersionOption,
     verb,
 )
+from gpufleet.cli.training_fit import (
+    EagerOption,
+    LayoutOption,
+    MethodOption,
+    MicroBatchOption,
+    ModulesOption,
+    OffloadOption,
+    OptimizerOption,
+    RankOption,
+    SequenceOption,
+    TrainingFlags,
+    is_typed,
+    refuse_mixed,
+    training_fit,
+)
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.questions.words import ENGINE, LOAD
 
 app = verb()
 
@@ -27,31 +44,51 @@ AnyModelArgument = Annotated[
 ]
 GpusOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4."),
+    typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as L40S:4.", rich_help_panel=LOAD),
 ]
 OwnedOption = Annotated[
     Optional[str],  # noqa: UP045
-    typer.Option("--owned", metavar="MACHINES", help="Machines that you have: '2 x 8 RTX-4090'."),
+    typer.Option("--owned", metavar="MACHINES", help="Machines that you have: '2 x 8 RTX-4090'.", rich_help_panel=LOAD),
 ]
-AllModelsOption = Annotated[bool, typer.Option("--all-models", help="Which shipped models fit machines of your own.")]
+AllModelsOption = Annotated[
+    bool, typer.Option("--all-models", help="Which shipped models fit machines of your own.", rich_help_panel=LOAD)
+]
 ContextOption = Annotated[
-    str, typer.Option("--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.")
+    str,
+    typer.Option(
+        "--context", metavar="TOKENS", help="Tokens of prompt and answer together: 8k, 32768.", rich_help_panel=LOAD
+    ),
 ]
 PrecisionOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
-        "--precision", metavar="NAME", help="Format of weights: bf16, fp8, int4, ...; default: the checkpoint's own."
+        "--precision",
+        metavar="NAME",
+        help="Format of weights: bf16, fp8, int4, ...; default: the checkpoint's own. "
+        "Of training: bf16-mixed, bf16, fp16, fp8-mixed, ...",
+        rich_help_panel=ENGINE,
     ),
 ]
-KvOption = Annotated[str, typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.")]
+KvOption = Annotated[
+    str,
+    typer.Option("--kv-precision", metavar="NAME", help="KV cache: bf16, fp16, fp8 or int8.", rich_help_panel=ENGINE),
+]
 BatchOption = Annotated[
     Optional[int],  # noqa: UP045
-    typer.Option("--batch", metavar="N", min=1, max=1_000_000, help="Users that must fit at once; default: one."),
+    typer.Option(
+        "--batch",
+        metavar="N",
+        min=1,
+        max=1_000_000,
+        help="Users that must fit at once; default: one.",
+        rich_help_panel=LOAD,
+    ),
 ]
 
 
-@app.command()
+@app.command(cls=GroupedCommand)
 def fit(
+    typed: typer.Context,
     model: AnyModelArgument = None,
     gpus: GpusOption = None,
     context: ContextOption = "8k",
@@ -63,11 +100,29 @@ def fit(
     images: ImagesOption = None,
     owned: OwnedOption = None,
     all_models: AllModelsOption = False,
+    method: MethodOption = None,
+    seq: SequenceOption = None,
+    micro_batch: MicroBatchOption = None,
+    rank: RankOption = None,
+    modules: ModulesOption = None,
+    optimizer: OptimizerOption = None,
+    layout: LayoutOption = None,
+    offload: OffloadOption = None,
+    eager: EagerOption = False,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
-    """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not."""
+    """Does a model fit these GPUs: layout, weights, room for KV cache, users; exit code 3 when it does not.
+
+    With --method: does training or fine-tuning it fit, and what would make it fit.
+    """
+    refuse_mixed(typed, method)
+    if method is not None:
+        format_ = precision if is_typed(typed, "precision") else None
+        flags = TrainingFlags(method, seq, micro_batch, rank, modules, format_, optimizer, layout, offload, eager)
+        named = stated(model, "MODEL", "a name or a config.json")
+        return training_fit(named, gpus_of(gpus, owned), flags, explain, output, out_file)
     if all_models:
         return every_model(model, gpus, owned, context, engine, output, out_file)
     from gpufleet.api import fit as fit_model

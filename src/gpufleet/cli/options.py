@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from gpufleet.errors import UsageError
+from gpufleet.questions.words import ENGINE, LOAD
 from gpufleet.units import parse_tokens
 
 if TYPE_CHECKING:
@@ -33,17 +34,30 @@ class OutputFormat(str, Enum):
 ModelArgument = Annotated[str, typer.Argument(metavar="MODEL", help="A name, a config.json, or the folder of one.")]
 ImagesOption = Annotated[
     str | None,
-    typer.Option("--images", metavar="NxWxH", help="Images in each prompt, beside its text: 1x1024x1024."),
+    typer.Option(
+        "--images",
+        metavar="NxWxH",
+        help="Images in each prompt, beside its text: 1x1024x1024.",
+        rich_help_panel=LOAD,
+    ),
 ]
 EngineOption = Annotated[
     str | None,
     typer.Option(
-        "--engine", metavar="NAME", help="vllm (default), sglang, tensorrt-llm, llama.cpp (default of GGUF), ..."
+        "--engine",
+        metavar="NAME",
+        help="vllm (default), sglang, tensorrt-llm, llama.cpp (default of GGUF), ...",
+        rich_help_panel=ENGINE,
     ),
 ]
 VersionOption = Annotated[
     str | None,
-    typer.Option("--engine-version", metavar="VERSION", help="Such as 0.6.4; default: the newest known."),
+    typer.Option(
+        "--engine-version",
+        metavar="VERSION",
+        help="Such as 0.6.4; default: the newest known.",
+        rich_help_panel=ENGINE,
+    ),
 ]
 OutputOption = Annotated[
     OutputFormat | None,

@@ -81,6 +81,14 @@ OneGpuOption = Annotated[
 ContextOption = Annotated[
     str, typer.Option("--context", metavar="TOKENS", help="Tokens of prompt and answer of a user.")
 ]
+TrainedTokensOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--train-on", metavar="N", help="Tokens to train on, such as 10B; with --within."),
+]
+WithinOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--within", metavar="TIME", help="Time for them: 24h, 3d, 1week; counts the GPUs that are in time."),
+]
 UsersOption = Annotated[int, typer.Option("--users", metavar="N", min=1, max=1_000_000, help="Users at once.")]
 RightSizeArgument = Annotated[
     Optional[str],  # noqa: UP045
@@ -203,12 +211,14 @@ def gpus(
     context: ContextOption = "4k",
     users: UsersOption = 1,
     model: ModelOption = None,
+    train_on: TrainedTokensOption = None,
+    within: WithinOption = None,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> None:
     """Number of GPUs for inference and training, and the size class of a model."""
     from gpufleet.compat.rules_today.gpus import GpusQuestion, gpus_answer
-    from gpufleet.units import GB, parse_bytes, parse_tokens
+    from gpufleet.units import GB, parse_bytes, parse_corpus, parse_duration, parse_tokens
 
     question = GpusQuestion(
         parameters=asked_parameters(parameters, model, GpusQuestion.parameters),
@@ -218,6 +228,8 @@ def gpus(
         context_tokens=parse_tokens(context),
         users=users,
         model=model,
+        train_on=None if train_on is None else parse_corpus(train_on),
+        within_s=None if within is None else parse_duration(within, "'24h' or '3d'"),
     )
     emit_rule(gpus_answer(question), output, out_file)
 

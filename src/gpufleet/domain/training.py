@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field, fields
+from dataclasses import field, fields, replace
 from enum import Enum, IntEnum
 
 import numpy as np
 
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.arrays import AnyArray, BoolArray, FloatArray, IntArray
-from gpufleet.domain.precision import BF16, NF4, WeightFormat
+from gpufleet.domain.precision import BF16, NF4, PRECISIONS, WeightFormat
 from gpufleet.records import dataclass
 
 
@@ -62,6 +62,11 @@ class NumberFormats:
     master_bytes: float
     gathered_bytes: float
     activation_bytes: float = 2.0
+
+    @property
+    def peak(self) -> str:
+        """The peak of an accelerator that multiplies in this arithmetic."""
+        return PRECISIONS[self.arithmetic].arithmetic
 
 
 @dataclass(frozen=True)
@@ -258,15 +263,27 @@ BF16_AUTOCAST = NumberFormats("bf16-autocast", "bf16", 4.0, 4.0, 0.0, 2.0)
 BF16_PURE = NumberFormats("bf16", "bf16", 2.0, 2.0, 0.0, 2.0)
 FP16_MIXED = NumberFormats("fp16-mixed", "fp16", 2.0, 4.0, 4.0, 2.0)
 FP8_MIXED = NumberFormats("fp8-mixed", "fp8", 2.0, 4.0, 4.0, 2.0)
+NVFP4_MIXED = NumberFormats("nvfp4-mixed", "nvfp4", 2.0, 4.0, 4.0, 2.0)
 FP16_PURE = NumberFormats("fp16", "fp16", 2.0, 2.0, 0.0, 2.0)
 NUMBER_FORMATS = {
-    each.name: each for each in (FP32_TRAINING, BF16_MIXED, BF16_AUTOCAST, BF16_PURE, FP16_PURE, FP16_MIXED, FP8_MIXED)
+    each.name: each
+    for each in (
+        *(FP32_TRAINING, BF16_MIXED, BF16_AUTOCAST, BF16_PURE, FP16_PURE),
+        *(FP16_MIXED, FP8_MIXED, NVFP4_MIXED),
+    )
 }
 
 ADAMW = Optimizer("adamw", 8.0)
 ADAMW_8BIT = Optimizer("adamw-8bit", 2.0 + 2 * 4 / 256)
 """Block-wise 8-bit states with one fp32 scale per 256 of each (bitsandbytes)."""
-OPTIMIZERS = {each.name: each for each in (ADAMW, ADAMW_8BIT)}
+ADAMW_IN_BACKWARD = replace(ADAMW, name="adamw-in-backward", in_backward=True)
+ADAMW_8BIT_IN_BACKWARD = replace(ADAMW_8BIT, name="adamw-8bit-in-backward", in_backward=True)
+PAGED_ADAMW_8BIT = replace(ADAMW_8BIT, name="paged-adamw-8bit", is_paged=True)
+PAGED_IN_BACKWARD = replace(PAGED_ADAMW_8BIT, name="paged-adamw-8bit-in-backward", in_backward=True)
+OPTIMIZERS = {
+    each.name: each
+    for each in (ADAMW, ADAMW_8BIT, PAGED_ADAMW_8BIT, ADAMW_IN_BACKWARD, ADAMW_8BIT_IN_BACKWARD, PAGED_IN_BACKWARD)
+}
 QLORA_BASE = WeightFormat.uniform(NF4)
 
 

@@ -18,6 +18,8 @@ from gpufleet.units import MB
 WHAT, LARGEST_BYTES = "a plan", 20 * MB
 EXPECTED = "what 'gpufleet plan serve ... -o json' writes of models that write"
 OTHER_ANSWERS = {
+    ("the plan of a training run", "TrainingPlan"): {"deadline_s", "num_trained_parameters"},
+    ("a fit of training", "TrainingFit"): {"largest", "num_trained_parameters"},
     ("the plan of an encoder's batch job", "EncoderBatchPlan"): {"deadline_s", "unit"},
     ("the plan of a batch job", "BatchPlan"): {"deadline_s"},
     ("the plan of an encoder's service", "EncoderServePlan"): {"rate_requests_per_s", "unit"},

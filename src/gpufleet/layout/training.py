@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -13,8 +14,9 @@ from gpufleet.domain.reason import Reason
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts, TrainingMachine
 from gpufleet.records import dataclass
 
-LONG_SEQUENCE_TOKENS = 16_384
-"""Sequences from which on context parallelism is tried."""
+LONG_SEQUENCE_TOKENS, LEAST_PIECE_TOKENS = 8192, 4096
+"""Sequences from which on context parallelism is tried, and the tokens of one that a rank keeps: judgement, as
+frameworks advise it for sequences of 8k tokens and more; the ring was timed on two layouts alone."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,11 @@ COARSE = Grid(
     expert_parallel=(1, 8, 32),
 )
 """What finds a machine type: the layouts on it are searched finely afterwards."""
+
+
+def coarse(grid: Grid) -> Grid:
+    """The coarse grid within a fine one."""
+    return replace(COARSE, tensor_parallel=grid.tensor_parallel, pipeline_parallel=grid.pipeline_parallel)
 
 
 @dataclass(frozen=True)
@@ -127,7 +134,9 @@ def data_parallel(cluster: Cluster, model_gpus: int, global_batch: int, grid: Gr
 
 
 def interleaves(arch: Architecture, grid: Grid) -> list[int]:
-    """Chunks of layers a stage: no more than there are layers."""
+    """Chunks of layers a stage: no more than there are layers, and one where nothing is a pipeline."""
+    if grid.pipeline_parallel == (1,):
+        return [1]
     return [v for v in grid.interleave if v <= arch.num_layers]
 
 
@@ -178,8 +187,9 @@ def sharding_has_ranks(arch: Architecture, recipe: Recipe, layouts: TrainingLayo
 
 
 def sequence_divides(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
-    """Context parallelism cuts a sequence into two pieces a rank, of which a rank takes an early and a late one."""
-    return np.asarray((layouts.cp == 1) | (recipe.sequence_tokens % (2 * layouts.cp) == 0))
+    """Context parallelism cuts a sequence into two pieces a rank, an early and a late one, and not into crumbs."""
+    whole = recipe.sequence_tokens % (2 * layouts.cp) == 0
+    return np.asarray((layouts.cp == 1) | (whole & (recipe.sequence_tokens / layouts.cp >= LEAST_PIECE_TOKENS)))
 
 
 def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
@@ -191,6 +201,11 @@ def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
     return np.asarray(allowed)
 
 
+def steps_at_once(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """An optimizer that steps in the backward pass has no gradients to add up: one micro-batch a step."""
+    return np.asarray((layouts.num_micro_batches == 1) | (not recipe.optimizer.in_backward))
+
+
 RULES: dict[str, Rule] = {
     "training_heads": heads_divide,
     "training_batch": batch_divides,
@@ -200,6 +215,7 @@ RULES: dict[str, Rule] = {
     "training_sharding_alone": sharding_has_ranks,
     "training_sequence": sequence_divides,
     "training_experts": experts_divide,
+    "training_in_backward": steps_at_once,
 }
 
 

@@ -20,7 +20,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import NEVER, Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.reason import Reason, Rejection
-from gpufleet.layout.training import COARSE, Cluster
+from gpufleet.layout.training import Cluster, coarse
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.caution import planned_value, slow_ratio
 from gpufleet.optimize.job import BINDS_LONGER, Late
@@ -31,11 +31,11 @@ from gpufleet.performance.checkpoints import checkpoint_s, restart_s
 from gpufleet.performance.restarts import checkpoint_interval_s, elapsed_run_s, mean_between_s, stops_in, stops_per_s
 from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.records import dataclass
-from gpufleet.units import HOUR
+from gpufleet.units import HOUR, HOURS_PER_YEAR
 
 LATE = Reason("training_late")
-MOST_REFINED, SAME_COST_RATIO = 12, 1.05
-"""The fewest GPUs are bought of those that cost within this ratio of the least."""
+MOST_REFINED, SAME_COST_RATIO, NEVER_S = 12, 1.05, 10 * HOURS_PER_YEAR * HOUR
+"""The fewest GPUs are bought of those that cost within this ratio of the least; ten years count as never."""
 MOST_PROMISING, MOST_GAIN_RATIO = 16, 1.4
 """So many clusters are searched finely that cost up to this ratio of the least: a finer layout gains no more."""
 
@@ -123,9 +123,14 @@ def run_times(
 ) -> RunTimes:
     """Runs of so much work: every stop costs a restart and what was not saved; waits for machines are not paid."""
     interval = checkpoint_interval_s(write_s, mean_between_s(stops))
-    elapsed = elapsed_run_s(work_s, stops, write_s, restart_s(restarted_s, 0.0, wait_s), interval)
-    paid = elapsed_run_s(work_s, stops, write_s, restarted_s, interval)
+    elapsed = ending(elapsed_run_s(work_s, stops, write_s, restart_s(restarted_s, 0.0, wait_s), interval))
+    paid = np.where(np.isfinite(elapsed), elapsed_run_s(work_s, stops, write_s, restarted_s, interval), np.inf)
     return RunTimes(startup_s + elapsed, startup_s + paid, stops_in(elapsed, stops), interval)
+
+
+def ending(elapsed_s: FloatArray) -> FloatArray:
+    """The same; infinite where so many stops leave a run that nobody sees the end of."""
+    return np.where(elapsed_s < NEVER_S, elapsed_s, np.inf)
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,7 +250,8 @@ class Placing:
         most = offer.most_instances
         had = ways.machines <= (math.inf if most is None else most)
         usd = ways.machines * self.billed(offer, ways.expected).paid_s
-        usd = np.where(had & (ways.planned_s <= self.question.goal.deadline_s), usd, np.inf)
+        ends = np.isfinite(ways.planned_s) & (ways.planned_s <= self.question.goal.deadline_s)
+        usd = np.where(had & ends, usd, np.inf)
         if not np.isfinite(usd).any():
             return None
         return int(np.argmin(np.where(usd <= usd.min() * SAME_COST_RATIO, ways.machines, np.inf)))
@@ -322,7 +328,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     count_devices(search, rejections)
     is_fixed = question.goal.counts is not None or question.is_layout_fixed
     clusters = search.clusters()
-    best = search.best(clusters, question.grid if is_fixed else COARSE, rejections)
+    best = search.best(clusters, question.grid if is_fixed else coarse(question.grid), rejections)
     placing = Placing(question, search, rejections)
     placed = placing.placements(best.rated.values())
     if placed and not is_fixed:
@@ -344,7 +350,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:
     """Count machine types on which no training stack runs, or not in this arithmetic."""
-    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.arithmetic)
+    no_device = Reason.of("training_device", arithmetic=search.question.recipe.formats.peak)
     for instance in search.question.instances:
         if not search.runs_on(instance):
             rejections.add(Rejection(no_device, f"{instance.cloud} {instance.name} ({instance.accelerator})"))
@@ -374,7 +380,7 @@ def least_gpus(question: TrainingQuestion, calibration: Calibration) -> int | No
     q = replace(question, goal=free)
     search = TrainingSearch(q, calibration)
     placing = Placing(q, search, Rejections())
-    rated = search.best(search.clusters(), q.grid if q.is_layout_fixed else COARSE, None).rated.values()
+    rated = search.best(search.clusters(), q.grid if q.is_layout_fixed else coarse(q.grid), None).rated.values()
     least = min((gpus for gpus, _ in placing.in_time(rated, free.deadline_s)), default=math.inf)
     if not q.is_layout_fixed:
         near = sorted(placing.in_time(rated, free.deadline_s * MOST_GAIN_RATIO), key=itemgetter(0))

@@ -10,6 +10,13 @@ from gpufleet.domain.training import TrainingMachine
 from gpufleet.optimize.links import usual_link, usual_machine
 from gpufleet.units import GBIT
 
+TRAINING_VENDORS = ("nvidia", "amd")
+
+
+def trains_on(gpu: Accelerator, peak: str) -> bool:
+    """Whether a training stack runs on a whole GPU in the arithmetic of this peak."""
+    return gpu.vendor in TRAINING_VENDORS and gpu.computes(peak) and gpu.slice_of is None
+
 
 def usual_training_machine(
     gpu: Accelerator, instances: Iterable[Instance], network_bytes_per_s: float | None = None

@@ -28,13 +28,13 @@ from gpufleet.layout.training import FINE, Cluster, Grid, joined, rows_of, train
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
+from gpufleet.optimize.training_machines import trains_on
 from gpufleet.performance.queueing import normal_quantile
 from gpufleet.performance.training import TrainingTime, time_bounds
-from gpufleet.performance.training_kernels import WIDE, KernelModel
+from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.records import dataclass
 
 TOO_LARGE, NO_LAYOUT = Reason("training_too_large"), Reason("training_no_layout")
-TRAINING_VENDORS = ("nvidia", "amd")
 MACHINE_COUNTS = (1, *(n for power in range(14) for n in (2 << power, 3 << power)))
 """Numbers of machines that are tried: 1, 2, 3, 4, 6, 8, 12, ..."""
 LEAST_USE_RATIO = 1 / 16
@@ -50,7 +50,8 @@ class TrainingGoal:
     """What is to be trained, by when, on how much: `counts` fixes the GPUs of a type, the others are searched.
 
     `deadline_s` runs from the start of the machines, which take `startup_s`; infinite: none. The run is done in time
-    with `confidence`. At most `most_gpus` of a type; GPUs may stay idle where `may_idle`.
+    with `confidence`. At most `most_gpus` of a type; GPUs may stay idle where `may_idle`. Machines of few GPUs work
+    together where `joins_small_machines`: who fine-tunes takes a larger one.
     """
 
     tokens: float
@@ -64,6 +65,7 @@ class TrainingGoal:
     counts: Mapping[str, int] | None = None
     may_idle: bool = False
     most_machines: float = math.inf
+    joins_small_machines: bool = True
 
     def steps(self, recipe: Recipe) -> float:
         """Steps of the whole run."""
@@ -140,9 +142,7 @@ class TrainingSearch:
     def runs_on(self, instance: Instance) -> bool:
         """Whether a training stack runs on a machine's GPUs in the arithmetic of the recipe."""
         gpu = self.question.accelerators[instance.accelerator]
-        arithmetic = self.question.recipe.formats.arithmetic
-        has_arithmetic = gpu.computes(arithmetic) or (arithmetic == "tf32" and gpu.computes("fp32"))
-        return gpu.vendor in TRAINING_VENDORS and has_arithmetic and instance.gpu_count >= 1 and gpu.slice_of is None
+        return instance.gpu_count >= 1 and trains_on(gpu, self.question.recipe.formats.peak)
 
     def host_of(self, instance: Instance) -> tuple[str, float, bool, float, float]:
         """What decides how fast machines of a type train together."""
@@ -164,10 +164,10 @@ class TrainingSearch:
 
     def most_joined(self, device: int) -> float:
         """How many machines of a host work together."""
-        if not self.joins[device]:
+        goal, is_whole = self.question.goal, self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS
+        if not self.joins[device] or not (is_whole or goal.joins_small_machines or goal.counts is not None):
             return 1
-        is_whole = self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS
-        return min(math.inf if is_whole else MOST_SMALL_MACHINES, self.question.goal.most_machines)
+        return min(math.inf if is_whole else MOST_SMALL_MACHINES, goal.most_machines)
 
     @cached_property
     def is_published(self) -> dict[tuple[str, float, bool, float, float], bool]:
@@ -220,9 +220,7 @@ class TrainingSearch:
         if math.isinf(left_s):
             return 1.0
         peaks = machine.accelerator.peak_flop_per_s
-        peak = max(
-            peaks.get(name, 0.0) for name in (recipe.formats.arithmetic, WIDE.get(recipe.formats.arithmetic, ""))
-        )
+        peak = max(peaks.get(name, 0.0) for name in (recipe.formats.peak, "bf16", "fp16"))
         passes = 2 if recipe.is_frozen_base else 3
         flop = passes * 2 * num_active_parameters(self.question.arch) * goal.tokens
         return flop / ((peak or math.inf) * left_s)

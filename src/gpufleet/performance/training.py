@@ -58,6 +58,7 @@ class StepTerms:
     adapters: FloatArray
     host: FloatArray
     uneven_stages: FloatArray
+    stage_traffic: FloatArray
     bubble: FloatArray
     data_parallel: FloatArray
     optimizer: FloatArray
@@ -271,7 +272,7 @@ def attention_seconds(time: TrainingTime) -> tuple[FloatArray, FloatArray]:
     k, c = time.kernels, time.constants
     peak, share = time.of_shard("peak_flop_per_s"), time.of_shard("attention_ratio")
     if time.recipe.flash:
-        ramp = 1 + c.value("attention_ramp_tokens") / time.recipe.sequence_tokens
+        ramp = 1 + c.value("attention_ramp_tokens") * time.shards.cp / time.recipe.sequence_tokens
         head = min(head_dim_of(time.arch) / FULL_HEAD, 1.0) ** c.value("head_exponent")
         forward = k.attention_flop * ramp / (peak * share * head)
         return forward, forward * BACKWARD_ATTENTION / c.value("backward_attention_ratio")
@@ -326,7 +327,7 @@ def expert_parallel_seconds(time: TrainingTime) -> FloatArray:
 
 
 def context_parallel_seconds(time: TrainingTime, attention_s: FloatArray) -> FloatArray:
-    """What of passing keys and values around the ring outlasts the attention behind which it runs.
+    """What is waited for of passing keys and values around the ring beside the attention of the pieces.
 
     Forward once, backward twice: 2 kv_heads d tokens (cp - 1) elements   [s]   arXiv:2310.01889
     """
@@ -341,7 +342,8 @@ def context_parallel_seconds(time: TrainingTime, attention_s: FloatArray) -> Flo
     network = time.of_shard("network_bytes_per_s") * c.value("network_ratio") / node
     inside = shards.tp * shards.cp <= node
     rate = np.where(inside, time.of_shard("link_bytes_per_s") * c.value("link_ratio"), network)
-    return np.asarray(np.maximum(moved / rate - 3 * attention_s, 0.0))
+    traffic, always = moved / rate, c.value("shard_exposed")
+    return np.asarray(always * traffic + np.maximum((1 - always) * traffic - 3 * attention_s, 0.0))
 
 
 def dequantised_seconds(time: TrainingTime) -> FloatArray:
@@ -380,7 +382,8 @@ def step_terms(time: TrainingTime) -> StepTerms:
     again = repeated_seconds(layers, time)
     host = host_seconds(time, layers.once[place] + again)
     whole = layers.once[place] + again + host
-    stage = Stage.of(time, whole, head)
+    between = between_stages_seconds(time)
+    stage = Stage.of(time, whole, head, between)
     passed = layouts.num_micro_batches * stage.share
     young = time.at("immature_ratio") * time.measured_ratio
     exposed = {name: passed * getattr(layers, name)[place] for name in OF_LAYERS}
@@ -389,7 +392,8 @@ def step_terms(time: TrainingTime) -> StepTerms:
         recompute=passed * again,
         host=passed * host,
         output_head=layouts.num_micro_batches * head / layouts.pp,
-        uneven_stages=layouts.num_micro_batches * (stage.slowest_s - stage.share * whole - head / layouts.pp),
+        uneven_stages=layouts.num_micro_batches * (stage.slowest_s - stage.share * whole - head / layouts.pp - between),
+        stage_traffic=layouts.num_micro_batches * between,
         bubble=(layouts.pp - 1) / layouts.interleave * stage.mean_s,
         data_parallel=data_parallel_seconds(time, whole / layouts.pp),
         optimizer=optimizer_seconds(time),
@@ -410,8 +414,8 @@ class Stage:
     mean_s: FloatArray
 
     @classmethod
-    def of(cls, time: TrainingTime, layers_s: FloatArray, head_s: FloatArray) -> Stage:
-        """The head is on the last stage, which has no more layers than the others.
+    def of(cls, time: TrainingTime, layers_s: FloatArray, head_s: FloatArray, between_s: FloatArray) -> Stage:
+        """The head is on the last stage, which has no more layers than the others; all wait `between_s`.
 
         Chunks of ceil(L / (pp v)) layers; what is left over falls to the last stages.
         """
@@ -420,8 +424,24 @@ class Stage:
         fullest = np.minimum(np.ceil(layers / chunks) * v, layers) / layers
         last = np.maximum(layers - fullest * layers * (pp - 1), 0) / layers
         last = np.where(layers % chunks == 0, 1 / pp, np.maximum(last, np.floor(layers / chunks) * v / layers))
-        slowest = np.maximum(fullest * layers_s, last * layers_s + head_s)
-        return cls(1 / pp, slowest, (layers_s + head_s) / pp)
+        slowest = np.maximum(fullest * layers_s, last * layers_s + head_s) + between_s
+        return cls(1 / pp, slowest, (layers_s + head_s) / pp + between_s)
+
+
+def between_stages_seconds(time: TrainingTime) -> FloatArray:
+    """What a stage waits for in passing a micro-batch on, forward and backward, once for each of its chunks.
+
+    2 v tokens x hidden / tp over the network; interleaved schedules pass it on beside computing   [s]
+    Source: Narayanan et al. 2021, arXiv:2104.04473, section 4.1 (scatter and gather).
+    """
+    layouts, c = time.layouts, time.constants
+    tokens = layouts.tokens_per_micro_batch(time.recipe)
+    moved = 2 * layouts.interleave * ELEMENT_BYTES * tokens * time.arch.hidden_size / layouts.tp
+    node = time.at("num_gpus")
+    network = time.at("network_bytes_per_s") * c.value("network_ratio") / node
+    rate = np.where(layouts.num_devices > node, network, time.at("link_bytes_per_s") * c.value("link_ratio"))
+    waited = np.where(layouts.interleave > 1, c.value("shard_exposed"), 1.0)
+    return np.where(layouts.pp > 1, waited * moved / rate, 0.0)
 
 
 def host_seconds(time: TrainingTime, device_s: FloatArray) -> FloatArray:
@@ -569,7 +589,7 @@ def tokens_per_s_per_gpu(time: TrainingTime, step_s: FloatArray) -> FloatArray:
 
 def is_supported(time: TrainingTime) -> BoolArray:
     """Whether the GPU of each layout computes in the arithmetic of the recipe."""
-    able = [m.accelerator.computes(time.recipe.formats.arithmetic) for m in time.model.machines]
+    able = [m.accelerator.computes(time.recipe.formats.peak) for m in time.model.machines]
     return np.array(able, dtype=np.bool_)[time.layouts.device]
 
 

@@ -21,7 +21,7 @@ from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
 from gpufleet.performance.gemm import gemm_s
 from gpufleet.records import dataclass
 
-WIDE = {"fp8": "bf16"}
+WIDE = {"fp8": "bf16", "nvfp4": "bf16"}
 """Arithmetic of 16 bits that runs what a narrower one would not make faster."""
 ELEMENT_BYTES = 2.0
 

@@ -95,13 +95,18 @@ class TrainingRequest(JobRequest):
         what="the precision",
     )
     optimizer: str | None = optional(
-        text("NAME"), "adamw (default) or adamw-8bit.", ENGINE, label="optimizer", what="the optimizer"
+        text("NAME"),
+        "adamw (default), adamw-8bit, paged-adamw-8bit; each also with -in-backward behind it.",
+        ENGINE,
+        label="optimizer",
+        what="the optimizer",
     )
     layout: str | None = optional(
         text("NAME=N,..."),
         "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
         TRAINING,
         joined_by=",",
+        has_parts=True,
         label="layout",
     )
     offload: Sequence[str] | None = optional(

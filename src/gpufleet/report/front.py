@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from gpufleet.records import dataclass
@@ -97,7 +98,8 @@ def job_picture(plan: JobPlan) -> Picture | None:
         for i, (d, is_best) in enumerate(zip(rows, best, strict=True), 1)
     ]
     key = ["lines: 80% ranges", ROWS_KEY]
-    return cost_picture(CostPlot("for the job", "time until done", points, key, plan.deadline_s, False))
+    limit = None if math.isinf(plan.deadline_s) else plan.deadline_s
+    return cost_picture(CostPlot("for the job", "time until done", points, key, limit, False))
 
 
 def service_point(d: RentedService, figure: str, mark: str, is_best: bool) -> CostPoint:
@@ -108,7 +110,8 @@ def service_point(d: RentedService, figure: str, mark: str, is_best: bool) -> Co
 
 def ends(figure: Figure) -> Ends | None:
     """The range of a figure, where it has one."""
-    return None if figure.low is None or figure.high is None else (figure.low, figure.high)
+    low, high = figure.low, figure.high
+    return None if low is None or high is None or math.isinf(high) else (low, high)
 
 
 def called(d: RentedMachines) -> str:

@@ -125,7 +125,8 @@ class ShownColumn:
 
 def rows_as_html(table: Table) -> str:
     """The columns that a screen has room for; all of them in a fold where there are more."""
-    written = [written_column(c, table) for c in table.columns if c.where != "data" and not c.below]
+    read = [c for c in table.columns if c.where != "data" and not c.below]
+    written = [written_column(c, table) for c in read if not (table.bars and c.is_drawing)]
     narrowed = [narrow(w, WIDEST_WRAP) for w in written]
     fitting = columns_that_fit(narrowed, SCREEN_CHARACTERS if not table.bars else SCREEN_CHARACTERS // 2)
     shown = [w for w, n in zip(written, narrowed, strict=True) if n in fitting]

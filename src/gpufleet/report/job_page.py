@@ -68,8 +68,7 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
-TELLING = ("over_job_budget", "binds_longer", "training_late")
-LATE = ("late", "late_with_cap", "training_late")
+TELLING, LATE = ("over_job_budget", "binds_longer", "training_late"), ("late", "late_with_cap", "training_late")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
     "machines round the clock"
@@ -85,13 +84,21 @@ FILE_COLUMNS = (
 
 @dataclass(frozen=True)
 class OwnColumns:
-    """What a kind of job shows beside what all have: data columns, figures, and two texts of every row."""
+    """What a kind of job shows beside what all have: data columns, figures, and two texts of every row.
+
+    `varied` are shown where rows differ in them; `cells` are further cells of the rows. Where it
+    `says_reclaimed`, rows that differ in how often machines are taken away say so on a narrow page too.
+    """
 
     data: tuple[str, ...]
     figures: tuple[str, ...]
     replicas: Sequence[str]
     unit_cost: Sequence[str]
     unit_header: str = "$/1M"
+    shape_header: str = "replicas"
+    varied: Sequence[str] = ("weights", "engine")
+    cells: Sequence[Row] = ()
+    says_reclaimed: bool = True
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,8 @@ P = TypeVar("P", bound=JobPlan)
 class JobWords(Generic[P_contra]):
     """What pages of one kind of job say in words of their own.
 
-    `asked` begins the headline, `work` says how many of what, `unit_cost` what a unit of the answer costs.
+    `asked` begins the headline, `work` says how many of what, `unit_cost` what a unit of the answer costs. `limits` are
+    tables of what binds, `terms` of where figures come from; `unmet` says what would meet a deadline that nothing does.
     """
 
     asked: Callable[[P_contra], str]
@@ -124,6 +132,10 @@ class JobWords(Generic[P_contra]):
     started: Callable[[P_contra], list[Table]] = lambda _: []
     tried: str = "layouts"
     hazards: Callable[[JobPlan, RentedJob], list[str]] = lambda plan, d: spot_lines(plan, d)
+    limits: Callable[[P_contra], list[Table]] = lambda _: []
+    terms: Callable[[P_contra], list[Table]] = lambda _: []
+    unmet: Callable[[P_contra], str] = lambda _: ""
+    screen_rows: int | None = None
 
 
 def job_page(
@@ -137,7 +149,9 @@ def job_page(
     num_rows: int | None = None,
 ) -> Page:
     """Headline, reasons, costs, ranking and rejections."""
-    explained = [inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
+    explained = [*words.terms(plan), inputs_table(plan.inputs), formulas_table(words.formulas)] if explain else []
+    if plan.deployments and (explain or Detail.LIMITS in details):
+        explained = [*words.limits(plan), *explained]
     d = plan.undated_alternative
     undated = undated_line(d, "" if d is None else usd(d.usd.value))
     if plan.deployments and is_screen(details):
@@ -158,7 +172,7 @@ def screen_tables(
     return [
         why,
         *([cost_table(plan, words.work(plan), words.unit_costs(plan))] if has_limits else []),
-        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows),
+        screen_ranking(ranking_table(plan, words.columns(plan), width), width, num_rows or words.screen_rows),
         *words.started(plan),
         screen_rejections(plan.rejections, details, width),
         *([price_table(plan.price_sources)] if Detail.PRICES in details else []),
@@ -228,7 +242,7 @@ def headline(plan: P, words: JobWords[P]) -> str:
     """The answer in one sentence: what was asked, what to rent, what it costs, when it is done."""
     asked = words.asked(plan) + by_when(plan, " within ")
     if not plan.deployments:
-        return f"{asked}: {why_nothing(plan)}"
+        return f"{asked}: {why_nothing(plan)} {words.unmet(plan)}".rstrip()
     d, (unit_usd, unit) = plan.deployments[0], words.unit_cost(plan)
     cost, done = f"{about(d)}{usd(d.usd.value)}", f"done in {duration(d.finish_s.value)}"
     sure = "" if math.isinf(plan.deadline_s) else verdict(plan, d.is_tight, "in time", "late", "is ")
@@ -371,11 +385,11 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
         Column("place", "region", priority=0 if are_regions_asked(plan.inputs) else 4, where="text"),
         Column("kind", "price", where="text"),
         Column("gpus", "GPUs", priority=2, where="text"),
-        Column("shape", "replicas", where="text"),
-        *varied_columns(plan.deployments),
-        *reclaimed_columns(plan),
+        Column("shape", own.shape_header, where="text"),
+        *(c for c in varied_columns(plan.deployments) if c.header in own.varied),
+        *reclaimed_columns(plan, own.says_reclaimed),
         Column("finish", "done in", align="right", where="text"),
-        Column("verdict", "range"),
+        *([] if math.isinf(plan.deadline_s) else [Column("verdict", "range")]),
         Column("unit_cost", own.unit_header, align="right", priority=3, where="text"),
         Column("grade", "grade", priority=6),
         Column("hourly", "$/h", align="right", priority=5, where="text"),
@@ -384,12 +398,12 @@ def ranking_columns(plan: JobPlan, own: OwnColumns) -> list[Column]:
     ]
 
 
-def reclaimed_columns(plan: JobPlan) -> list[Column]:
+def reclaimed_columns(plan: JobPlan, is_said: bool = True) -> list[Column]:
     """How often machines are taken away: shown wherever rows rest on different evidence."""
     words = {evidence(d) for d in plan.deployments}
     if words == {"-"}:
         return []
-    differs = len({word == "assumed" for word in words - {"-"}}) > 1
+    differs = is_said and len({word == "assumed" for word in words - {"-"}}) > 1
     return [Column("reclaimed", "reclaimed", priority=0 if differs else 7, where="text")]
 
 
@@ -407,6 +421,7 @@ def ranking_row(rank: int, d: RentedJob, own: OwnColumns, machines: str) -> Row:
         "unit_cost": own.unit_cost[rank - 1],
         "hourly": about(d) + usd_per_hour(d.usd_per_hour),
     }
+    cells |= own.cells[rank - 1] if own.cells else {}
     for key in (*FIGURES, *own.figures):
         figure: Figure | None = getattr(d, key)
         ends = (None, None, None) if figure is None else (figure.value, figure.low, figure.high)

@@ -17,6 +17,7 @@ AXIS_PX, LEGEND_LINE_PX, MARGIN_PX = 72, 24, 30
 DOT_PX, LEGEND_DOT_PX, LEGEND_INDENT_PX = 4, 12, 18
 NEAR_RATIOS, NEAR_LABEL = (0.75, 1.25), "dashed: ±25%"
 ROOM_DECADES, SHORT_DECADES = 0.05, 2.2
+PANELS_A_LINE = 3
 DISC, SQUARE = "disc", "square"
 INKS = ("blue", "vermilion", "green", "purple", "orange", "sky", "yellow", "grey")
 STYLE = """
@@ -88,23 +89,31 @@ class LogScale:
 
 
 def plot_as_svg(panels: Sequence[Panel], title: str) -> str:
-    """All panels side by side, their legends below; an SVG document with its own light and dark colours."""
-    width = LEFT_PX + len(panels) * (PLOT_PX + GAP_PX) - GAP_PX + MARGIN_PX
-    most = max((len(panel.series) for panel in panels), default=0)
-    height = TOP_PX + PLOT_PX + AXIS_PX + most * LEGEND_LINE_PX + MARGIN_PX
+    """Panels in lines of three, their legends below; an SVG document with its own light and dark colours."""
+    lines = [panels[at : at + PANELS_A_LINE] for at in range(0, len(panels), PANELS_A_LINE)] or [panels]
+    width = LEFT_PX + max(map(len, lines)) * (PLOT_PX + GAP_PX) - GAP_PX + MARGIN_PX
+    height = sum(map(line_px, lines))
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" role="img" viewBox="0 0 {width} {height}">',
         f"<title>{escape(title)}</title><style>{STYLE}</style>",
         f'<rect class="page" width="{width}" height="{height}"/>',
     ]
-    parts += [panel_svg(panel, LEFT_PX + index * (PLOT_PX + GAP_PX)) for index, panel in enumerate(panels)]
+    for number, line in enumerate(lines):
+        top = TOP_PX + sum(map(line_px, lines[:number]))
+        parts += [panel_svg(panel, LEFT_PX + index * (PLOT_PX + GAP_PX), top) for index, panel in enumerate(line)]
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def panel_svg(panel: Panel, x_px: int) -> str:
+def line_px(panels: Sequence[Panel]) -> int:
+    """Height of a line of panels with the longest of their legends."""
+    most = max((len(panel.series) for panel in panels), default=0)
+    return TOP_PX + PLOT_PX + AXIS_PX + most * LEGEND_LINE_PX + MARGIN_PX
+
+
+def panel_svg(panel: Panel, x_px: int, y_px: int) -> str:
     """One panel: headline, grid, the lines of equality and of 25 % around it, the dots, the legend."""
     points = [point for series in panel.series for point in series.points]
-    parts = [f'<g transform="translate({x_px} {TOP_PX})">', written(0, -46, panel.title, "head")]
+    parts = [f'<g transform="translate({x_px} {y_px})">', written(0, -46, panel.title, "head")]
     parts.append(written(0, -24, panel.subtitle, "soft"))
     if points:
         scale = LogScale.of(value for point in points for value in point)

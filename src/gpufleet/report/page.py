@@ -26,6 +26,7 @@ class Column:
     `show` turns the value into text. The higher the `priority` number, the sooner a narrow page leaves the
     column out; 0 always stays. `where` keeps a column to text and markdown, or to CSV. A cell that `wraps` goes on
     below itself where others are cut; one that stands `below` has lines of its own under its row, without a header.
+    One that `is_drawing` draws in characters: the bars of a table take its place in HTML.
     """
 
     key: str
@@ -36,6 +37,7 @@ class Column:
     where: Literal["everywhere", "text", "data"] = "everywhere"
     wraps: bool = False
     below: bool = False
+    is_drawing: bool = False
 
 
 @dataclass(frozen=True)

@@ -45,7 +45,13 @@ def range_bars(ranges: Sequence[LimitedRange | None]) -> list[str]:
 
 def bar_svg(r: LimitedRange, widest: float) -> str:
     """Low to high as a bar, its part above the limit in another colour, with a mark where the value is expected."""
-    low, expected, high, limit = (at(s / r.limit_s / widest) for s in (r.low_s, r.expected_s, r.high_s, r.limit_s))
+    shares = [s / r.limit_s / widest for s in (r.low_s, r.expected_s, r.high_s, r.limit_s)]
+    return drawn_bar(r.words, *shares)
+
+
+def drawn_bar(words: str, low_share: float, expected_share: float, high_share: float, limit_share: float) -> str:
+    """A bar between shares of the width, with what it shows in words."""
+    low, expected, high, limit = map(at, (low_share, expected_share, high_share, limit_share))
     parts = [
         f'<rect class="room" x="0" y="{BAR_TOP_PX + BAR_PX / 2 - 1:g}" width="100%" height="2"/>',
         piece("kept", low, min(high, limit)),
@@ -53,7 +59,7 @@ def bar_svg(r: LimitedRange, widest: float) -> str:
         f'<rect class="mark" x="{expected:.2f}%" y="2" width="3" height="{HEIGHT_PX - 4}"/>',
         f'<rect class="limit" x="{limit:.2f}%" y="0" width="2" height="{HEIGHT_PX}"/>',
     ]
-    title = f"<title>{escape(printable(r.words))}</title>"
+    title = f"<title>{escape(printable(words))}</title>"
     return f'<svg class="bar" role="img" width="100%" height="{HEIGHT_PX}">{title}{"".join(parts)}</svg>'
 
 

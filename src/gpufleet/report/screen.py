@@ -20,12 +20,16 @@ if TYPE_CHECKING:
 
 NUM_REASONS, NUM_ROWS, NUM_REJECTIONS = 6, 5, 3
 MOST_PRIORITY, MARGIN = 1, 2
-NOT_TO_BE_HAD = frozenset(
+LAYOUTS_OF_TRAINING = frozenset(
+    {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
+     "training_sharding_alone", "training_sequence",
+    "training_in_backward", "training_experts"}
+)  # fmt: skip
+"""Rules of arithmetic that drop most layouts of every run: a screen names them where nothing else is to be told."""
+NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(
     {"link_unknown", "no_price", "unpriced", "no_curve", "unsupported_architecture", "unsupported_device",
      "unsupported_weights", "device_lacks_weights", "device_runs_wider", "device_refuses_weights",
-     "unmaintained_device", "training_heads", "training_batch", "training_chunks", "training_interleave",
-     "training_pipeline_sharding", "training_sharding_alone", "training_sequence", "training_experts",
-     "training_device"}
+     "unmaintained_device", "training_device"}
 )  # fmt: skip
 """Rules that hold whatever is rented: who could rent a machine asks first about the others."""
 
@@ -40,7 +44,8 @@ def screen_rejections(rejections: Sequence[RejectionCount], details: Details, wi
     """The commonest reasons, first of what could have been rented, a line each; all of them where that is asked."""
     if Detail.REJECTED in details or not rejections:
         return rejection_table(rejections, everything=True)
-    ordered = sorted(rejections, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
+    telling = [r for r in rejections if r.code not in LAYOUTS_OF_TRAINING] or rejections
+    ordered = sorted(telling, key=lambda r: (r.code in NOT_TO_BE_HAD, -r.count))
     total, digits = sum(r.count for r in rejections), len(count(max(r.count for r in rejections)))
     lines = [f"{count(r.count):>{digits}}  {r.reason} ({r.best})" for r in ordered[:NUM_REJECTIONS]]
     title = f"Rejected: {plural(total, 'candidate')}, for {plural(len(rejections), 'reason')} (--show rejected)"

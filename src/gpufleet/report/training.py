@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, ranged_figure
+import math
+from collections.abc import Sequence
+
+from gpufleet.report.job_page import JobWords, OwnColumns, OwnReasons, evidence, ranged_figure
 from gpufleet.report.numbers import amount, count, duration, percent, plural, significant, usd
 from gpufleet.report.page import Column, Row, Table, lines_table
 from gpufleet.report.rented import machines
+from gpufleet.report.training_memory import memory_table, terms_table
 from gpufleet.results.base import Figure
-from gpufleet.results.training import TrainingDeployment, TrainingPlan, TrainingSpeed
+from gpufleet.results.training import TrainingDeployment, TrainingLayout, TrainingPlan, TrainingSpeed
 from gpufleet.units import GIB, MIB, MILLISECOND, PERCENT
 
 TERMS = {
@@ -22,21 +26,35 @@ TERMS = {
     "adapters": "adapters, widening of weights",
     "host": "launching kernels",
     "uneven_stages": "uneven stages",
+    "stage_traffic": "waiting between stages",
     "bubble": "pipeline bubble",
     "data_parallel": "waiting for DP",
     "optimizer": "optimizer",
     "offload": "waiting for the host",
 }
-FORMULAS = (
+STEP_FORMULAS = (
     ("step", "micro-batches x slowest stage + (PP - 1) / interleave x mean stage + what DP, optimizer and host leave"),
     ("products", "measured kernels forward, for the gradients of inputs and of weights, x what long runs sustain"),
+)
+RUN_FORMULAS = (
     (
         "days",
         "M exp(R / M) (exp((interval + write) / M) - 1) work / interval; M: mean time between failures (Daly 2006)",
     ),
     ("cost", "machines x $/h x paid time; waits for spot machines are not paid"),
-    ("MFU", "6 x active weights and attention over causal pairs, / dense peak of 16 bits; HFU counts computing again"),
+    ("energy", "GPUs x board power x share of it that training draws x paid time; not of the host"),
 )
+MEASURES = (
+    (
+        "MFU",
+        "tokens/s x (6 x active weights, 4 x where they are frozen, + attention over causal pairs) / dense peak of "
+        "16 bits, as in PaLM (arXiv:2204.02311, appendix B); nothing that is computed again counts",
+    ),
+    ("HFU", "the same with what is computed again counted too"),
+)
+FORMULAS = (*STEP_FORMULAS, *RUN_FORMULAS, *MEASURES)
+LEAST_SHARE, WORTH_SAYING_RATIO = 0.001, 0.01
+SCREEN_ROWS = 4
 
 
 def asked_text(plan: TrainingPlan) -> str:
@@ -72,9 +90,8 @@ def unit_cost(plan: TrainingPlan) -> tuple[float, str]:
 
 
 def unit_costs(plan: TrainingPlan) -> dict[str, Figure | None]:
-    """What tokens cost, and GPU-hours and energy."""
-    d = plan.answer
-    return {"$/1M tokens": d.usd_per_million_tokens}
+    """What tokens cost."""
+    return {"$/1M tokens": plan.answer.usd_per_million_tokens}
 
 
 def reasons(plan: TrainingPlan) -> OwnReasons:
@@ -86,13 +103,17 @@ def reasons(plan: TrainingPlan) -> OwnReasons:
 def layout_line(plan: TrainingPlan, d: TrainingDeployment) -> str:
     """How the work is laid out, and what memory that takes."""
     x = d.layout
-    again = {"none": "nothing", "selective": "attention", "full": "all layers"}[x.recompute]
     idle = "" if not d.idle_gpus else f"; {plural(d.idle_gpus, 'GPU')} idle"
     total, room = d.memory.total_bytes, d.memory.device_bytes
     return (
-        f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, computes {again} again; "
-        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB a GPU ({d.memory.verdict}){idle}."
+        f"{x.label}, micro-batch {x.micro_batch:g} x {x.num_micro_batches:g}, recompute {x.recompute}; "
+        f"{total.value / GIB:.1f} of {room / GIB:.1f} GiB ({d.memory.verdict}){idle}."
     )
+
+
+def again_words(layout: TrainingLayout) -> str:
+    """What the backward pass computes again."""
+    return {"none": "nothing", "selective": "attention", "full": "all layers"}[layout.recompute]
 
 
 def step_line(d: TrainingDeployment) -> str:
@@ -117,11 +138,32 @@ def waiting(speed: TrainingSpeed) -> dict[str, float]:
 def own_columns(plan: TrainingPlan) -> OwnColumns:
     """Layouts, and figures of tokens."""
     return OwnColumns(
-        data=("steps", "failures", "checkpoint_interval_s", "checkpoint_write_s"),
-        figures=("tokens_per_s", "gpu_hours", "usd_per_million_tokens"),
-        replicas=[d.layout.label for d in plan.deployments],
+        data=(*LAYOUT_COLUMNS, "steps", "failures", "checkpoint_interval_s", "checkpoint_write_s"),
+        figures=("tokens_per_s", "gpu_hours", "usd_per_million_tokens", "energy_kwh"),
+        replicas=[d.layout.short_label for d in plan.deployments],
         unit_cost=[usd(d.usd_per_million_tokens.value) for d in plan.deployments],
+        shape_header="layout",
+        varied=(),
+        says_reclaimed=False,
+        cells=[layout_cells(d) for d in plan.deployments],
     )
+
+
+LAYOUT_COLUMNS = ("layout", "micro_batch", "num_micro_batches", "recompute", "mfu_ratio", "hfu_ratio", "total_bytes")
+
+
+def layout_cells(d: TrainingDeployment) -> Row:
+    """The layout of a row in cells of a file."""
+    x, speed = d.layout, d.speed
+    return {
+        "layout": x.label,
+        "micro_batch": x.micro_batch,
+        "num_micro_batches": x.num_micro_batches,
+        "recompute": x.recompute,
+        "mfu_ratio": speed.mfu_ratio,
+        "hfu_ratio": speed.hfu_ratio,
+        "total_bytes": d.memory.total_bytes.value,
+    }
 
 
 def started(plan: TrainingPlan) -> list[Table]:
@@ -136,12 +178,9 @@ def failure_lines(plan: TrainingPlan) -> list[str]:
     every = (
         "one at the end" if d.checkpoint_interval_s >= d.work_s else f"one every {duration(d.checkpoint_interval_s)}"
     )
-    size = plan.checkpoint_bytes
-    written = f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / MIB:,.0f} MiB"
-    return [
-        f"{often}; checkpoints of {written} take {duration(d.checkpoint_write_s)}, {every}; "
-        f"{percent(d.repeated_ratio)} of the time is lost to them, restarts and repeated work."
-    ]
+    lost = f"; {percent(d.repeated_ratio)} of the time is lost to them, restarts and repeated work"
+    taken = f"checkpoints of {checkpoint_text(plan)} take {duration(d.checkpoint_write_s)}, {every}"
+    return [f"{often}; {taken}{lost if d.repeated_ratio >= WORTH_SAYING_RATIO else ''}."]
 
 
 def spot_lines(plan: TrainingPlan) -> list[str]:
@@ -153,8 +192,9 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
         return ["Only spot does it."]
     saved = 1 - d.usd.value / steady.usd.value
     longer = d.finish_s.value - steady.finish_s.value
+    steadily = f"{machines(steady)} {steady.price_kind.replace('_', ' ')}"
     return [
-        f"Spot is worth it: {percent(saved)} less than {machines(steady)} {steady.price_kind.replace('_', ' ')} at "
+        f"Spot is worth it (reclaimed: {evidence(d)}): {percent(saved)} less than {steadily} at "
         f"{usd(steady.usd.value)}, {'later' if longer > 0 else 'sooner'} by {duration(abs(longer))}."
     ]
 
@@ -171,21 +211,95 @@ def faster_lines(plan: TrainingPlan) -> list[str]:
 
 
 def step_table(speed: TrainingSpeed) -> Table:
-    """Exposed seconds of a step by cause."""
+    """Exposed time of a step by cause, the largest first; shares of all causes are all of it."""
     columns = [
         Column("name", "a step's time"),
         Column("ms", "ms", align="right"),
         Column("share", "share", align="right"),
     ]
     step = speed.step_s.value
+    ordered = sorted(speed.exposed_s.items(), key=lambda item: -item[1])
+    parts = [(TERMS[name], seconds) for name, seconds in ordered if seconds >= LEAST_SHARE * step]
+    rest = sum(seconds for _, seconds in ordered if seconds < LEAST_SHARE * step)
+    parts += [("less than 0.1% each", rest)] if milliseconds(rest).strip("-") != "0.0" else []
+    shares = whole_shares([seconds for _, seconds in parts])
     rows: list[Row] = [
-        {"name": TERMS[name], "ms": f"{seconds / MILLISECOND:,.1f}", "share": percent(seconds / step)}
-        for name, seconds in sorted(speed.exposed_s.items(), key=lambda item: -item[1])
-        if seconds >= step / 1000
+        {"name": name, "ms": milliseconds(seconds), "share": share}
+        for (name, seconds), share in zip(parts, shares, strict=True)
     ]
-    return Table(columns, rows, "A step")
+    return Table(columns, [*rows, {"name": "step", "ms": milliseconds(step), "share": "100.0%"}], "A step")
+
+
+def milliseconds(seconds: float) -> str:
+    """Milliseconds to a tenth."""
+    return f"{seconds / MILLISECOND:,.1f}"
+
+
+def whole_shares(parts: Sequence[float]) -> list[str]:
+    """Shares to a tenth of a percent that add up to a hundred: the largest remainders are rounded up.
+
+    >>> whole_shares([1.0, 1.0, 1.0])
+    ['33.4%', '33.3%', '33.3%']
+    """
+    tenths = [part / sum(parts) * PERCENT * 10 for part in parts]
+    left = round(PERCENT * 10 - sum(math.floor(each) for each in tenths))
+    raised = sorted(range(len(parts)), key=lambda i: math.floor(tenths[i]) - tenths[i])[:left]
+    return [f"{(math.floor(each) + (i in raised)) / 10:.1f}%" for i, each in enumerate(tenths)]
+
+
+def run_table(plan: TrainingPlan) -> Table:
+    """What a run takes beside money, and how well GPUs are used."""
+    d = plan.answer
+    columns = [Column("name", "the run"), Column("value", "expected (80% range)", align="right")]
+    rows = [
+        ("GPU-hours paid", ranged_figure(d.gpu_hours, "")),
+        ("energy of the GPUs", "unknown" if d.energy_kwh is None else ranged_figure(d.energy_kwh, "kWh")),
+        ("checkpoint", checkpoint_text(plan)),
+        ("tokens/s", ranged_figure(d.tokens_per_s, "")),
+        ("MFU (model FLOP, dense 16-bit peak)", f"{d.speed.mfu_ratio * PERCENT:.1f}%"),
+        ("HFU (what is computed again too)", f"{d.speed.hfu_ratio * PERCENT:.1f}%"),
+    ]
+    return Table(columns, [{"name": name, "value": value} for name, value in rows])
+
+
+def checkpoint_text(plan: TrainingPlan) -> str:
+    """The size of a checkpoint."""
+    size = plan.checkpoint_bytes
+    return f"{size / GIB:,.1f} GiB" if size >= GIB else f"{size / MIB:,.0f} MiB"
+
+
+def limit_tables(plan: TrainingPlan) -> list[Table]:
+    """What a run takes, what a step is made of, and the memory of a GPU."""
+    d = plan.answer
+    return [run_table(plan), step_table(d.speed), memory_table(d.memory)]
+
+
+def term_tables(plan: TrainingPlan) -> list[Table]:
+    """Where memory comes from."""
+    return [terms_table(plan.answer.memory)] if plan.deployments else []
+
+
+def unmet_text(plan: TrainingPlan) -> str:
+    """How many GPUs would meet a deadline that nothing asked for meets."""
+    if math.isinf(plan.deadline_s):
+        return ""
+    if plan.least_gpus is None:
+        return "No number of GPUs meets it."
+    return f"At least {plural(plan.least_gpus, 'GPU')} of any type on offer meet it."
 
 
 WORDS = JobWords(
-    asked_text, work_text, unit_cost, unit_costs, reasons, own_columns, FORMULAS, started, hazards=lambda *_: []
+    asked_text,
+    work_text,
+    unit_cost,
+    unit_costs,
+    reasons,
+    own_columns,
+    FORMULAS,
+    started,
+    hazards=lambda *_: [],
+    limits=limit_tables,
+    terms=term_tables,
+    unmet=unmet_text,
+    screen_rows=SCREEN_ROWS,
 )

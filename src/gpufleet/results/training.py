@@ -40,6 +40,11 @@ class TrainingLayout(Result):
         shards = f" {self.sharding}" if self.dp * self.cp > 1 else ""
         return "/".join(parts) + shards
 
+    @property
+    def short_label(self) -> str:
+        """The same without the sharding of a pipeline, which keeps weights and gradients whole."""
+        return self.label.partition(" ")[0] if self.pp > 1 else self.label
+
 
 class TrainingSpeed(Result):
     """One step of a layout: its time, what it is made of, and how well the GPUs are used.
@@ -148,11 +153,19 @@ class TrainingChange(Result):
 
     change: str
     flag: str
+    layout: str
+    verdict: str
     total_bytes: float
+    device_bytes: float
+    host_bytes: float = 0.0
 
 
 class TrainingFit(Result):
-    """Whether training a model fits given GPUs: memory by term, the most that fits, and what would help."""
+    """Whether training a model fits given GPUs: memory by term, the most that fits, and what would help.
+
+    `estimate` is of the fastest layout that fits, else of the one with least memory. `largest` and the choice of the
+    layout hold with `confidence`, where anything does. `longest_sequence_tokens` is the model's own limit.
+    """
 
     schema_version: str = SCHEMA_VERSION
     model: str
@@ -161,9 +174,15 @@ class TrainingFit(Result):
     num_trained_parameters: int
     gpu: str
     num_gpus: int
+    num_machines: int
+    rank: int | None = None
     sequence_tokens: float
+    longest_sequence_tokens: int
+    global_batch: int
     precision: str
     optimizer: str
+    confidence: float
+    num_layouts: int
     estimate: TrainingEstimate
     largest: LargestThatFits
     changes: list[TrainingChange]

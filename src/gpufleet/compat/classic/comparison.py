@@ -16,6 +16,7 @@ from gpufleet.compat.classic.names import WorkloadType
 from gpufleet.compat.classic.options import MOST_OPTION_GPUS, Question, option
 from gpufleet.compat.classic.records import GpuInstance, SizeClass
 from gpufleet.compat.classic.rental import CLOUD, CLOUD_TITLE, price, rental
+from gpufleet.compat.classic.trainings import fewest_line, trained, training_assumed
 from gpufleet.compat.classic.truth import Truth
 from gpufleet.compat.classic.verdicts import (
     Finding,
@@ -25,24 +26,18 @@ from gpufleet.compat.classic.verdicts import (
     verdict_lines,
     verdict_on,
 )
-from gpufleet.compat.rules_today.stand_ins import (
-    TRAINING_STATE_BYTES_PER_PARAMETER,
-    model_of,
-    said,
-    training_state_bytes,
-)
+from gpufleet.compat.rules_today.stand_ins import model_of, said
 from gpufleet.domain.accelerator import Accelerator
 from gpufleet.domain.architecture import Architecture
 from gpufleet.errors import GpufleetError
 from gpufleet.optimize.links import GPUS_OF_A_MACHINE
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
-from gpufleet.units import GB, GIB, GIGA
+from gpufleet.units import GIGA
 
 ENGINE_TITLE = "vLLM"
 SPARE = 0.2
 GPU_COUNTS = (*range(1, GPUS_OF_A_MACHINE), *range(GPUS_OF_A_MACHINE, MOST_OPTION_GPUS + 1, GPUS_OF_A_MACHINE))
-TRAINING_FAILS = "does not fit without adapters or offloading"
 
 
 @dataclass(frozen=True)
@@ -78,7 +73,9 @@ def comparison(rows: Mapping[str, GpuInstance], answer: Analysis) -> Truth:
     lines = [
         best_line(question, best, *((None, None) if best is None else (verdicts[best.setup], found[best.setup]))),
         *([] if classic is None or classic.setup not in verdicts else verdict_lines(classic, verdicts[classic.setup])),
-        cheapest(facts) if facts.serves else "The speed of training is not predicted yet.",
+        cheapest(facts)
+        if facts.serves
+        else fewest_line(question, facts.arch, accelerator_of(facts.tables, question.today.instance)),
         *(f.line for f in compared),
         *conclusion(question, *compared),
         assumptions(facts),
@@ -127,12 +124,18 @@ def accelerator_of(tables: Catalog, instance: GpuInstance) -> Accelerator | None
     return None if found is None else found.accelerator
 
 
+def fewest_of_today(facts: Facts) -> str:
+    """How many of today's GPUs would hold the training."""
+    question = facts.question
+    return fewest_line(question, facts.arch, accelerator_of(facts.tables, question.today.instance))
+
+
 def assumptions(facts: Facts) -> str:
     """Which model, lengths and rate the lines below rest on."""
     question, size = facts.question, facts.question.size
     model = f"{said(facts.arch)} stands for {size.name} ({size.parameter_count_billion:g}B)"
     if not facts.serves:
-        return f"Assumed: {model}; mixed-precision Adam, {TRAINING_STATE_BYTES_PER_PARAMETER} bytes per parameter."
+        return f"Assumed: {model}; {training_assumed(question, facts.arch)}."
     load = f"{question.load_requests_per_s:g} request/s ({facts.load_tokens_per_s:g} tokens/s)"
     whose = "" if question.requests_per_s is None else ", as the scenario says"
     lengths = f"{INPUT_TOKENS:,} input and {OUTPUT_TOKENS} output tokens, {load}{whose}"
@@ -147,7 +150,7 @@ def finding(facts: Facts, word: str, setup: Setup) -> Finding:
     rented = rental(facts.tables, setup, gpu)
     month_usd = rented.usd_per_hour * setup.monthly_hours if rented else None
     start = f"{word}, {setup.gpu_count}x {gpu.name}: {price(rented, setup)}"
-    done = served(facts, setup, gpu) if facts.serves else trained(facts.question, setup, gpu)
+    done = served(facts, setup, gpu) if facts.serves else trained(facts.question, facts.arch, setup, gpu)
     return replace(done, line=f"{start}; {done.line}", month_usd=month_usd, rented=rented)
 
 
@@ -171,31 +174,6 @@ def room(facts: Facts, rate: Figure) -> str:
     carries = f"carries {facts.question.load_requests_per_s:g} request/s at {load / rate.value:.0%} of its most"
     is_tight = rate.low is not None and rate.low < load
     return f"{carries}: tight, its low end falls short" if is_tight else carries
-
-
-def trained(question: Question, setup: Setup, gpu: Accelerator) -> Finding:
-    """Whether GPUs hold the state of a training."""
-    fails = () if holds_training(question, setup, gpu) else (TRAINING_FAILS,)
-    room = f"holds {question.work.title} state of {training_state_gb(question):,.0f} GB, before activations"
-    return Finding(training_memory(question, setup, gpu), fails=fails, room=room)
-
-
-def holds_training(question: Question, setup: Setup, gpu: Accelerator) -> bool:
-    """Whether weights, gradients and optimizer states of mixed-precision Adam have room, before activations."""
-    return training_state_gb(question) < setup.gpu_count * gpu.memory_bytes / GB
-
-
-def training_state_gb(question: Question) -> float:
-    """What the training of a size class keeps, before activations. [GB]"""
-    return training_state_bytes(question.size.parameter_count_billion * GIGA) / GB
-
-
-def training_memory(question: Question, setup: Setup, gpu: Accelerator) -> str:
-    """What the state of a training takes, against the memory there is."""
-    there_gb = setup.gpu_count * gpu.memory_bytes / GB
-    fits = "held, before activations" if holds_training(question, setup, gpu) else TRAINING_FAILS
-    there = f"{there_gb:,.0f} GB are there ({gpu.memory_bytes / GIB:.0f} GiB a GPU)"
-    return f"{question.work.title} state is {training_state_gb(question):,.0f} GB, {there}: {fits}."
 
 
 def cheapest(facts: Facts) -> str:

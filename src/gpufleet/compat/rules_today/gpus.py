@@ -12,30 +12,40 @@ from gpufleet.compat.rules.gpus import (
     size_category,
     whole_gpus,
 )
-from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, exact, given
+from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given
 from gpufleet.compat.rules_today.stand_ins import (
-    TRAINING_STATE_BYTES_PER_PARAMETER,
     StandIn,
     billions,
     gpu_of_memory,
     memory_note,
     model_of,
-    training_state_bytes,
+)
+from gpufleet.compat.rules_today.trained import (
+    METHOD_NAMES,
+    Trained,
+    gpus_rows,
+    layout_words,
+    placed_or_not,
+    time_of,
+    training_notes,
 )
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.training import Method
+from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
-from gpufleet.report.numbers import gib
-from gpufleet.results.base import Figure
+from gpufleet.report.numbers import count, duration, gib, ranged_duration
+from gpufleet.results.base import Figure, Input
 from gpufleet.units import GB
 
 SOURCE = "Computation Requirements, 'GPU Memory Estimation'"
 NUMBERS_OF_GPUS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32)
 UNIT = "GPUs"
+LATE = "no number of these GPUs is in time"
 
 
 @dataclass(frozen=True)
 class GpusQuestion:
-    """A model, a precision and the memory of one GPU."""
+    """A model, a precision and the memory of one GPU; to train, on how many tokens and in what time."""
 
     parameters: float = 70e9
     precision: str = "fp16"
@@ -44,6 +54,8 @@ class GpusQuestion:
     context_tokens: float = 4096
     users: int = 1
     model: str | None = None
+    train_on: float | None = None
+    within_s: float | None = None
 
 
 def gpus_answer(q: GpusQuestion) -> RuleAnswer:
@@ -53,12 +65,13 @@ def gpus_answer(q: GpusQuestion) -> RuleAnswer:
     bytes_each, category = precision_bytes(q.precision), size_category(size_b)
     inference, training = (rule(size_b, bytes_each, memory_gb) for rule in (gpus_for_inference, gpus_for_training))
     holding, said = least_gpus(q, gpu, stand_in)
-    state_gpus = bound(float(whole_gpus(training_state_bytes(stand_in.parameters) / gpu.memory_bytes)), UNIT)
+    trained = Trained(load_catalog(), stand_in.architecture, gpu, q.precision)
     rows = [
         RuleRow(name="inference, by the formula", unit=UNIT, seed=round(inference, 3)),
         gpus_row("inference, whole GPUs", inference, holding, said),
         RuleRow(name="training, by the formula", unit=UNIT, seed=round(training, 3)),
-        gpus_row("training, whole GPUs", training, state_gpus, "a bound: the state alone"),
+        *training_rows(trained, training),
+        *in_time_rows(trained, q),
         RuleRow(name="size class", seed=category.name),
         weights_row("memory of the class, FP16", category.memory_fp16, stand_in.weights_bytes("fp16")),
         weights_row("memory of the class, FP32", category.memory_fp32, stand_in.weights_bytes("fp32")),
@@ -70,11 +83,47 @@ def gpus_answer(q: GpusQuestion) -> RuleAnswer:
         inputs=[
             given("bytes a parameter", bytes_each, q.precision != GpusQuestion.precision),
             given("GPU memory", f"{memory_gb:g} GB", memory_gb != GpusQuestion.gpu_memory_gb),
+            *asked_time(q),
         ],
         tables=[RuleTable(title="question", rows=rows)],
         differences=differences(q, gpu),
-        notes=[*filter(None, [note]), stand_in.note],
+        notes=[*filter(None, [note]), stand_in.note, *training_notes(trained)],
     )
+
+
+def asked_time(q: GpusQuestion) -> list[Input]:
+    """The tokens to train on and the time for them, which go together."""
+    if (q.train_on is None) != (q.within_s is None):
+        missing = "--within" if q.within_s is None else "--train-on"
+        raise UsageError(f"{missing} is missing", expected="--train-on and --within together, such as 10B and 3d")
+    if q.train_on is None or q.within_s is None:
+        return []
+    return [given("train on", f"{count(q.train_on)} tokens", True), given("within", duration(q.within_s), True)]
+
+
+def training_rows(trained: Trained, seed: float) -> list[RuleRow]:
+    """The fewest GPUs that hold all weights in training, or adapters: the rule knows the first alone."""
+    full, *adapters = gpus_rows(trained, float(whole_gpus(seed)), "training, ")
+    return [full.model_copy(update={"name": "training, whole GPUs"}), *adapters]
+
+
+def in_time_rows(trained: Trained, q: GpusQuestion) -> list[RuleRow]:
+    """The fewest GPUs that are done with the asked tokens in time; nothing where no time was asked."""
+    if q.train_on is None or q.within_s is None:
+        return []
+    return [in_time_row(trained, method, q.train_on, q.within_s) for method in METHOD_NAMES]
+
+
+def in_time_row(trained: Trained, method: Method, tokens: float, within_s: float) -> RuleRow:
+    """The fewest GPUs that one way to train needs to be done in time, with how long they take."""
+    name, counts = f"in {duration(within_s)}, {METHOD_NAMES[method]}", trained.counts(method)
+    found = counts.fewest(tokens, within_s)
+    if found is None:
+        return RuleRow(name=name, unit=UNIT, ours_text=placed_or_not(counts, None, LATE))
+    time = time_of(found, tokens, "s", 1.0)
+    took = ranged_duration(time.value, time.low, time.high)
+    figure = counts.in_time_figure(tokens, within_s)
+    return RuleRow(name=name, unit=UNIT, ours=figure, ours_text=f"{took} as {layout_words(found)}")
 
 
 def gpus_row(name: str, seed: float, ours: Figure | None, said: str) -> RuleRow:
@@ -114,8 +163,8 @@ def differences(q: GpusQuestion, gpu: Accelerator) -> list[str]:
     return [
         f"The seed divides weights by memory; ours adds KV cache for {users} of {q.context_tokens:,.0f} tokens, the "
         f"engine and what the driver keeps, and asks for a layout that the model's heads allow.",
-        "The seed's 6 for training leaves the weights themselves out; weights, gradients and Adam's state are "
-        f"{TRAINING_STATE_BYTES_PER_PARAMETER} bytes a parameter in mixed precision, before any activation.",
+        "The seed's 6 for training leaves the weights themselves out; ours is the fewest GPUs, doubling from one, on "
+        "which some layout has room for weights, gradients, Adam's state and activations. Adapters take fewer.",
         f"Memories of a class are rounded to cards. {gpu.name} reports {gib(gpu.memory_bytes)}, which is "
         f"{gpu.memory_bytes / GB:.1f} GB.",
     ]

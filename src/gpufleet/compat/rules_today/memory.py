@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+from gpufleet.answers.training_estimate import band_figure
 from gpufleet.api import fit
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.query import resolve_gpu
 from gpufleet.compat.rules.gpus import precision_bytes, size_category
 from gpufleet.compat.rules.memory import calculate_memory_requirements, guessed_shape
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, exact, given, scaled
 from gpufleet.compat.rules_today.stand_ins import SINGLE_GPUS, StandIn, billions, model_of
+from gpufleet.compat.rules_today.trained import Trained, gpus_rows, gpus_words, placed_or_not, training_notes
+from gpufleet.domain.training import one_layout
+from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
 from gpufleet.results.fit import FitResult
@@ -14,9 +22,14 @@ from gpufleet.units import GIB
 
 UNIT = "GiB"
 DEFAULT_GPU = "A100-80GB"
-ADAM_MOMENTS = 2
 SOURCE = "GPU Infrastructure & Computational Requirements, 'GPU Memory Hierarchy and Bandwidth'"
-NOT_MODELLED = "not modelled yet"
+PARTS = {
+    "model weights": ("weights",),
+    "activations": ("activations", "logits", "reused"),
+    "gradients": ("gradients",),
+    "optimizer states": ("optimizer", "step"),
+}
+"""The seed's parts of training, and what our model counts under each."""
 ENGINE_PARTS = ("graphs", "context, libraries, buffers")
 
 
@@ -48,7 +61,6 @@ TRAINING_EXAMPLE = MemoryQuestion(precision="fp32", batch=2, training=True)
 def memory_answer(q: MemoryQuestion) -> RuleAnswer:
     """The seeds' memory rule and ours, part by part."""
     size_b, rule, stand_in = billions(q.parameters), q.rule(), model_of(q.model, q.parameters)
-    rows = training_rows(q, rule, stand_in) if q.training else inference_rows(q, rule, stand_in)
     kind, category = "training" if q.training else "inference", size_category(size_b)
     usual = TRAINING_EXAMPLE if q.training else MemoryQuestion()
     return RuleAnswer(
@@ -61,10 +73,33 @@ def memory_answer(q: MemoryQuestion) -> RuleAnswer:
             given("batch", q.batch, q.batch != usual.batch),
             given("sequence", f"{q.tokens:,}", q.tokens != usual.tokens),
         ],
-        tables=[RuleTable(title="part", rows=rows)],
-        differences=training_differences(q) if q.training else inference_differences(q, stand_in),
-        notes=[stand_in.note, f"Size class by the seeds: {category.name} ({category.memory_fp16} in FP16)."],
+        tables=training_tables(q, rule, stand_in) if q.training else inference_tables(q, rule, stand_in),
+        differences=training_differences(q, stand_in) if q.training else inference_differences(q, stand_in),
+        notes=[
+            stand_in.note,
+            *notes_of_training(q, stand_in),
+            f"Size class by the seeds: {category.name} ({category.memory_fp16} in FP16).",
+        ],
     )
+
+
+def inference_tables(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleTable]:
+    """Part by part."""
+    return [RuleTable(title="part", rows=inference_rows(q, rule, stand_in))]
+
+
+def training_tables(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleTable]:
+    """Part by part, then the fewest GPUs that train all weights, and adapters."""
+    trained = trained_as_asked(q, stand_in)
+    return [
+        RuleTable(title="part", rows=training_rows(q, rule, trained)),
+        RuleTable(title=f"fewest {trained.gpu.name}", rows=gpus_rows(trained)),
+    ]
+
+
+def notes_of_training(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
+    """Where our figures are for other sequences, or other formats, than the rule was asked for."""
+    return training_notes(trained_as_asked(q, stand_in)) if q.training else []
 
 
 def inference_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:
@@ -86,18 +121,42 @@ def inference_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn)
     ]
 
 
-def training_rows(q: MemoryQuestion, rule: dict[str, float], stand_in: StandIn) -> list[RuleRow]:
-    """What is counted exactly, parameter by parameter; the rest is said to be unknown."""
-    copy_gib = stand_in.weights_bytes(q.precision) / GIB
+def trained_as_asked(q: MemoryQuestion, stand_in: StandIn) -> Trained:
+    """The training that the rule is asked for, by our model: the batch is what a GPU works on at once."""
+    tables = load_catalog()
+    gpu = resolve_gpu(tables, q.gpu).accelerator
+    return Trained(tables, stand_in.architecture, gpu, q.precision, q.tokens, q.batch)
+
+
+def training_rows(q: MemoryQuestion, rule: dict[str, float], trained: Trained) -> list[RuleRow]:
+    """What one GPU would hold, had it room: weights, what learning adds, activations without recomputation."""
+    counts = trained.counts()
+    memory = counts.memory(one_layout(micro_batch=q.batch))
+    parts = {name: float(np.sum([getattr(memory, each) for each in names])) for name, names in PARTS.items()}
+    kept, moments = parts["activations"], parts["optimizer states"]
+    total = band_figure(memory.total.low, memory.total.expected, memory.total.high)
+    other = total.value - sum(parts.values())
     return [
-        row("model weights", rule["model_weights_gb"], exact(copy_gib, UNIT)),
-        row("activations", rule["activations_gb"], None, NOT_MODELLED),
-        row("gradients", rule["gradients_gb"], exact(copy_gib, UNIT)),
-        row("optimizer states", rule["optimizer_states_gb"], exact(ADAM_MOMENTS * copy_gib, UNIT)),
+        row("model weights", rule["model_weights_gb"], exact(parts["model weights"] / GIB, UNIT)),
+        row("activations", rule["activations_gb"], exact(kept / GIB, UNIT), "none recomputed"),
+        row("gradients", rule["gradients_gb"], exact(parts["gradients"] / GIB, UNIT)),
+        row("optimizer states", rule["optimizer_states_gb"], exact(moments / GIB, UNIT)),
         row("KV cache", rule["kv_cache_gb"], exact(0.0, UNIT), "training keeps none"),
-        row("total", rule["total_gb"], None, f"above {(2 + ADAM_MOMENTS) * copy_gib:,.1f} GiB, by the activations"),
-        row("recommended GPU memory", rule["recommended_gpu_memory_gb"], None, NOT_MODELLED),
+        row("allocator, context, fragments", None, exact(other / GIB, UNIT)),
+        row("total", rule["total_gb"], scaled(graded(total), GIB, UNIT), "on one GPU, had it room"),
+        row("recommended GPU memory", rule["recommended_gpu_memory_gb"], None, recommended(trained)),
     ]
+
+
+def graded(figure: Figure) -> Figure:
+    """Memory of training rests on peaks that others measured."""
+    return figure.model_copy(update={"grade": Grade.TRANSFERRED.label})
+
+
+def recommended(trained: Trained) -> str:
+    """The fewest GPUs that train all weights."""
+    found = trained.counts().fewest()
+    return gpus_words(found) if found else placed_or_not(trained.counts(), None)
 
 
 def row(name: str, seed: float | None, ours: Figure | None = None, said: str = "") -> RuleRow:
@@ -127,10 +186,15 @@ def inference_differences(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
     ]
 
 
-def training_differences(q: MemoryQuestion) -> list[str]:
+def training_differences(q: MemoryQuestion, stand_in: StandIn) -> list[str]:
     """What training keeps."""
+    trained = trained_as_asked(q, stand_in)
     return [
-        "Weights, gradients and Adam's two moments are counted alike; the parameters here are exact.",
-        "The seed adds a KV cache, which training does not keep, and activations that no recomputation lowers.",
+        f"Ours trains {trained.words()}: fp32 keeps 4 bytes of weight, 4 of gradient and 8 of Adam's moments; mixed "
+        "precision 2, 4 and 12, a 32-bit copy of the weights among them. The parameters here are exact.",
+        "The seed adds a KV cache, which training does not keep, and activations that no recomputation lowers; the "
+        "fewest GPUs are those on which some layout, sharding and recomputation has room.",
+        "The seed knows no adapters: LoRA and QLoRA learn a few of 1,000 weights (rank 16 on all matrices), with the "
+        "model frozen in 16 or 4 bits.",
         f"Another seed multiplies the weights by 6 ({6 * q.rule()['model_weights_gb']:,.0f} GiB here), a third by 1.5.",
     ]

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable
-from gpufleet.report.numbers import amount, ranged, significant, usd
+from gpufleet.report.numbers import amount, count, ranged, significant, usd
 from gpufleet.report.page import Column, Page, Table
 from gpufleet.results.base import Figure
 
 NOTHING = "-"
-USD = "USD"
+USD, GPUS = "USD", "GPUs"
 CENTS_FROM, ROUNDED_FROM = 0.01, 0.001
 COLUMNS = (
     Column("name", "name"),
@@ -93,6 +93,18 @@ def figure_text(figure: Figure | None) -> str:
         return ""
     if figure.unit == USD:
         return usd(figure.value)
+    if figure.unit == GPUS:
+        return gpus_text(figure)
     if figure.low == figure.high:
         return f"{amount(figure.value)} {figure.unit}".strip()
     return ranged(figure.value, figure.low, figure.high, figure.unit, digits=3)
+
+
+def gpus_text(figure: Figure) -> str:
+    """Whole GPUs, with the fewest and the most that it may be.
+
+    >>> gpus_text(Figure(value=8, unit="GPUs", low=8, high=16))
+    '8 (8-16) GPUs'
+    """
+    ends = "" if figure.low == figure.high else f" ({count(figure.low)}-{count(figure.high)})"
+    return f"{count(figure.value)}{ends} GPU{'s' * (figure.value != 1 or bool(ends))}"

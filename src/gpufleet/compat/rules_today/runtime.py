@@ -1,4 +1,4 @@
-"""Runtime: the seeds' roofline beside our latency of the same tokens, and their training times beside the peak."""
+"""Runtime: the seeds' roofline beside our latency of the same tokens, and their training times beside ours."""
 
 from __future__ import annotations
 
@@ -24,22 +24,38 @@ from gpufleet.compat.rules.runtime import (
 )
 from gpufleet.compat.rules_today.answer import RuleAnswer, RuleRow, RuleTable, bound, given
 from gpufleet.compat.rules_today.stand_ins import StandIn, billions, model_of, training_flop_per_token
+from gpufleet.compat.rules_today.trained import (
+    HELD_BY_NONE,
+    METHOD_NAMES,
+    Trained,
+    gpus_words,
+    placed_or_not,
+    rate_of,
+    time_of,
+    training_notes,
+)
 from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.training import Method
 from gpufleet.errors import Infeasible, UnknownName, UsageError
 from gpufleet.records import dataclass
-from gpufleet.report.numbers import amount
+from gpufleet.report.numbers import amount, duration
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.results.explanation import ExplainedStep
+from gpufleet.results.training import TrainingEstimate
 from gpufleet.units import GB, GIGA, HOUR, MEGA, PERCENT, TERA
 
 SOURCE = "GPU Infrastructure & Computational Requirements, 'Compute Architecture'"
 REAL_GPUS = {"consumer": "RTX-3090", "datacenter": "A100-80GB"}
-TRAINED_MODELS = {"GPT-2 Small": "gpt2", "GPT-2 Large": "gpt2-large", "GPT-J 6B": "gpt-j-6b", "Llama-7B": "llama-7b"}
-NOMINAL_PARAMETERS = {"Llama-65B": 65.2e9}
+TRAINED_MODELS = {
+    "GPT-2 Small": "gpt2",
+    "GPT-2 Large": "gpt2-large",
+    "GPT-J 6B": "gpt-j-6b",
+    "Llama-7B": "llama-7b",
+    "Llama-65B": "llama-65b",
+}
 TRAINED_ON = {"T4": "T4", "V100": "V100", "A100 40GB": "A100-40GB", "A100 80GB": "A100-80GB"}
 PASSES_OF_TRAINING = 20
-NOT_MODELLED = "not modelled here yet"
 BOTTLENECKS = {"compute": "arithmetic", "bandwidth": "memory", "latency": "kernel latency", "link": "the link"}
 RATES = {"fp16": ("fp16", "bf16"), "fp32": ("fp32",)}
 
@@ -75,10 +91,11 @@ class RuntimeQuestion:
 
 
 def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
-    """The seeds' time, cost and energy on each GPU beside ours; then their training times beside the peak."""
+    """The seeds' time, cost and energy on each GPU beside ours; then their training times beside ours."""
     size_b, stand_in, workload = billions(q.parameters), model_of(q.model, q.parameters), q.workload()
     kind = "training on" if q.training else "inference of"
-    notes = [stand_in.note, *(f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS)]
+    stands = (f"{REAL_GPUS[name]} stands for '{name}'." for name in q.gpus if name in REAL_GPUS)
+    notes = [stand_in.note, *notes_of_training(q, stand_in), *stands]
     return RuleAnswer(
         rule="runtime",
         question=f"Time for {kind} {q.tokens:,.0f} tokens: {size_b:,.3g}B in {q.precision}.",
@@ -91,6 +108,16 @@ def runtime_answer(q: RuntimeQuestion) -> RuleAnswer:
         differences=[*differences(q), *mixture(stand_in)],
         notes=[operations_counted(q, workload), *notes],
     )
+
+
+def notes_of_training(q: RuntimeQuestion, stand_in: StandIn) -> list[str]:
+    """What a step of our training works on."""
+    if not q.training:
+        return []
+    gpus = [named_gpu(spec_of(name, q)[1]) for name in q.gpus]
+    each = [Trained(load_catalog(), stand_in.architecture, gpu, q.precision) for gpu in gpus]
+    words = f"Ours trains sequences of {each[0].read_tokens:,.0f} tokens: all weights in steps of 4M, adapters of 131k."
+    return [words, *dict.fromkeys(note for trained in each for note in training_notes(trained))]
 
 
 def inputs(q: RuntimeQuestion, workload: WorkloadProfile) -> list[Input]:
@@ -229,14 +256,40 @@ def bottleneck(step: ExplainedStep) -> str:
 
 
 def training_time_rows(q: RuntimeQuestion, rule: dict[str, Any], gpu: str, stand_in: StandIn) -> list[RuleRow]:
-    """Training has no model here yet: the same operations at the whole peak are a bound."""
-    accelerator = resolve_gpu(load_catalog(), gpu).accelerator
+    """All weights, then adapters, on the fewest of these GPUs that hold them; and the least that the peak allows."""
+    tables = load_catalog()
+    accelerator = resolve_gpu(tables, gpu).accelerator
+    trained = Trained(tables, stand_in.architecture, accelerator, q.precision)
     flop = training_flop_per_token(stand_in.architecture) * q.tokens
     least_s = flop / peak_flop_per_s(accelerator, q.precision)
     return [
-        time_row("time", rule, bound(least_s, "s"), "at the whole peak, a bound"),
+        *tokens_trained(trained, Method.FULL, q.tokens, rule),
+        *tokens_trained(trained, Method.LORA, q.tokens),
+        *tokens_trained(trained, Method.QLORA, q.tokens),
+        RuleRow(name="least on one GPU", unit="s", ours=bound(least_s, "s"), ours_text="at the whole peak, a bound"),
         RuleRow(name="bottleneck", seed=str(rule["bottleneck"])),
     ]
+
+
+def tokens_trained(
+    trained: Trained, method: Method, tokens: float, rule: dict[str, Any] | None = None
+) -> list[RuleRow]:
+    """Time and rate of one way to train on the fewest GPUs that hold it, beside the rule's where it has one."""
+    counts, name = trained.counts(method), METHOD_NAMES[method]
+    found, seed_s = counts.fewest(), None if rule is None else float(rule["actual_time_sec"])
+    if found is None:
+        return [RuleRow(name=f"time, {name}", unit="s", seed=seed_s, ours_text=placed_or_not(counts, None))]
+    rate, time = rate_of(found), time_of(found, tokens, "s", 1.0)
+    seed_rate = tokens / seed_s if seed_s else None
+    return [
+        RuleRow(name=f"time, {name}", unit="s", seed=seed_s, ours=time, ours_text=on_gpus(found, time)),
+        RuleRow(name=f"rate, {name}", unit="tokens/s", seed=seed_rate, ours=rate, ours_text=rate.grade),
+    ]
+
+
+def on_gpus(found: TrainingEstimate, time: Figure) -> str:
+    """The GPUs and their layout; a long time in hours or days too."""
+    return f"{duration(time.value)} on {gpus_words(found)}" if time.value >= HOUR else f"on {gpus_words(found)}"
 
 
 def peak_flop_per_s(gpu: Accelerator, precision: str) -> float:
@@ -255,25 +308,37 @@ def training_rows(q: RuntimeQuestion) -> list[RuleRow]:
 
 
 def training_row(run: TrainingRun, tokens: float) -> RuleRow:
-    """Hours by the seed's rate, and the least that the GPU's peak allows."""
-    gpu = resolve_gpu(load_catalog(), TRAINED_ON[run.gpu]).accelerator
-    shipped = TRAINED_MODELS.get(run.model)
-    flop = (
-        FLOP_PER_PARAMETER_TRAINING * NOMINAL_PARAMETERS[run.model]
-        if shipped is None
-        else training_flop_per_token(shipped_architecture(shipped))
-    )
-    least_s = tokens * flop / (run.num_gpus * peak_flop_per_s(gpu, "fp16"))
+    """Hours by the seed's rate; ours on the same GPUs where they hold all weights, else with adapters."""
+    tables = load_catalog()
+    gpu = resolve_gpu(tables, TRAINED_ON[run.gpu]).accelerator
+    arch = shipped_architecture(TRAINED_MODELS[run.model])
     hours = training_hours(tokens, run.tokens_per_s)
-    used = PERCENT * least_s / (hours * HOUR)
-    count = f"{run.num_gpus}x " if run.num_gpus > 1 else ""
+    trained = Trained(tables, arch, gpu, is_from_nothing=False)
+    method, found = first_held(trained, run.num_gpus)
+    least_s = tokens * training_flop_per_token(arch) / (run.num_gpus * peak_flop_per_s(gpu, "fp16"))
+    said = [f"{METHOD_NAMES[method]}, {found.speed.tokens_per_s_per_gpu.grade}"] if found else []
+    said += [held_by(trained, run)] if method is not Method.FULL else []
+    said += [f"the seed's uses {PERCENT * least_s / (hours * HOUR):.1f}% of the peak"]
+    several = f"{run.num_gpus}x " if run.num_gpus > 1 else ""
     return RuleRow(
-        name=f"{run.model}, {count}{run.gpu}",
+        name=f"{run.model}, {several}{run.gpu}",
         unit="h",
         seed=round(hours, 2),
-        ours=bound(least_s / HOUR, "h"),
-        ours_text=f"a bound: {used:.1f}% of the peak is used",
+        ours=time_of(found, tokens, "h", HOUR) if found else None,
+        ours_text="; ".join(said),
     )
+
+
+def first_held(trained: Trained, num_gpus: int) -> tuple[Method, TrainingEstimate | None]:
+    """All weights, else LoRA, else QLoRA: the first that so many GPUs hold."""
+    rated = ((method, trained.counts(method).fastest(num_gpus)) for method in METHOD_NAMES)
+    return next(((method, found) for method, found in rated if found is not None), (Method.QLORA, None))
+
+
+def held_by(trained: Trained, run: TrainingRun) -> str:
+    """How many GPUs of a run's kind hold all weights, where those that it names do not."""
+    found = trained.counts().fewest()
+    return f"all weights take {found.num_gpus}x {run.gpu}" if found else HELD_BY_NONE
 
 
 def mixture(stand_in: StandIn) -> list[str]:
@@ -292,11 +357,13 @@ def differences(q: RuntimeQuestion) -> list[str]:
         "every token."
     )
     training = (
-        f"Training is {NOT_MODELLED}: our figure is the forward pass three times at the whole peak, which no run has."
+        "The seed times one GPU whether or not it holds the training; ours takes the fewest that do, in their fastest "
+        "layout, with recomputation, exchange between GPUs and the optimizer's step, and loses nothing to stops."
     )
     return [
         training if q.training else reading,
         f"One efficiency ({q.efficiency:g}) stands for all kernels and none for memory; ours has a curve for each, and "
         "the engine's own steps.",
-        "The hours of training follow from a stated rate alone; the peak shows how little of the GPU such a rate uses.",
+        "The hours of training follow from a stated rate alone; ours are of the same GPUs. Where they do not hold all "
+        "weights, adapters learn instead.",
     ]

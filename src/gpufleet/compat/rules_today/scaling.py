@@ -115,7 +115,8 @@ def serving(stand_in: StandIn, gpu: str, num_gpus: int, concurrency: float, stag
 def differences(q: ScalingQuestion) -> list[str]:
     """What a constant share of communication hides."""
     return [
-        "The seed means training, which is not modelled here yet; ours serves the same batch on the same GPUs.",
+        "The seed means training, which 'gpufleet plan train' lays out; ours here serves the same batch on the same "
+        "GPUs.",
         f"The seed loses a fixed {q.overhead:.0%} to communication whatever link, GPU and model are; ours times each "
         "exchange over the link, so that a small model gains little from many GPUs.",
         "In serving, copies share the batch: each reads all weights for fewer sequences, so their speedup is below the "

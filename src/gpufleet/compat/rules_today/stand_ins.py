@@ -25,7 +25,6 @@ LADDER = (
 SINGLE_GPUS = ("T4", "A10G", "A100-40GB", "L40S", "A100-80GB", "H200", "B200")
 FAR_RATIO = 1.25
 PASSES_OF_A_STEP = 3
-TRAINING_STATE_BYTES_PER_PARAMETER = 16
 LEAST_PARAMETERS, MOST_PARAMETERS = 1e6, 1e14
 
 
@@ -64,18 +63,6 @@ def parameters_of(model: str | None, usual: float) -> float:
 def checkpoint_bytes(arch: Architecture, precision: str) -> float:
     """Bytes of a model's checkpoint in a precision."""
     return weights_bytes(arch, weight_format(arch, precision))
-
-
-def training_state_bytes(parameters: float) -> float:
-    """Weights, gradients and optimizer states of mixed-precision Adam, before any activation. [bytes]
-
-    16 bytes per parameter: 2 + 2 for weights and gradients in 16 bits, 4 + 4 + 4 for a 32-bit copy and two moments.
-    Source: Rajbhandari et al. 2020, ZeRO, section 3.1 (arXiv:1910.02054).
-
-    >>> training_state_bytes(7.5e9) / GB
-    120.0
-    """
-    return TRAINING_STATE_BYTES_PER_PARAMETER * parameters
 
 
 def training_flop_per_token(arch: Architecture) -> float:

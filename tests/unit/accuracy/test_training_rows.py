@@ -2,7 +2,7 @@
 
 import pytest
 
-from gpufleet.accuracy.training_conditions import (
+from gpufleet.accuracy.training_rows import (
     conditions_of,
     device_bytes_of,
     layout_of,
@@ -54,10 +54,13 @@ def test_nf4_in_the_precision_is_qlora_and_dq_halves_its_scales() -> None:
 
 
 def test_megatron_has_dropout_no_flash_attention_and_fp32_master_weights() -> None:
-    read = recipe_of(row(method="full (pretrain)", precision="fp16 mixed", recompute="none"))
+    cells = {"method": "full (pretrain)", "precision": "fp16 mixed", "recompute": "none"}
+    read = recipe_of(row(**cells, source="arXiv 2205.05198"))
     assert (read.dropout, read.flash, read.compiled, read.chunked_loss) == (True, False, True, False)
     assert (read.formats.master_bytes, read.formats.gradient_bytes) == (4.0, 4.0)
     assert not read.optimizer.follows_weights
+    today = recipe_of(row(**cells))
+    assert (today.dropout, today.flash) == (False, True)
 
 
 def test_layouts_are_read_from_columns_and_words() -> None:
@@ -77,6 +80,7 @@ def test_layouts_are_read_from_columns_and_words() -> None:
         ("zero_1", Sharding.ZERO_1),
         ("distributed optimizer", Sharding.ZERO_1),
         ("HSDP", Sharding.HYBRID),
+        ("2", Sharding.ZERO_2),
     ],
 )
 def test_sharding_is_read_in_words(words: str, stage: Sharding) -> None:
@@ -140,3 +144,30 @@ def test_memory_of_a_gpu_that_nobody_lists_is_read_from_its_name() -> None:
 def test_rows_that_do_not_say_enough_are_refused(cells: dict[str, str], problem: str) -> None:
     with pytest.raises(UsageError, match=problem):
         list(possible_conditions(row(**cells)))
+
+
+def test_a_stated_dp_may_count_the_ranks_of_cp() -> None:
+    apart = layout_of(row(num_gpus="64", tp="8", cp="2", dp="4"))
+    counted = layout_of(row(num_gpus="64", tp="8", cp="2", dp="8"))
+    assert int(apart.dp[0]) == int(counted.dp[0]) == 4
+
+
+def test_what_splits_tensors_is_not_lightning() -> None:
+    assert recipe_of(row(precision="bf16-mixed")).flat_blocks
+    assert not recipe_of(row(precision="bf16-mixed", tp="4")).flat_blocks
+
+
+@pytest.mark.parametrize(
+    ("words", "mode"),
+    [
+        ("full", Recompute.FULL),
+        ("activation checkpointing", Recompute.FULL),
+        ("yes", Recompute.FULL),
+        ("selective (op)", Recompute.SELECTIVE),
+        ("no recompute, no seq-par", Recompute.NONE),
+        ("no checkpointing", Recompute.NONE),
+        ("none", Recompute.NONE),
+    ],
+)
+def test_recompute_is_read_in_words(words: str, mode: Recompute) -> None:
+    assert int(layout_of(row(recompute=words)).recompute[0]) == mode

@@ -1,0 +1,62 @@
+"""Whether a training step fits, as users get it."""
+
+from __future__ import annotations
+
+import math
+
+from gpufleet.answers.training_estimate import layout_figures, training_estimate
+from gpufleet.architecture.linears import num_adapter_parameters
+from gpufleet.architecture.parameters import num_parameters
+from gpufleet.optimize.training_fit import TrainingPlace, largest_micro_batch, longest_sequence
+from gpufleet.results.training import LargestThatFits, TrainingChange, TrainingFit
+
+
+def training_fit(place: TrainingPlace, changes: list[TrainingChange], notes: list[str]) -> TrainingFit:
+    """The chosen layout with its memory and its step, the most that fits, and what would help."""
+    q = place.question
+    arch, recipe, machine = q.arch, q.recipe, q.machine
+    adapter = recipe.adapter
+    return TrainingFit(
+        model=arch.name,
+        method=recipe.method.value,
+        num_parameters=num_parameters(arch),
+        num_trained_parameters=num_parameters(arch) if adapter is None else num_adapter_parameters(arch, adapter),
+        gpu=machine.accelerator.name,
+        num_gpus=q.num_gpus,
+        num_machines=math.ceil(q.num_gpus / machine.num_gpus),
+        rank=None if adapter is None else adapter.rank,
+        sequence_tokens=recipe.sequence_tokens,
+        longest_sequence_tokens=arch.max_context_tokens,
+        global_batch=q.global_batch,
+        precision=recipe.formats.name,
+        optimizer=recipe.optimizer.name,
+        confidence=q.confidence,
+        num_layouts=place.num_layouts,
+        estimate=training_estimate(place.time, q.memory, []),
+        largest=LargestThatFits(micro_batch=largest_micro_batch(place), sequence_tokens=longest_sequence(place)),
+        changes=changes,
+        notes=[*notes, *fit_notes(place)],
+    )
+
+
+def fit_notes(place: TrainingPlace) -> list[str]:
+    """What the answer rests on that nobody said."""
+    machine, q = place.question.machine, place.question
+    if q.num_gpus <= machine.num_gpus:
+        return []
+    network = "usual for them, assumed" if machine.network_is_assumed else "the fastest that they are rented with"
+    return [f"Machines of {machine.num_gpus} GPUs are taken, on a network that is {network}"]
+
+
+def training_change(change: str, flag: str, place: TrainingPlace) -> TrainingChange:
+    """A change with what it takes then."""
+    memory = place.memory
+    return TrainingChange(
+        change=change,
+        flag=flag,
+        layout=layout_figures(place.layouts, 0, place.question.arch.num_layers).label,
+        verdict=str(memory.verdicts[0]),
+        total_bytes=float(memory.total.expected[0]),  # type: ignore[index]
+        device_bytes=float(memory.device_bytes[0]),
+        host_bytes=float(memory.host_bytes[0]),
+    )

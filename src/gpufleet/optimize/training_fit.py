@@ -1,0 +1,156 @@
+"""Whether a step of training fits given GPUs: the fastest layout that does, and the most that it has room for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.confidence import HIGH_END
+from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
+from gpufleet.domain.training_constants import TrainingMemoryConstants
+from gpufleet.domain.training_time import TrainingTimeConstants
+from gpufleet.layout.training import Cluster, Drop, Grid, training_layouts
+from gpufleet.memory.training import TrainingMemory, training_memory
+from gpufleet.performance.queueing import normal_quantile
+from gpufleet.performance.training import TrainingTime
+from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.records import dataclass
+
+MOST_MICRO_BATCH, SEQUENCE_STEP_TOKENS = 4096, 256
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingFitQuestion:
+    """A model under a recipe on so many GPUs of one kind of machine; a layout fits with `confidence`."""
+
+    arch: Architecture
+    recipe: Recipe
+    machine: TrainingMachine
+    num_gpus: int
+    global_batch: int
+    grid: Grid
+    time: TrainingTimeConstants
+    memory: TrainingMemoryConstants
+    calibration: Calibration
+    confidence: float
+
+    @property
+    def cluster(self) -> Cluster:
+        """The GPUs."""
+        return Cluster(0, self.machine, self.num_gpus)
+
+
+@dataclass(frozen=True, eq=False)
+class TrainingPlace:
+    """The layout that is chosen, alone in its arrays, with the largest settings for which it has room."""
+
+    question: TrainingFitQuestion
+    layouts: TrainingLayouts
+    num_layouts: int
+
+    @property
+    def time(self) -> TrainingTime:
+        """Its step."""
+        return timed(self.question, self.layouts)
+
+    @property
+    def memory(self) -> TrainingMemory:
+        """Its memory."""
+        return memory_of(self.question, self.layouts)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the expected total has room."""
+        return bool(self.memory.fits[0])
+
+
+def allowed_layouts(question: TrainingFitQuestion) -> tuple[TrainingLayouts, list[Drop]]:
+    """Every layout of the GPUs that the rules allow, and how many each rule dropped."""
+    q = question
+    return training_layouts(q.arch, q.recipe, q.cluster, q.global_batch, q.grid)
+
+
+def best_place(question: TrainingFitQuestion) -> TrainingPlace | None:
+    """The fastest layout that fits surely, else as expected, else the one with least memory; None: there is none."""
+    layouts, _ = allowed_layouts(question)
+    if not len(layouts):
+        return None
+    memory = memory_of(question, layouts)
+    expected = np.asarray(memory.total.expected)
+    sure = short_bytes(question, memory) <= 0
+    for fitting in (sure, memory.fits):
+        if fitting.any():
+            kept = layouts.take(fitting)
+            row = int(np.argmin(timed(question, kept).terms().total))
+            return TrainingPlace(question, kept.take(np.array([row])), len(layouts))
+    return TrainingPlace(question, layouts.take(np.array([int(np.argmin(expected))])), len(layouts))
+
+
+def memory_of(question: TrainingFitQuestion, layouts: TrainingLayouts) -> TrainingMemory:
+    """The memory of layouts on these GPUs."""
+    q = question
+    return training_memory(q.arch, q.recipe, layouts, q.machine.accelerator.memory_bytes, q.memory)
+
+
+def short_bytes(question: TrainingFitQuestion, memory: TrainingMemory) -> FloatArray:
+    """Bytes that each layout lacks with the confidence of the question; none where it is not above zero."""
+    expected, high = np.asarray(memory.total.expected), np.asarray(memory.total.high)
+    surer = normal_quantile(question.confidence) / normal_quantile(HIGH_END)
+    return np.asarray(expected + surer * (high - expected) - memory.device_bytes)
+
+
+def timed(question: TrainingFitQuestion, layouts: TrainingLayouts) -> TrainingTime:
+    """The step of layouts on these GPUs."""
+    model = KernelModel(question.arch, question.recipe, (question.machine,), question.calibration)
+    return TrainingTime(model, layouts, question.time)
+
+
+def largest_micro_batch(place: TrainingPlace) -> int | None:
+    """The largest micro-batch that fits surely, all else kept; one that fits as it is counts. None: not even one."""
+    own = int(place.layouts.micro_batch[0])
+    found = largest(lambda size: fits_surely(place.question, with_micro_batch(place.layouts, size)), MOST_MICRO_BATCH)
+    return max(found or 0, own if place.fits else 0) or None
+
+
+def with_micro_batch(layouts: TrainingLayouts, size: int) -> TrainingLayouts:
+    """The same with another micro-batch, and as many of them."""
+    return TrainingLayouts(**{**layouts.columns(), "micro_batch": np.full(len(layouts), size)})
+
+
+def longest_sequence(place: TrainingPlace) -> int | None:
+    """The longest sequence that fits surely, all else kept, in steps of 256 tokens; None: not even such a one."""
+    q = place.question
+    limit, own = int(q.arch.max_context_tokens), int(q.recipe.sequence_tokens)
+    step = max(SEQUENCE_STEP_TOKENS, 2 * int(place.layouts.cp[0]))
+    if fits_surely(with_sequence(q, limit), place.layouts):
+        return limit
+    found = largest(lambda steps: fits_surely(with_sequence(q, steps * step), place.layouts), limit // step)
+    return max(step * (found or 0), own if place.fits else 0) or None
+
+
+def with_sequence(question: TrainingFitQuestion, tokens: int) -> TrainingFitQuestion:
+    """The same with sequences of another length."""
+    return replace(question, recipe=replace(question.recipe, sequence_tokens=float(tokens)))
+
+
+def fits_surely(question: TrainingFitQuestion, layouts: TrainingLayouts) -> bool:
+    """Whether a layout fits with the confidence of the question."""
+    return bool(short_bytes(question, memory_of(question, layouts))[0] <= 0)
+
+
+def largest(holds: Callable[[int], bool], most: int) -> int | None:
+    """The largest whole number up to `most` for which something holds that holds for all smaller ones.
+
+    >>> largest(lambda n: n * n < 50, 100), largest(lambda n: False, 100)
+    (7, None)
+    """
+    low, high = 0, most + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low or None
