@@ -95,10 +95,21 @@ def test_one_copy_shares_nothing_and_hybrid_sharding_needs_several_machines() ->
 
 
 def test_a_sequence_is_cut_into_an_early_and_a_late_piece_a_rank() -> None:
-    odd = replace(RECIPE, sequence_tokens=4100)
-    assert is_allowed("training_sequence", one_layout(cp=8))
-    assert not is_allowed("training_sequence", one_layout(cp=8), recipe=odd)
+    assert is_allowed("training_sequence", one_layout(cp=8), recipe=LONG)
+    assert not is_allowed("training_sequence", one_layout(cp=8), recipe=replace(LONG, sequence_tokens=32_770))
     assert is_allowed("training_sequence", one_layout(), recipe=replace(RECIPE, sequence_tokens=4099))
+
+
+def test_a_sequence_is_not_cut_into_crumbs() -> None:
+    assert is_allowed("training_sequence", one_layout(cp=2), recipe=replace(RECIPE, sequence_tokens=8192))
+    assert not is_allowed("training_sequence", one_layout(cp=2), recipe=RECIPE)
+
+
+def test_an_optimizer_that_steps_in_the_backward_pass_adds_nothing_up() -> None:
+    at_once = replace(RECIPE, optimizer=replace(ADAMW, in_backward=True))
+    assert is_allowed("training_in_backward", one_layout(dp=16), recipe=at_once)
+    assert not is_allowed("training_in_backward", one_layout(num_micro_batches=2), recipe=at_once)
+    assert is_allowed("training_in_backward", one_layout(num_micro_batches=2))
 
 
 def test_experts_are_dealt_out_over_ranks_of_a_stage() -> None:
@@ -130,12 +141,15 @@ def test_tensor_parallelism_stays_in_a_machine() -> None:
     assert layouts.tp.max() == 8
 
 
-def test_only_long_sequences_are_cut_over_ranks_unless_that_is_said() -> None:
+def test_only_long_sequences_are_cut_over_ranks_whatever_is_said() -> None:
     cluster = Cluster(0, NODE, 8)
     assert set(training_layouts(LLAMA, RECIPE, cluster, 16, FINE)[0].cp.tolist()) == {1}
     assert {1, 2, 4, 8} <= set(training_layouts(LLAMA, LONG, cluster, 16, FINE)[0].cp.tolist())
     said = replace(FINE, context_parallel=(2,))
-    assert set(training_layouts(LLAMA, RECIPE, cluster, 16, said)[0].cp.tolist()) == {2}
+    assert set(training_layouts(LLAMA, LONG, cluster, 16, said)[0].cp.tolist()) == {2}
+    layouts, drops = training_layouts(LLAMA, RECIPE, cluster, 16, said)
+    assert len(layouts) == 0
+    assert "training_sequence" in {drop.reason.code for drop in drops}
 
 
 def test_dense_models_have_no_experts_to_share() -> None:

@@ -95,21 +95,23 @@ def test_two_stages_halve_what_each_computes_and_wait_for_one_another() -> None:
     for name in ("products", "attention", "elementwise", "output_head"):
         assert float(getattr(two, name)[0]) == pytest.approx(float(getattr(one, name)[0]) / 2)
     computed = sum(float(getattr(two, name)[0]) for name in ("products", "attention", "elementwise", "output_head"))
-    assert float(two.bubble[0]) == pytest.approx(computed / 8, rel=1e-6)
+    assert float(one.stage_traffic[0]) == 0 < float(two.stage_traffic[0])
+    assert float(two.bubble[0]) == pytest.approx((computed + float(two.stage_traffic[0])) / 8, rel=1e-6)
 
 
 def test_chunks_of_layers_divide_the_bubble() -> None:
     whole, chunked = (terms_of(one_layout(pp=4, num_micro_batches=8, interleave=v)) for v in (1, 4))
-    assert float(chunked.bubble[0]) == pytest.approx(float(whole.bubble[0]) / 4)
+    computed = [float(t.bubble[0]) * v - 3 * float(t.stage_traffic[0]) / 8 for t, v in ((whole, 1), (chunked, 4))]
+    assert computed[0] == pytest.approx(computed[1])
 
 
 def test_the_last_stage_has_the_head_and_no_more_layers_than_the_others() -> None:
     """32 layers on 3 stages of 11, 11 and 10; the head of half a second makes the last one the slowest or not."""
     time = time_of(one_layout(pp=3))
     for head_s, slowest_s in ((0.5, 11.0), (2.0, 12.0)):
-        stage = Stage.of(time, np.array([32.0]), np.array([head_s]))
-        assert float(stage.slowest_s[0]) == pytest.approx(slowest_s)
-        assert float(stage.mean_s[0]) == pytest.approx((32.0 + head_s) / 3)
+        stage = Stage.of(time, np.array([32.0]), np.array([head_s]), np.array([0.25]))
+        assert float(stage.slowest_s[0]) == pytest.approx(slowest_s + 0.25)
+        assert float(stage.mean_s[0]) == pytest.approx((32.0 + head_s) / 3 + 0.25)
 
 
 def test_steps_of_as_many_micro_batches_take_so_many_times_as_long() -> None:
