@@ -243,7 +243,7 @@ def allowed_one_by_one(arch: Architecture, recipe: Recipe, cluster: Cluster, bat
         used = tp * pp * cp * dp
         if used > cluster.num_gpus or (used < cluster.num_gpus and not cluster.may_idle):
             continue
-        if tp > node or pp > arch.num_layers or (cp > 1 and recipe.sequence_tokens < 16_384):
+        if tp > node or pp > arch.num_layers or (cp > 1 and recipe.sequence_tokens < 8192):
             continue
         if not all(deals_heads(block.mixer, tp) for block in arch.blocks):
             continue

@@ -18,7 +18,7 @@ from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Spread
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.domain.training import TrainingMachine
-from gpufleet.layout.training import FINE, Cluster, training_layouts
+from gpufleet.layout.training import Cluster, training_layouts
 from gpufleet.memory.training import checkpoint_bytes, training_memory
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.replicas import Rejections
@@ -131,7 +131,7 @@ def fastest_step(seed: int, device: int, num_gpus: int) -> tuple[float, float] |
     """The shortest step of all layouts that fit a cluster, and how long it may be at the high end."""
     q = question_of(seed)
     machine: TrainingMachine = search_of(seed).machines[device]
-    layouts, _ = training_layouts(q.arch, q.recipe, Cluster(0, machine, num_gpus), q.goal.global_batch, FINE)
+    layouts, _ = training_layouts(q.arch, q.recipe, Cluster(0, machine, num_gpus), q.goal.global_batch, q.grid)
     if not len(layouts):
         return None
     total = training_memory(q.arch, q.recipe, layouts, machine.accelerator.memory_bytes, q.memory).total

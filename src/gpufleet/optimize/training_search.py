@@ -180,13 +180,21 @@ class TrainingSearch:
         return found
 
     def clusters(self) -> list[Cluster]:
-        """Every number of machines of every host that is worth trying."""
+        """Every number of machines of every host that is worth trying; the most of a host of which none is enough."""
         return [
-            Cluster(device, self.machines[device], num_gpus, self.question.goal.may_idle)
-            for device in range(len(self.machines))
-            for num_gpus in self.gpu_counts(self.machines[device])
-            if num_gpus <= self.most_joined(device) * self.machines[device].num_gpus
+            Cluster(device, machine, num_gpus, self.question.goal.may_idle)
+            for device, machine in enumerate(self.machines)
+            for num_gpus in self.joined_counts(device)
         ]
+
+    def joined_counts(self, device: int) -> list[int]:
+        """GPUs of a host that are tried and work together; where they are too few, the answer says what is missing."""
+        goal, machine = self.question.goal, self.machines[device]
+        most = min(self.most_joined(device) * machine.num_gpus, goal.most_gpus)
+        counts = [num_gpus for num_gpus in self.gpu_counts(machine) if num_gpus <= most]
+        if counts or goal.counts is not None:
+            return counts
+        return [n * machine.num_gpus for n in MACHINE_COUNTS if n * machine.num_gpus <= most][-1:]
 
     def gpu_counts(self, machine: TrainingMachine) -> Iterator[int]:
         """GPUs of a host that are tried: as asked, else enough for the deadline and the model, and not far more."""
