@@ -326,6 +326,7 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
     """Rate the clusters, join the offers, then search the layouts of what is shown finely."""
     rejections, search = Rejections(), TrainingSearch(question, calibration)
     count_devices(search, rejections)
+    count_undivided(search, rejections)
     is_fixed = question.goal.counts is not None or question.is_layout_fixed
     clusters = search.clusters()
     best = search.best(clusters, question.grid if is_fixed else coarse(question.grid), rejections)
@@ -354,6 +355,16 @@ def count_devices(search: TrainingSearch, rejections: Rejections) -> None:
     for instance in search.question.instances:
         if not search.runs_on(instance):
             rejections.add(Rejection(no_device, f"{instance.cloud} {instance.name} ({instance.accelerator})"))
+
+
+def count_undivided(search: TrainingSearch, rejections: Rejections) -> None:
+    """Count machines of which no whole number holds the GPUs that were asked for, or more than work together."""
+    counts = search.question.goal.counts or {}
+    for device, machine in enumerate(search.machines):
+        wanted = counts.get(machine.accelerator.name)
+        if wanted is not None and not search.joined_counts(device):
+            of_each = f"machines of {machine.num_gpus}x {machine.accelerator.name}"
+            rejections.add(Rejection(Reason.of("training_counts", gpus=wanted), of_each))
 
 
 def refined(

@@ -190,9 +190,12 @@ class TrainingSearch:
     def joined_counts(self, device: int) -> list[int]:
         """GPUs of a host that are tried and work together; where they are too few, the answer says what is missing."""
         goal, machine = self.question.goal, self.machines[device]
-        most = min(self.most_joined(device) * machine.num_gpus, goal.most_gpus)
+        joined_gpus = self.most_joined(device) * machine.num_gpus
+        if goal.counts is not None:
+            return [num_gpus for num_gpus in self.gpu_counts(machine) if num_gpus <= joined_gpus]
+        most = min(joined_gpus, goal.most_gpus)
         counts = [num_gpus for num_gpus in self.gpu_counts(machine) if num_gpus <= most]
-        if counts or goal.counts is not None:
+        if counts:
             return counts
         return [n * machine.num_gpus for n in MACHINE_COUNTS if n * machine.num_gpus <= most][-1:]
 

@@ -53,6 +53,7 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_in_backward": "stepping in the backward pass takes one micro-batch a step (--batch)",
     "training_too_large": "does not fit in memory",
     "training_device": "no training stack on this GPU, or none in {arithmetic} (--precision)",
+    "training_counts": "{gpus} GPUs are no whole number of machines, or of too many small ones",
     "training_no_layout": "no layout deals out so many GPUs",
     "training_late": "not done by the deadline with the GPUs that were tried",
     # what engines run
