@@ -13,6 +13,7 @@ import pytest
 from tools.docs_examples import examples_of
 
 from gpufleet.cli import main
+from gpufleet.units import GIB
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 PAGES = sorted(EXAMPLES.glob("[0-9]*.md"))
@@ -36,7 +37,7 @@ def answers(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch)
         main([*words[start + 1 :], "-o", "json"])
         for assignment in words[:start]:
             monkeypatch.delenv(assignment.split("=")[0])
-        told: dict[str, Any] = json.loads(capsys.readouterr().out)
+        told: dict[str, Any] = json.loads(capsys.readouterr().out or "{}")
         return told
 
     return of_page
@@ -52,9 +53,9 @@ def usd_per_token(row: dict[str, Any], estimate: dict[str, Any]) -> float:
     return float(row["price_per_gpu_usd_per_hour"] / estimate["output_tokens_per_s"]["value"])
 
 
-def test_there_are_ten_and_the_index_leads_to_each() -> None:
+def test_there_are_sixteen_and_the_index_leads_to_each() -> None:
     index = (EXAMPLES / "README.md").read_text(encoding="utf-8")
-    assert [page.name[:2] for page in PAGES] == [f"{n:02}" for n in range(1, 11)]
+    assert [page.name[:2] for page in PAGES] == [f"{n:02}" for n in range(1, 17)]
     assert [page.name for page in PAGES if f"]({page.name})" not in index] == []
 
 
@@ -158,3 +159,50 @@ def test_10_a_plan_for_the_mean_does_not_carry_the_burst(answers: Any) -> None:
     assert burst["rate_requests_per_s"] == pytest.approx(max(by_minute.values()) / 60, rel=0.05)
     assert best(mean)["requests_per_s_capacity"]["high"] < burst["rate_requests_per_s"]
     assert best(burst)["usd_per_hour"] > best(mean)["usd_per_hour"]
+
+
+def held(figure: dict[str, Any], published: float) -> bool:
+    """Whether a published figure lies in a range."""
+    return bool(figure["low"] <= published <= figure["high"])
+
+
+def test_11_a_card_of_24_gb_fine_tunes_an_8b(answers: Any) -> None:
+    fitted, plan = answers(11)
+    memory = fitted["estimate"]["memory"]
+    assert memory["verdict"] == "fits"
+    assert memory["peak_bytes"]["value"] / GIB == pytest.approx(16.2, rel=0.15)  # torchtune, README
+    assert fitted["estimate"]["speed"]["tokens_per_s_per_gpu"]["value"] == pytest.approx(3083, rel=0.25)
+    assert best(plan)["usd"]["value"] < 5
+
+
+def test_12_a_t4_holds_an_8b_in_4_bits_and_refuses_bf16(answers: Any) -> None:
+    refused, fitted = answers(12)
+    assert refused == {}
+    assert fitted["estimate"]["memory"]["verdict"] == "fits"
+
+
+def test_13_a_70b_in_mixed_precision_does_not_fit_one_node_and_the_smallest_change_is_named(answers: Any) -> None:
+    [fitted] = answers(13)
+    assert fitted["estimate"]["memory"]["verdict"] == "does not fit"
+    assert [change["flag"] for change in fitted["changes"]][0] == "--precision bf16"
+    states = {term["name"]: term["value"] for term in fitted["estimate"]["memory"]["terms"]}
+    assert states["optimizer"] > fitted["estimate"]["memory"]["device_bytes"]
+
+
+def test_14_the_seeds_hours_for_100m_tokens_were_many_times_too_long(answers: Any) -> None:
+    [plan] = answers(14)
+    assert best(plan)["work_s"] * 6 < 46 * 3600
+
+
+def test_15_a_70b_on_2t_tokens_takes_less_than_was_published_and_the_range_reaches_it(answers: Any) -> None:
+    counted, by_deadline = answers(15)
+    hours = best(counted)["gpu_hours"]
+    assert hours["value"] < 1_720_320  # Llama 2 70B, arXiv:2307.09288, table 2
+    assert held(hours, 1_720_320)
+    assert best(by_deadline)["finish_s"]["value"] < by_deadline["deadline_s"]
+
+
+def test_16_a_mixture_of_experts_runs_near_what_was_published(answers: Any) -> None:
+    [plan] = answers(16)
+    assert held(best(plan)["speed"]["tokens_per_s_per_gpu"], 8901)  # Megatron-Bridge, release 26.04
+    assert best(plan)["speed"]["mfu_ratio"] < 0.3
