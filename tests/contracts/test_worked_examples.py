@@ -184,7 +184,7 @@ def test_12_a_t4_holds_an_8b_in_4_bits_and_refuses_bf16(answers: Any) -> None:
 def test_13_a_70b_in_mixed_precision_does_not_fit_one_node_and_the_smallest_change_is_named(answers: Any) -> None:
     [fitted] = answers(13)
     assert fitted["estimate"]["memory"]["verdict"] == "does not fit"
-    assert [change["flag"] for change in fitted["changes"]][0] == "--precision bf16"
+    assert fitted["changes"][0]["flag"] == "--precision bf16"
     states = {term["name"]: term["value"] for term in fitted["estimate"]["memory"]["terms"]}
     assert states["optimizer"] > fitted["estimate"]["memory"]["device_bytes"]
 
