@@ -26,8 +26,9 @@ from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
 from gpufleet.layout.training import FINE, Cluster, Grid, training_layouts
 from gpufleet.memory.training import training_memory
-from gpufleet.performance.training import TrainingTime
+from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 
 SHAPE = ("tp", "pp", "cp", "ep")
 BEST = 5
@@ -86,7 +87,7 @@ def standing(row: MeasurementRow, run: StatedRun) -> Standing:
     )
     kept = layouts.take(memory.fits)
     model = KernelModel(run.arch, recipe, (run.machine,), calibration_of(load_catalog()))
-    step_s = TrainingTime(model, kept, load_training_time(), run.software_year).terms().total
+    step_s = step_terms(TrainingTime(model, kept, load_training_time(), run.software_year)).total
     fastest: dict[tuple[int, ...], float] = {}
     for shape, seconds in zip(zip(*(getattr(kept, name) for name in SHAPE), strict=True), step_s, strict=True):
         named = tuple(int(size) for size in shape)

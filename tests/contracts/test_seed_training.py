@@ -31,8 +31,9 @@ from gpufleet.inputs.training_layout import parse_layout
 from gpufleet.layout.training import Cluster, training_layouts
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.training_machines import usual_training_machine
-from gpufleet.performance.training import TrainingTime
+from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 from gpufleet.results.training import TrainingDeployment, TrainingEstimate, TrainingPlan
 from gpufleet.units import DAY, GIB, HOUR
 
@@ -106,7 +107,7 @@ def trained(
     if not len(fitting):
         return Best(None, least_gb)
     time = TrainingTime(KernelModel(arch, recipe, (machine,), calibration_of(catalog)), fitting, load_training_time())
-    per_token = np.asarray(time.terms().total / fitting.global_batch)
+    per_token = np.asarray(step_terms(time).total / fitting.global_batch)
     fastest = fitting.take(np.array([int(per_token.argmin())]))
     return Best(estimate_training(arch, recipe, fastest, machine), least_gb)
 

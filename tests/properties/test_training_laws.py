@@ -41,8 +41,9 @@ from gpufleet.layout.training import Cluster, Grid, training_layouts
 from gpufleet.memory.training import training_memory
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.optimize.training_search import fastest
-from gpufleet.performance.training import StepTerms, TrainingTime, step_terms, tokens_per_s_per_gpu
+from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
 
 TABLES = load_catalog()
 CALIBRATION = calibration_of(TABLES)
@@ -218,7 +219,7 @@ def test_no_shipped_decoder_computes_faster_than_the_peak() -> None:
     for arch in decoders:
         recipe = Recipe(Method.FULL, BF16_PURE, ADAMW, min(4096.0, float(arch.max_context_tokens)))
         time = TrainingTime(KernelModel(arch, recipe, every, CALIBRATION), rows, TIME)
-        rates = tokens_per_s_per_gpu(time, time.terms().total)
+        rates = tokens_per_s_per_gpu(time, step_terms(time).total)
         utilization = rates * flop_per_token(time, 0)[0] / time.at("peak_flop_per_s")
         fullest = int(np.argmax(utilization))
         assert 0 < utilization[fullest] < 1, (arch.name, TRAINS[fullest // sizes], utilization[fullest])

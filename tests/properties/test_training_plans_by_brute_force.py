@@ -25,8 +25,10 @@ from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.training import Placing, TrainingSolution, least_gpus, solve_training
 from gpufleet.optimize.training_search import MACHINE_COUNTS, TrainingQuestion, TrainingSearch
 from gpufleet.performance.queueing import normal_quantile
-from gpufleet.performance.training import TrainingTime, time_bounds
+from gpufleet.performance.training import step_terms
+from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 
 TABLES = load_catalog()
 CALIBRATION = calibration_of(TABLES)
@@ -141,7 +143,7 @@ def fastest_step(seed: int, device: int, num_gpus: int) -> tuple[float, float] |
     if not len(kept):
         return None
     time = TrainingTime(KernelModel(q.arch, q.recipe, (machine,), CALIBRATION), kept, q.time)
-    steps = time.terms().total
+    steps = step_terms(time).total
     best = int(np.argmin(steps))
     return float(steps[best]), float(time_bounds(time).high_ratio[best])
 

@@ -28,8 +28,10 @@ from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
-from gpufleet.performance.training import TrainingTime, time_bounds, tokens_per_s_per_gpu
+from gpufleet.performance.training import step_terms
+from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
 from gpufleet.provenance import Sourced
 
 MOST_ROWS_OF_A_SOURCE = 40
@@ -90,7 +92,7 @@ class Measured:
         _, first = self.kernels
         time = replace(first, constants=constants)
         time.__dict__.update(shards=first.shards, kernels=first.kernels)
-        predicted = float(tokens_per_s_per_gpu(time, time.terms().total)[0])
+        predicted = float(tokens_per_s_per_gpu(time, step_terms(time).total)[0])
         return math.log(predicted / self.tokens_per_s)
 
 

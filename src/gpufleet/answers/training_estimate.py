@@ -12,8 +12,10 @@ from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.training import Recipe, Recompute, Sharding, TrainingLayouts
 from gpufleet.domain.training_constants import TrainingMemoryConstants
 from gpufleet.memory.training import TrainingMemory, training_memory, training_terms
-from gpufleet.performance.training import StepTerms, TrainingTime, grade_of, time_bounds, tokens_per_s_per_gpu
+from gpufleet.performance.training import StepTerms, step_terms
+from gpufleet.performance.training_bounds import grade_of, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
 from gpufleet.provenance import Term
 from gpufleet.results.base import ExplainedTerm, Figure
 from gpufleet.results.training import TrainingEstimate, TrainingLayout, TrainingMemoryFigures, TrainingSpeed
@@ -32,7 +34,7 @@ def training_estimate(time: TrainingTime, constants: TrainingMemoryConstants, no
         gpu=machine.accelerator.name,
         num_gpus=layout.num_gpus,
         layout=layout,
-        speed=speed_figures(time, time.terms(), 0),
+        speed=speed_figures(time, step_terms(time), 0),
         memory=memory_figures(time, constants, 0),
         notes=notes,
     )

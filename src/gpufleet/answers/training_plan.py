@@ -19,7 +19,8 @@ from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.training import TrainingPlacement, TrainingSolution
 from gpufleet.optimize.training_search import TrainingQuestion
 from gpufleet.performance.restarts import lost_ratio
-from gpufleet.performance.training import grade_of
+from gpufleet.performance.training import step_terms
+from gpufleet.performance.training_bounds import grade_of
 from gpufleet.pricing.energy import kwh_per_hour
 from gpufleet.pricing.owned import running_usd_per_hour
 from gpufleet.provenance import Grade, Source
@@ -90,7 +91,7 @@ def deployment(q: TrainingQuestion, p: TrainingPlacement) -> TrainingDeployment:
     rated, goal, recipe = p.rated, q.goal, q.recipe
     time, row = rated.time, rated.row
     layout = layout_figures(time.layouts, row, q.arch.num_layers)
-    terms = time.terms()
+    terms = step_terms(time)
     speed = speed_figures(time, terms, row)
     grade = worst(grade_of(time, rated.cluster.device), q, p).label
     finish, paid = over(p, "elapsed_s", grade), over(p, "paid_s", grade)

@@ -47,8 +47,9 @@ from gpufleet.layout.training import Cluster, training_layouts
 from gpufleet.optimize.training import TrainingSolution, least_gpus, solve_training
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.optimize.training_search import MOST_GPUS, Surroundings, TrainingGoal, TrainingQuestion
-from gpufleet.performance.training import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
 from gpufleet.questions.training import FinetuneRequest as FinetuneRequest
 from gpufleet.questions.training import TrainingRequest
 from gpufleet.questions.training import TrainRequest as TrainRequest
@@ -259,7 +260,7 @@ def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog
             )
         model = KernelModel(question.arch, question.recipe, (machine,), calibration_of(tables))
         time = TrainingTime(model, layouts, question.time, question.software_year)
-        fastest = float(tokens_per_s_per_gpu(time, time.terms().total).max())
+        fastest = float(tokens_per_s_per_gpu(time, step_terms(time).total).max())
         logs.append(math.log(fastest / run.tokens_per_s_per_gpu))
     return math.exp(sum(logs) / len(logs))
 

@@ -21,8 +21,9 @@ from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
 from gpufleet.layout.training import FINE, Cluster, Grid, training_layouts
 from gpufleet.memory.training import TrainingMemory, training_memory
 from gpufleet.optimize.training_machines import trains_on, usual_training_machine
-from gpufleet.performance.training import TrainingTime
+from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure
@@ -107,7 +108,7 @@ class TrainingCounts:
         if fitting is None or not len(fitting):
             return None
         model = KernelModel(self.arch, self.recipe, (self.machine,), calibration_of(self.tables))
-        steps = TrainingTime(model, fitting, load_training_time()).terms().total
+        steps = step_terms(TrainingTime(model, fitting, load_training_time())).total
         per_token = np.asarray(steps / fitting.global_batch)
         row = np.array([int(np.argmin(per_token))])
         return estimate_training(self.arch, self.recipe, fitting.take(row), self.machine, catalog=self.tables)

@@ -9,8 +9,8 @@ from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
-from gpufleet.performance.training import TrainingTime
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 from gpufleet.results.training import TrainingEstimate
 
 

@@ -17,8 +17,9 @@ from gpufleet.domain.training_time import TrainingTimeConstants
 from gpufleet.layout.training import Cluster, Drop, Grid, training_layouts
 from gpufleet.memory.training import TrainingMemory, training_memory
 from gpufleet.performance.queueing import normal_quantile
-from gpufleet.performance.training import TrainingTime
+from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 from gpufleet.records import dataclass
 
 MOST_MICRO_BATCH, SEQUENCE_STEP_TOKENS = 4096, 256
@@ -86,7 +87,7 @@ def best_place(question: TrainingFitQuestion) -> TrainingPlace | None:
     for fitting in (sure, memory.fits):
         if fitting.any():
             kept = layouts.take(fitting)
-            row = int(np.argmin(timed(question, kept).terms().total))
+            row = int(np.argmin(step_terms(timed(question, kept)).total))
             return TrainingPlace(question, kept.take(np.array([row])), len(layouts))
     return TrainingPlace(question, layouts.take(np.array([int(np.argmin(expected))])), len(layouts))
 

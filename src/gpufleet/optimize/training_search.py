@@ -30,8 +30,10 @@ from gpufleet.optimize.links import pcie_bytes_per_s
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.training_machines import trains_on
 from gpufleet.performance.queueing import normal_quantile
-from gpufleet.performance.training import TrainingTime, time_bounds
+from gpufleet.performance.training import step_terms
+from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel
+from gpufleet.performance.training_time import TrainingTime
 from gpufleet.records import dataclass
 
 TOO_LARGE, NO_LAYOUT = Reason("training_too_large"), Reason("training_no_layout")
@@ -310,7 +312,7 @@ def count_too_large(
 
 def fastest(time: TrainingTime, part: IntArray, clusters: Sequence[Cluster]) -> dict[int, RatedCluster]:
     """The layout of each cluster with the shortest step; of equals the first."""
-    total = time.terms().total
+    total = step_terms(time).total
     bounds = time_bounds(time)
     order = np.lexsort((np.arange(len(part)), total, part))
     first = np.flatnonzero(np.diff(part[order], prepend=-1))

@@ -27,18 +27,11 @@ from gpufleet.domain.training import (
     TrainingMachine,
     one_layout,
 )
-from gpufleet.performance.training import (
-    Stage,
-    StepTerms,
-    TrainingTime,
-    immature_ratio,
-    is_supported,
-    slot_bytes_per_s,
-    time_bounds,
-    tokens_per_s_per_gpu,
-    waited_seconds,
-)
+from gpufleet.performance.training import Stage, StepTerms, step_terms
+from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel, Shards
+from gpufleet.performance.training_time import TrainingTime, immature_ratio, slot_bytes_per_s, tokens_per_s_per_gpu
+from gpufleet.performance.training_traffic import waited_seconds
 from gpufleet.units import GB
 
 TABLES, CONSTANTS = load_catalog(), load_training_time()
@@ -54,7 +47,7 @@ def time_of(layout: TrainingLayouts, recipe: Recipe = FULL, machine: TrainingMac
 
 
 def terms_of(layout: TrainingLayouts, recipe: Recipe = FULL, machine: TrainingMachine = NODE) -> StepTerms:
-    return time_of(layout, recipe, machine).terms()
+    return step_terms(time_of(layout, recipe, machine))
 
 
 def test_software_that_is_old_enough_for_its_gpu_costs_nothing() -> None:
@@ -170,15 +163,10 @@ def test_tokens_are_those_of_the_whole_batch_over_all_gpus() -> None:
 def test_steps_of_ones_own_scale_every_term_and_narrow_the_range() -> None:
     time = time_of(one_layout())
     own = replace(time, measured_ratio=1.5)
-    assert float(own.terms().total[0]) == pytest.approx(1.5 * float(time.terms().total[0]))
+    assert float(step_terms(own).total[0]) == pytest.approx(1.5 * float(step_terms(time).total[0]))
     usual, narrower = time_bounds(time), time_bounds(own)
     assert float(narrower.high_ratio[0]) < float(usual.high_ratio[0])
     assert float(usual.low_ratio[0]) < 1 < float(usual.high_ratio[0])
-
-
-def test_a_gpu_without_the_arithmetic_of_a_recipe_is_not_supported() -> None:
-    volta = replace(NODE, accelerator=TABLES.accelerators["V100-SXM2-32GB"])
-    assert [bool(is_supported(time_of(one_layout(), FULL, each))[0]) for each in (NODE, volta)] == [True, False]
 
 
 def test_layouts_that_differ_only_between_devices_share_their_kernels() -> None:
