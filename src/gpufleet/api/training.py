@@ -46,7 +46,7 @@ from gpufleet.inputs.training_layout import parse_layout, parse_measured
 from gpufleet.layout.training import Cluster, training_layouts
 from gpufleet.optimize.training import TrainingSolution, least_gpus, solve_training
 from gpufleet.optimize.training_machines import usual_training_machine
-from gpufleet.optimize.training_search import MOST_GPUS, Surroundings, TrainingGoal, TrainingQuestion
+from gpufleet.optimize.training_search import MOST_GPUS, TOO_LARGE, Surroundings, TrainingGoal, TrainingQuestion
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
@@ -59,7 +59,7 @@ from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
 MOST_TOKENS, LONGEST_S = 1e16, 10 * HOURS_PER_YEAR * HOUR
 DEFAULT_STARTUP_S = 10 * MINUTE
 DEFAULT_HEADROOM, DEFAULT_CONFIDENCE = 0.0, 0.8
-USUAL_MOST_GPUS = 64
+USUAL_MOST_GPUS, CAMPAIGN_GPU_HOURS = 64, 10_000
 """Without a deadline no more GPUs of a type are tried: the cheapest run is a small one."""
 
 
@@ -99,9 +99,30 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     notes = [*market.notes, *request.notes, *training_notes(question)]
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = training_plan(TrainingContext(question, solution), asked)
+    notes = [*plan.notes, *campaign_notes(request, plan), *refused_notes(question, plan)]
     had = supply_notes(plan.deployments, tables, request.easily_had)
     ends = said_of_prices(plan.deployments[:1], tables, plan.deployments)
-    return plan.model_copy(update={"notes": [*had, *ends, *plan.notes]})
+    return plan.model_copy(update={"notes": [*had, *ends, *notes]})
+
+
+def campaign_notes(request: TrainingRequest, plan: TrainingPlan) -> list[str]:
+    """What a long run takes beside its steps, which nobody can plan."""
+    if isinstance(request, FinetuneRequest) or not plan.is_feasible or plan.answer.gpu_hours.value < CAMPAIGN_GPU_HOURS:
+        return []
+    return [
+        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B and Llama 3.1 405B took 1.2 to 1.4 "
+        "times the GPU-hours that we plan for their tokens"
+    ]
+
+
+def refused_notes(question: TrainingQuestion, plan: TrainingPlan) -> list[str]:
+    """What says how it would fit, where nothing does."""
+    too_large = next((r for r in plan.rejections if r.code == TOO_LARGE.code), None)
+    if plan.is_feasible or too_large is None or question.goal.counts is None:
+        return []
+    [(gpu, number)] = list(question.goal.counts.items())[:1]
+    asked = f"--method {question.recipe.method.value} --seq {question.recipe.sequence_tokens:.0f}"
+    return [f"What would make it fit: 'gpufleet fit {question.arch.name} --gpus {gpu}:{number} {asked}'"]
 
 
 def promised(question: TrainingQuestion, tables: Catalog, *, is_asked: bool) -> tuple[TrainingSolution, float | None]:
@@ -199,7 +220,8 @@ def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] 
         raise UsageError("the number of tokens is out of range", found=f"{request.tokens:g}", expected=expected)
     startup_s = DEFAULT_STARTUP_S if request.startup_s is None else request.startup_s
     deadline_s = checked_deadline(request.deadline_s, startup_s)
-    most = USUAL_MOST_GPUS if math.isinf(deadline_s) else MOST_GPUS
+    is_open = request.owned or request.most_machines is not None or math.isfinite(deadline_s)
+    most = MOST_GPUS if is_open else USUAL_MOST_GPUS
     if request.budget_usd is not None and not request.budget_usd > 0:
         raise UsageError("the budget is out of range", found=request.budget_usd, expected="USD above 0")
     return TrainingGoal(
@@ -215,6 +237,7 @@ def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] 
         request.idle,
         math.inf if request.most_machines is None else request.most_machines,
         not isinstance(request, FinetuneRequest),
+        request.pricing is not None,
     )
 
 

@@ -16,17 +16,23 @@ class TrainingTimeConstants:
     """Constants of `performance.training`; tables by generation of the GPU.
 
     `sustained` x seconds of measured products is what long runs see, `sustained_eager` without fused kernels,
-    `sustained_fp8` in 8 bits, `sustained_experts` x that on routed experts. `attention` is the share of the peak that
-    flash attention reaches, `attention_eager` before the generation's own kernels, each / (1 + `attention_ramp_tokens`
-    / sequence) x (head / 128)^`head_exponent`. `score_bytes` move for each score where attention is not flash.
-    Element-wise kernels move `hidden_bytes` a token and hidden element (`hidden_bytes_eager` without fusion),
-    `mlp_bytes` an inner one, `logit_bytes` a logit, `routed_bytes` an element on its way to an expert,
-    `adapter_bytes` an element that adapters touch. Links reach `link_ratio` of their rate under tensor parallelism,
-    `shard_link_ratio` beside computing, networks `network_ratio`. Of traffic `tensor_exposed` (`.._eager`),
-    `expert_exposed` and at least `shard_exposed` is waited for; data parallelism hides behind `hidden_ratio` of the
-    computing (`hidden_ratio_eager` without overlap). `latency_s` a rank and collective. `immaturity` a year by which
-    the software is younger than `mature_years` after the GPU; `unknown_immaturity_years` where it is not dated.
-    `host_s` launches one layer forward and backward (`host_s_eager`). `dequantised_ratio` of the bandwidth.
+    `sustained_fp8` in 8 bits. `attention` is the share of the peak that flash attention reaches, `attention_eager`
+    before the generation's own kernels. `figures` by name, for all GPUs:
+
+    - attention: / (1 + `attention_ramp_tokens` / sequence) x (head / 128)^`head_exponent`; backward passes reach
+      `backward_attention_ratio` of the forward one's rate. Without flash `score_bytes` move for each score.
+    - element-wise bytes: `hidden_bytes` (`.._eager`) a token and hidden element, `mlp_bytes` an inner one,
+      `logit_bytes` a logit, `routed_bytes` an element on its way to an expert, `adapter_bytes` an element that adapters touch.
+    - experts: products take 1 + `expert_slowness` x 1024 / width times as long.
+    - links reach `link_ratio` of their rate, `shard_link_ratio` beside computing, networks `network_ratio`; a
+      collective takes `latency_s` a rank. `tensor_exposed` (`.._eager`), `expert_exposed`, `shard_exposed` are waited for;
+      data parallelism hides behind `hidden_ratio` (`.._eager`) of the computing. `straggling` a doubling of machines.
+    - young software: `immaturity` a year by which it is younger than `mature_years` after its GPU,
+      `unknown_immaturity_years` where it is not dated.
+    - host: `host_s` (`.._eager`) launches a layer forward and backward; `optimizer_ratio`, `dequantised_ratio` of the
+      bandwidth; `offload_exposed` of what hides behind computing, `host_memory_bytes_per_s` of a machine.
+
+    `spreads` bound measured / predicted seconds by kind of run.
     """
 
     sustained: Mapping[str, Sourced]
@@ -48,4 +54,5 @@ class TrainingTimeConstants:
 
     def is_measured(self, table: str, generation: str) -> bool:
         """Whether a run on this generation is behind a constant."""
-        return generation in getattr(self, table)
+        row: Sourced | None = getattr(self, table).get(generation)
+        return row is not None and bool(row.points)

@@ -182,7 +182,7 @@ def sharding_has_ranks(arch: Architecture, recipe: Recipe, layouts: TrainingLayo
     """One copy of the model shares nothing; hybrid sharding needs copies in several machines."""
     ranks = layouts.dp * layouts.cp
     alone = (layouts.sharding == Sharding.DDP) | (ranks > 1)
-    copies = layouts.shard_ranks() < ranks
+    copies = (layouts.shard_ranks() < ranks) & (layouts.shard_ranks() > 1)
     return np.asarray(alone & ((layouts.sharding != Sharding.HYBRID) | copies))
 
 
@@ -201,6 +201,12 @@ def experts_divide(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts,
     return np.asarray(allowed)
 
 
+def quantised_stay_whole(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
+    """Frozen weights of 4 bits are not cut by tensor parallelism: no training stack does so."""
+    is_narrow = recipe.is_frozen_base and recipe.base.mlp.bytes_per_element < 1
+    return np.asarray((layouts.tp == 1) | (not is_narrow))
+
+
 def steps_at_once(arch: Architecture, recipe: Recipe, layouts: TrainingLayouts, global_batch: int) -> BoolArray:
     """An optimizer that steps in the backward pass has no gradients to add up: one micro-batch a step."""
     return np.asarray((layouts.num_micro_batches == 1) | (not recipe.optimizer.in_backward))
@@ -216,6 +222,7 @@ RULES: dict[str, Rule] = {
     "training_sequence": sequence_divides,
     "training_experts": experts_divide,
     "training_in_backward": steps_at_once,
+    "training_quantised": quantised_stay_whole,
 }
 
 

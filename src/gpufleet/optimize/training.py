@@ -33,7 +33,9 @@ from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, HOURS_PER_YEAR
 
-LATE = Reason("training_late")
+LATE, SPOT_GANG = Reason("training_late"), Reason("training_spot_gang")
+MOST_SPOT_MACHINES = 8
+"""More machines on spot at once are seldom had, and taken away together: rented only where spot is asked for."""
 MOST_REFINED, SAME_COST_RATIO, NEVER_S = 12, 1.05, 10 * HOURS_PER_YEAR * HOUR
 """The fewest GPUs are bought of those that cost within this ratio of the least; ten years count as never."""
 MOST_PROMISING, MOST_GAIN_RATIO = 16, 1.4
@@ -246,15 +248,21 @@ class Placing:
         )
 
     def chosen(self, ways: Ways, offer: Offer) -> int | None:
-        """The cluster with the fewest GPUs of those that cost about as little as any; None where none is in time."""
+        """The cluster with the fewest GPUs of those that cost about as little as any; None where none is in time.
+
+        One's own machines cost what they cost: there the soonest.
+        """
         most = offer.most_instances
         had = ways.machines <= (math.inf if most is None else most)
-        usd = ways.machines * self.billed(offer, ways.expected).paid_s
+        if offer.price_kind is PriceKind.SPOT and not self.question.goal.takes_spot_gangs:
+            had &= ways.machines <= MOST_SPOT_MACHINES
         ends = np.isfinite(ways.planned_s) & (ways.planned_s <= self.question.goal.deadline_s)
-        usd = np.where(had & ends, usd, np.inf)
-        if not np.isfinite(usd).any():
+        paid_s = ways.machines * self.billed(offer, ways.expected).paid_s
+        least = ways.planned_s if offer.price_kind is PriceKind.OWNED else paid_s
+        least = np.where(had & ends, least, np.inf)
+        if not np.isfinite(least).any():
             return None
-        return int(np.argmin(np.where(usd <= usd.min() * SAME_COST_RATIO, ways.machines, np.inf)))
+        return int(np.argmin(np.where(least <= least.min() * SAME_COST_RATIO, ways.machines, np.inf)))
 
     def placement(self, instance: Instance, offer: Offer, ways: Ways, row: int) -> TrainingPlacement:
         """One cluster on machines of an offer."""
@@ -295,6 +303,8 @@ class Placing:
             soonest = float(np.min(ways.planned_s[had], initial=np.inf))
             missed = Late(soonest, int(enough.min()) if len(enough) else None)
             reason, machine = LATE if had.any() else BEYOND_QUOTA, f"{key[0]} {key[1]}, {key[2].replace('_', ' ')}"
+            if offer.price_kind is PriceKind.SPOT and len(enough):
+                reason = SPOT_GANG
             miss = missed.miss(offer.most_instances, goal.confidence)
             self.rejections.add(Rejection(reason, machine, miss, missed.soonest_s))
 

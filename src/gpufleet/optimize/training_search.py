@@ -53,7 +53,8 @@ class TrainingGoal:
 
     `deadline_s` runs from the start of the machines, which take `startup_s`; infinite: none. The run is done in time
     with `confidence`. At most `most_gpus` of a type; GPUs may stay idle where `may_idle`. Machines of few GPUs work
-    together where `joins_small_machines`: who fine-tunes takes a larger one.
+    together where `joins_small_machines`: who fine-tunes takes a larger one. Many
+    machines are on spot at once where it `takes_spot_gangs`.
     """
 
     tokens: float
@@ -68,6 +69,7 @@ class TrainingGoal:
     may_idle: bool = False
     most_machines: float = math.inf
     joins_small_machines: bool = True
+    takes_spot_gangs: bool = True
 
     def steps(self, recipe: Recipe) -> float:
         """Steps of the whole run."""
@@ -123,9 +125,9 @@ class TrainingSearch:
     calibration: Calibration
 
     @cached_property
-    def hosts(self) -> dict[tuple[str, float, bool, float, float], int]:
+    def hosts(self) -> dict[tuple[str, float, bool, float, float, bool], int]:
         """Machines that differ, by what decides how fast they train, and the place of each among `machines`."""
-        found: dict[tuple[str, float, bool, float, float], int] = {}
+        found: dict[tuple[str, float, bool, float, float, bool], int] = {}
         for instance in self.question.instances:
             if self.runs_on(instance):
                 found.setdefault(self.host_of(instance), len(found))
@@ -146,40 +148,27 @@ class TrainingSearch:
         gpu = self.question.accelerators[instance.accelerator]
         return instance.gpu_count >= 1 and trains_on(gpu, self.question.recipe.formats.peak)
 
-    def host_of(self, instance: Instance) -> tuple[str, float, bool, float, float]:
+    def host_of(self, instance: Instance) -> tuple[str, float, bool, float, float, bool]:
         """What decides how fast machines of a type train together."""
         network = self.question.around.networks[instance.cloud, instance.name]
-        return (*instance.host, network.bytes_per_s.expected)
+        return (*instance.host, network.bytes_per_s.expected, network.is_known)
 
     def machine_of(
-        self, accelerator: str, gpu_count: float, is_switched: bool, link: float, network: float
+        self, accelerator: str, gpu_count: float, is_switched: bool, link: float, network: float, is_known: bool
     ) -> TrainingMachine:
         """The machine of a host; GPUs whose link nobody knows exchange through their slots."""
         gpu = self.question.accelerators[accelerator]
         known = link or pcie_bytes_per_s(gpu.pcie_generation)
-        return TrainingMachine(gpu, int(gpu_count), not (is_switched and link), known, network)
-
-    @cached_property
-    def joins(self) -> tuple[bool, ...]:
-        """Whether machines of each host are joined: on a published network, or whole machines on a usual one."""
-        return tuple(host[1] >= WHOLE_MACHINE_GPUS or self.is_published[host] for host in self.hosts)
+        return TrainingMachine(gpu, int(gpu_count), not (is_switched and link), known, network, not is_known)
 
     def most_joined(self, device: int) -> float:
         """How many machines of a host work together."""
         goal, is_whole = self.question.goal, self.machines[device].num_gpus >= WHOLE_MACHINE_GPUS
-        if not self.joins[device] or not (is_whole or goal.joins_small_machines or goal.counts is not None):
+        is_published = list(self.hosts)[device][-1]
+        joins = is_whole or (is_published and (goal.joins_small_machines or goal.counts is not None))
+        if not joins:
             return 1
         return min(math.inf if is_whole else MOST_SMALL_MACHINES, goal.most_machines)
-
-    @cached_property
-    def is_published(self) -> dict[tuple[str, float, bool, float, float], bool]:
-        """Whether the network of some machine type of a host is published."""
-        found: dict[tuple[str, float, bool, float, float], bool] = {}
-        for instance in filter(self.runs_on, self.question.instances):
-            known = self.question.around.networks[instance.cloud, instance.name].is_known
-            host = self.host_of(instance)
-            found[host] = found.get(host, False) or known
-        return found
 
     def clusters(self) -> list[Cluster]:
         """Every number of machines of every host that is worth trying; the most of a host of which none is enough."""

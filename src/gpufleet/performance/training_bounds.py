@@ -17,7 +17,8 @@ def time_bounds(time: TrainingTime) -> Bounds:
     ln factor = +- sqrt(runs^2 + kernels^2 + lent^2): runs whose source was left out of the fit; curves that another
     GPU lends; constants of generations without runs. A measured run of one's own replaces the first.   [1]
     """
-    c, kind = time.constants, "experts" if time.arch.is_moe else "dense"
+    c = time.constants
+    kind = "experts" if time.arch.is_moe else "adapters" if time.recipe.is_frozen_base else "dense"
     spread = c.spreads["own" if time.measured_ratio != 1.0 else kind]
     ends = np.array([[spread.low or 1.0], [spread.high or 1.0]])
     lent = np.array([lent_log_ratios(time.model, machine) for machine in range(len(time.model.machines))]).T

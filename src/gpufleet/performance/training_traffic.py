@@ -97,7 +97,10 @@ def sharded_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
 
 
 def reduced_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
-    """Gradients summed once a step; sharded optimizers (ZeRO-1, ZeRO-2) scatter them and gather weights after."""
+    """Gradients summed once a step; sharded optimizers (ZeRO-1, ZeRO-2) scatter them and gather weights after.
+
+    ZeRO-2 keeps no whole gradients: it scatters them after every micro-batch.
+    """
     formats, layouts = time.recipe.formats, time.layouts
     held = Held.of(time.arch, layouts)
     trained = trained_ratio(time)
@@ -106,7 +109,8 @@ def reduced_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
     )
     traffic = ring_seconds(time, trained * held.dense * summed_bytes, held.dense_ranks, layouts.tp)
     traffic = traffic + ring_seconds(time, trained * held.experts * summed_bytes, held.expert_ranks, layouts.ep)
-    return waited_seconds(time, traffic, computing_s)
+    times = np.where(layouts.sharding == Sharding.ZERO_2, layouts.num_micro_batches, 1.0)
+    return times * waited_seconds(time, traffic, computing_s)
 
 
 def replicated_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:

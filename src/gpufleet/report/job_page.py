@@ -131,7 +131,7 @@ class JobWords(Generic[P_contra]):
     formulas: Sequence[tuple[str, str]]
     started: Callable[[P_contra], list[Table]] = lambda _: []
     tried: str = "layouts"
-    hazards: Callable[[JobPlan, RentedJob], list[str]] = lambda plan, d: spot_lines(plan, d)
+    hazards: Callable[[P_contra, RentedJob], list[str]] = lambda plan, d: spot_lines(plan, d)
     limits: Callable[[P_contra], list[Table]] = lambda _: []
     terms: Callable[[P_contra], list[Table]] = lambda _: []
     unmet: Callable[[P_contra], str] = lambda _: ""

@@ -23,7 +23,8 @@ MOST_PRIORITY, MARGIN = 1, 2
 LAYOUTS_OF_TRAINING = frozenset(
     {"training_heads", "training_batch", "training_chunks", "training_interleave", "training_pipeline_sharding",
      "training_sharding_alone", "training_sequence",
-    "training_in_backward", "training_experts"}
+    "training_in_backward", "training_experts", "training_quantised",
+     "training_counts", "training_no_layout"}
 )  # fmt: skip
 """Rules of arithmetic that drop most layouts of every run: a screen names them where nothing else is to be told."""
 NOT_TO_BE_HAD = LAYOUTS_OF_TRAINING | frozenset(

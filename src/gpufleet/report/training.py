@@ -54,7 +54,8 @@ MEASURES = (
 )
 FORMULAS = (*STEP_FORMULAS, *RUN_FORMULAS, *MEASURES)
 LEAST_SHARE, WORTH_SAYING_RATIO = 0.001, 0.01
-SCREEN_ROWS = 4
+SCREEN_ROWS, DOUBTFUL_RATIO = 4, 2.0
+NARROW = ("fp8", "nvfp4")
 
 
 def asked_text(plan: TrainingPlan) -> str:
@@ -125,8 +126,23 @@ def step_line(d: TrainingDeployment) -> str:
     rate = d.speed.tokens_per_s_per_gpu
     return (
         f"A step takes {duration(step)}{lost}: {ranged_figure(rate, 'tokens/s/GPU')}, "
-        f"MFU {d.speed.mfu_ratio * PERCENT:.0f}%."
+        f"MFU {d.speed.mfu_ratio * PERCENT:.0f}%{of_wide_peak(d)}."
     )
+
+
+def of_wide_peak(d: TrainingDeployment) -> str:
+    """Of which peak the MFU is, where the arithmetic is narrower."""
+    return " of the 16-bit peak" if d.weight_format.startswith(NARROW) else ""
+
+
+def work_line(plan: TrainingPlan) -> list[str]:
+    """Steps, tokens of a step, GPU-hours and what one costs."""
+    d = plan.answer
+    step_tokens = tokens_text(plan.global_batch * plan.sequence_tokens)
+    each = d.usd.value / d.gpu_hours.value
+    return [
+        f"{count(d.steps)} steps of {step_tokens} tokens; {count(d.gpu_hours.value)} GPU-hours at {usd(each)} each."
+    ]
 
 
 def waiting(speed: TrainingSpeed) -> dict[str, float]:
@@ -190,6 +206,10 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
         return [] if not any(x.price_kind == "spot" for x in plan.deployments) else ["Spot is not worth it: dearer."]
     if steady is None:
         return ["Only spot does it."]
+    if (d.usd.high or d.usd.value) > DOUBTFUL_RATIO * d.usd.value:
+        return [
+            f"Spot is a gamble: its cost may reach {usd(d.usd.high)}; {machines(steady)} steady: {usd(steady.usd.value)}."
+        ]
     saved = 1 - d.usd.value / steady.usd.value
     longer = d.finish_s.value - steady.finish_s.value
     steadily = f"{machines(steady)} {steady.price_kind.replace('_', ' ')}"
@@ -297,7 +317,7 @@ WORDS = JobWords(
     own_columns,
     FORMULAS,
     started,
-    hazards=lambda *_: [],
+    hazards=lambda plan, _: work_line(plan),
     limits=limit_tables,
     terms=term_tables,
     unmet=unmet_text,
