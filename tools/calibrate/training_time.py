@@ -56,7 +56,6 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "figures.hidden_bytes_eager": (120.0, 0.3),
     "figures.routed_bytes": (20.0, 0.6),
     "figures.expert_slowness": (1.0, 0.6),
-    "figures.straggling": (0.01, 0.5),
     "figures.shard_link_ratio": (0.5, 0.4),
     "figures.tensor_exposed": (0.6, 0.3),
     "figures.tensor_exposed_eager": (1.0, 0.3),

@@ -22,11 +22,11 @@ class TrainingTimeConstants:
     - attention: / (1 + `attention_ramp_tokens` / sequence) x (head / 128)^`head_exponent`; backward passes reach
       `backward_attention_ratio` of the forward one's rate. Without flash `score_bytes` move for each score.
     - element-wise bytes: `hidden_bytes` (`.._eager`) a token and hidden element, `mlp_bytes` an inner one,
-      `logit_bytes` a logit, `routed_bytes` an element on its way to an expert, `adapter_bytes` an element that adapters touch.
+      `logit_bytes` a logit, `routed_bytes` an element on its way to an expert, `adapter_bytes` one that adapters touch.
     - experts: products take 1 + `expert_slowness` x 1024 / width times as long.
     - links reach `link_ratio` of their rate, `shard_link_ratio` beside computing, networks `network_ratio`; a
-      collective takes `latency_s` a rank. `tensor_exposed` (`.._eager`), `expert_exposed`, `shard_exposed` are waited for;
-      data parallelism hides behind `hidden_ratio` (`.._eager`) of the computing. `straggling` a doubling of machines.
+      collective takes `latency_s` a rank. Of traffic `tensor_exposed` (`.._eager`), `expert_exposed` and at least
+      `shard_exposed` is waited for; data parallelism hides behind `hidden_ratio` (`.._eager`) of the computing.
     - young software: `immaturity` a year by which it is younger than `mature_years` after its GPU,
       `unknown_immaturity_years` where it is not dated.
     - host: `host_s` (`.._eager`) launches a layer forward and backward; `optimizer_ratio`, `dequantised_ratio` of the

@@ -59,7 +59,7 @@ def step_terms(time: TrainingTime) -> StepTerms:
     between = between_stages_seconds(time)
     stage = Stage.of(time, whole, head, between)
     passed = layouts.num_micro_batches * stage.share
-    young = time.at("immature_ratio") * straggling_ratio(time) * time.measured_ratio
+    young = time.at("immature_ratio") * time.measured_ratio
     exposed = {name: passed * getattr(layers, name)[place] for name in OF_LAYERS}
     terms = StepTerms(
         **exposed,
@@ -74,12 +74,6 @@ def step_terms(time: TrainingTime) -> StepTerms:
         offload=offload_seconds(time, whole / layouts.pp),
     )
     return StepTerms(**{f.name: getattr(terms, f.name) * young for f in fields(StepTerms)})
-
-
-def straggling_ratio(time: TrainingTime) -> FloatArray:
-    """How much longer all machines take than one, as every step waits for the slowest: 1 + s log2(machines).   [1]"""
-    machines = np.maximum(time.layouts.num_devices / time.at("num_gpus"), 1.0)
-    return np.asarray(1 + time.constants.value("straggling") * np.log2(machines))
 
 
 def repeated_seconds(layers: LayerTimes, time: TrainingTime) -> FloatArray:

@@ -208,7 +208,8 @@ def spot_lines(plan: TrainingPlan) -> list[str]:
         return ["Only spot does it."]
     if (d.usd.high or d.usd.value) > DOUBTFUL_RATIO * d.usd.value:
         return [
-            f"Spot is a gamble: its cost may reach {usd(d.usd.high)}; {machines(steady)} steady: {usd(steady.usd.value)}."
+            f"Spot is a gamble: it may cost {usd(d.usd.high)}; {machines(steady)} "
+            f"{steady.price_kind.replace('_', ' ')} {usd(steady.usd.value)}."
         ]
     saved = 1 - d.usd.value / steady.usd.value
     longer = d.finish_s.value - steady.finish_s.value
