@@ -100,6 +100,11 @@ def test_what_does_not_fit_ends_with_3_and_says_what_to_type(ask: Ask) -> None:
 HOSTILE = {
     "rank 0": ((*FIT, "--rank", "0"), 2, "rank is out of range"),
     "rank 0 of a plan": ((*TUNE, "--rank", "0"), 2, "rank"),
+    "a rank wider than the model": ((*TUNE, "--rank", "5000"), 2, "from 1 to 4,096"),
+    "experts of a dense model": ((*TUNE, "--layout", "ep=8"), 2, "no experts to deal out"),
+    "no machines": ((*TUNE, "--max-machines", "0"), 2, "number of machines is out of range"),
+    "a run of all GPUs as of one": ((*TUNE, "--measured", "H100:8@98000"), 2, "not as fast as any such run"),
+    "runs that disagree": ((*TUNE, "--measured", "H100:8@9800;H100:8@2500"), 2, "disagree"),
     "beyond the model": ((*FIT, "--seq", "200k"), 2, "longer than llama-3.1-8b reads"),
     "a plan beyond the model": ((*TUNE, "--seq", "200k"), 2, "longer than llama-3.1-8b reads"),
     "tokens of no unit": (("plan", "finetune", "llama-3.1-8b", "--tokens", "2X"), 2, "2X"),

@@ -17,7 +17,7 @@ from gpufleet.domain.offer import PriceKind
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.market import effective_price
 from gpufleet.optimize.training import TrainingPlacement, TrainingSolution
-from gpufleet.optimize.training_search import TrainingQuestion
+from gpufleet.optimize.training_search import MOST_GPUS, TrainingQuestion
 from gpufleet.performance.restarts import lost_ratio
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_bounds import grade_of
@@ -209,8 +209,9 @@ def binding_of(q: TrainingQuestion, p: TrainingPlacement) -> str:
         return "stated_gpus"
     if p.machines == 1:
         return "one_machine"
-    has_deadline = q.goal.deadline_s < 2 * p.planned_s
-    return "deadline" if has_deadline else "cost"
+    if q.goal.deadline_s < 2 * p.planned_s:
+        return "deadline"
+    return "cost" if q.goal.most_gpus == MOST_GPUS else "cost_of_few"
 
 
 def run_notes(q: TrainingQuestion, rows: list[TrainingDeployment], sources: Mapping[str, Source]) -> list[str]:

@@ -15,11 +15,16 @@ SAME_PRICE_RATIO = 1.01
 
 def supply_notes(rows: Sequence[RentedMachines], tables: Catalog, easily_had: int | None) -> list[str]:
     """Notes on the answer, the first of the rows."""
+    return [*capacity_notes(rows, tables, easily_had), *(surer_note(rows[0], rows[1:]) if rows else [])]
+
+
+def capacity_notes(rows: Sequence[RentedMachines], tables: Catalog, easily_had: int | None) -> list[str]:
+    """Whether the answer's machines are had, and what their hosts are."""
     if not rows:
         return []
     [answer, *others] = rows
     of_device = device_notes(tables.accelerators[answer.gpu]) if answer.gpu in tables.accelerators else []
-    return [*capacity_note(answer, others, easily_had), *of_device, *surer_note(answer, others)]
+    return [*capacity_note(answer, others, easily_had), *of_device]
 
 
 def capacity_note(answer: RentedMachines, others: Sequence[RentedMachines], easily_had: int | None) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from typing import Any
@@ -18,7 +18,7 @@ from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
 from gpufleet.api.requests import refuse_rows
 from gpufleet.api.spoken import spoken
-from gpufleet.api.to_be_had import supply_notes
+from gpufleet.api.to_be_had import capacity_notes
 from gpufleet.api.training_recipes import (
     grid_of,
     method_named,
@@ -26,8 +26,9 @@ from gpufleet.api.training_recipes import (
     recipe_of_words,
     trained_model,
     usual_batch,
+    usual_step_tokens,
 )
-from gpufleet.catalog.calibration import calibration_of, load_habits
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.load import Catalog, load_catalog
@@ -59,6 +60,8 @@ from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
 MOST_TOKENS, LONGEST_S = 1e16, 10 * HOURS_PER_YEAR * HOUR
 DEFAULT_STARTUP_S = 10 * MINUTE
 DEFAULT_HEADROOM, DEFAULT_CONFIDENCE = 0.0, 0.8
+SLOWEST_RATIO, FASTEST_RATIO, MOST_APART_RATIO = 10.0, 0.2, 2.0
+"""Runs of one's own take 0.2 to 10 times as long as predicted, or they were not read as they were meant."""
 USUAL_MOST_GPUS, CAMPAIGN_GPU_HOURS = 64, 10_000
 """Without a deadline no more GPUs of a type are tried: the cheapest run is a small one."""
 
@@ -100,7 +103,7 @@ def planned(request: TrainingRequest, catalog: Catalog | None) -> TrainingPlan:
     asked = Asked(inputs, digest(inputs, question.offers), notes, tables.sources, request.rows, missed)
     plan = training_plan(TrainingContext(question, solution), asked)
     notes = [*plan.notes, *campaign_notes(request, plan), *refused_notes(question, plan)]
-    had = supply_notes(plan.deployments, tables, request.easily_had)
+    had = capacity_notes(plan.deployments, tables, request.easily_had)
     ends = said_of_prices(plan.deployments[:1], tables, plan.deployments)
     return plan.model_copy(update={"notes": [*had, *ends, *notes]})
 
@@ -168,8 +171,8 @@ def training_question(
     recipe = recipe_of_request(request, arch)
     names = [parse_gpus_of_cluster(text)[0] for text in request.gpus or ()]
     market = market_of(replace(request, gpus=names or None), tables)
-    goal = goal_of(request, recipe, counts)
-    layout = parse_layout(request.layout) if request.layout else {}
+    goal = goal_of(request, arch, recipe, counts)
+    layout = layout_of(request, arch)
     around = Surroundings(
         load_failures(),
         load_interruptions(),
@@ -193,6 +196,14 @@ def training_question(
     return (replace(question, measured_ratio=ratio) if ratio is not None else question), market
 
 
+def layout_of(request: TrainingRequest, arch: Architecture) -> dict[str, int]:
+    """The parts of the layout that were said; experts are dealt out only where there are some."""
+    layout = parse_layout(request.layout) if request.layout else {}
+    if layout.get("ep", 1) > 1 and not arch.is_moe:
+        raise UsageError(f"{arch.name} has no experts to deal out", found=f"ep={layout['ep']}", expected="no ep")
+    return layout
+
+
 def recipe_of_request(request: TrainingRequest, arch: Architecture) -> Recipe:
     """The recipe that a request means."""
     tunes = isinstance(request, FinetuneRequest)
@@ -211,7 +222,9 @@ def recipe_of_request(request: TrainingRequest, arch: Architecture) -> Recipe:
     )
 
 
-def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] | None) -> TrainingGoal:
+def goal_of(
+    request: TrainingRequest, arch: Architecture, recipe: Recipe, counts: Mapping[str, int] | None
+) -> TrainingGoal:
     """What is to be done by when, checked."""
     if request.tokens is None:
         raise UsageError("--tokens is missing", expected="how many tokens to train on, such as 50M or 2T")
@@ -222,11 +235,13 @@ def goal_of(request: TrainingRequest, recipe: Recipe, counts: Mapping[str, int] 
     deadline_s = checked_deadline(request.deadline_s, startup_s)
     is_open = request.owned or request.most_machines is not None or math.isfinite(deadline_s)
     most = MOST_GPUS if is_open else USUAL_MOST_GPUS
+    if request.most_machines is not None and request.most_machines < 1:
+        raise UsageError("the number of machines is out of range", found=request.most_machines, expected="from 1")
     if request.budget_usd is not None and not request.budget_usd > 0:
         raise UsageError("the budget is out of range", found=request.budget_usd, expected="USD above 0")
     return TrainingGoal(
         request.tokens,
-        batch_of(request, recipe),
+        batch_of(request, arch, recipe, counts),
         deadline_s,
         startup_s,
         DEFAULT_HEADROOM if request.headroom is None else request.headroom,
@@ -253,17 +268,17 @@ def checked_deadline(deadline_s: float | None, startup_s: float) -> float:
     return deadline_s
 
 
-def batch_of(request: TrainingRequest, recipe: Recipe) -> int:
-    """Sequences of a step: as asked, else the power of two nearest to what is usual, and no more than there are."""
+def batch_of(request: TrainingRequest, arch: Architecture, recipe: Recipe, counts: Mapping[str, int] | None) -> int:
+    """Sequences of a step: as asked, else what is usual, in whole shares of the GPUs that were asked for."""
     most = max(int((request.tokens or 0) // recipe.sequence_tokens), 1)
     if request.global_batch is not None:
         if not 1 <= request.global_batch <= most:
             expected = f"from 1 to {most:,}: all tokens are so many sequences"
             raise UsageError("the global batch is out of range", found=request.global_batch, expected=expected)
         return request.global_batch
-    habits, tunes = load_habits(), isinstance(request, FinetuneRequest)
-    usual = habits.fine_tuning_batch_tokens if tunes else habits.pretraining_batch_tokens
-    return int(min(usual_batch(recipe, usual.value), 2 ** math.floor(math.log2(most))))
+    usual = usual_step_tokens(arch, is_from_nothing=not isinstance(request, FinetuneRequest))
+    odd = math.lcm(*(number // (number & -number) for number in (counts or {}).values()))
+    return usual_batch(recipe, usual, most, odd)
 
 
 def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog) -> float | None:
@@ -285,6 +300,19 @@ def measured_ratio(question: TrainingQuestion, said: str | None, tables: Catalog
         time = TrainingTime(model, layouts, question.time, question.software_year)
         fastest = float(tokens_per_s_per_gpu(time, step_terms(time).total).max())
         logs.append(math.log(fastest / run.tokens_per_s_per_gpu))
+    return believed(logs, said)
+
+
+def believed(logs: Sequence[float], said: str) -> float:
+    """The geometric mean of ratios, of which none is out of all proportion and all are about alike."""
+    hint = "A run says tokens per second of one GPU; --eager, --precision and --method must be as they were."
+    ratios = [math.exp(each) for each in logs]
+    if not FASTEST_RATIO <= min(ratios) <= max(ratios) <= SLOWEST_RATIO:
+        found = ", ".join(f"{1 / ratio:.2g}x the predicted speed" for ratio in ratios)
+        expected = f"from {1 / SLOWEST_RATIO:g}x to {1 / FASTEST_RATIO:g}x"
+        raise UsageError("your own runs are not as fast as any such run", found=found, expected=expected, hint=hint)
+    if max(ratios) > min(ratios) * MOST_APART_RATIO:
+        raise UsageError("your own runs disagree: one stack has one scale", found=said, hint=hint)
     return math.exp(sum(logs) / len(logs))
 
 

@@ -10,7 +10,8 @@ from functools import cached_property
 import numpy as np
 
 from gpufleet.api.training_estimates import estimate_training
-from gpufleet.catalog.calibration import calibration_of, load_habits
+from gpufleet.api.training_recipes import usual_step_tokens
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.training_constants import load_training_memory_constants
 from gpufleet.catalog.training_time import load_training_time
@@ -87,9 +88,8 @@ class TrainingCounts:
 
     def global_batch(self, num_gpus: int) -> int:
         """Sequences of a step: the usual tokens, so many that every rank has as many."""
-        habits = load_habits()
-        usual = habits.pretraining_batch_tokens if self.is_from_nothing else habits.fine_tuning_batch_tokens
-        return num_gpus * math.ceil(max(usual.value / self.recipe.sequence_tokens, 1.0) / num_gpus)
+        usual = usual_step_tokens(self.arch, is_from_nothing=self.is_from_nothing)
+        return num_gpus * math.ceil(max(usual / self.recipe.sequence_tokens, 1.0) / num_gpus)
 
     def layouts(self, num_gpus: int) -> TrainingLayouts:
         """Every layout of so many GPUs that the rules allow."""

@@ -18,8 +18,9 @@ from gpufleet.api.training_recipes import (
     sequence_of,
     trained_model,
     usual_batch,
+    usual_step_tokens,
 )
-from gpufleet.catalog.calibration import calibration_of, load_habits
+from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import Catalog, load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.training_constants import load_training_memory_constants
@@ -150,7 +151,8 @@ def recipe_of(words: FitWords) -> Recipe:
 def batch_of(words: FitWords, recipe: Recipe) -> int:
     """Sequences of a step: as many as is usual, and as all GPUs share evenly."""
     shared = words.num_gpus * words.layout.get("micro-batch", 1)
-    usual = 1 if recipe.optimizer.in_backward else usual_batch(recipe, load_habits().fine_tuning_batch_tokens.value)
+    tokens = usual_step_tokens(words.arch, is_from_nothing=False)
+    usual = 1 if recipe.optimizer.in_backward else usual_batch(recipe, tokens)
     return shared * max(math.ceil(usual / shared), 1)
 
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
+from gpufleet.architecture.parameters import num_parameters
+from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.models import is_shipped_encoder, shipped_architecture
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.training import (
@@ -37,7 +39,8 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "mlp": ("gate", "up", "down"),
 }
 OFFLOADED = ("optimizer", "activations", "weights")
-DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES = 4096.0, 2
+DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES, MOST_SEQUENCES = 4096.0, 2, 2**40
+USUAL_PRETRAINED_PARAMETERS, MOST_TIMES_BATCH = 70e9, 4
 GRID_NAMES = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
@@ -95,8 +98,8 @@ def optimizer_named(said: str | None, offloaded: Iterable[str]) -> Optimizer:
     return replace(OPTIMIZERS[name], is_offloaded="optimizer" in offloaded)
 
 
-def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None) -> Adapter | None:
-    """Adapters of LoRA and QLoRA; said of a method without them they are refused."""
+def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None, most: int) -> Adapter | None:
+    """Adapters of LoRA and QLoRA, of no higher rank than the model is wide; without such a method they are refused."""
     if method is Method.FULL:
         said = [name for name, value in (("--rank", rank), ("--modules", modules)) if value is not None]
         if said:
@@ -106,8 +109,8 @@ def adapter_of(method: Method, rank: int | None, modules: Sequence[str] | None) 
                 expected="--method lora or qlora",
             )
         return None
-    if rank is not None and rank < 1:
-        raise UsageError("the rank is out of range", found=rank, expected="from 1")
+    if rank is not None and not 1 <= rank <= most:
+        raise UsageError("the rank is out of range", found=rank, expected=f"from 1 to {most:,}, the model's width")
     return Adapter(DEFAULT_RANK if rank is None else rank, modules_named(modules or ("all-linear",)))
 
 
@@ -167,7 +170,7 @@ def recipe_of_words(
         formats,
         replace(stepped, follows_weights=is_narrow and stepped.state_bytes == ADAMW.state_bytes),
         sequence_of(sequence_tokens, arch),
-        adapter=adapter_of(method, rank, modules),
+        adapter=adapter_of(method, rank, modules, arch.hidden_size),
         compiled=not eager,
         chunked_loss=not is_from_nothing and not eager,
         offloads_activations="activations" in kept,
@@ -177,11 +180,24 @@ def recipe_of_words(
     return replace(recipe, base=QLORA_BASE) if method is Method.QLORA else recipe
 
 
-def usual_batch(recipe: Recipe, tokens: float) -> int:
-    """Sequences of a step where nobody says: so many tokens; few where every micro-batch is a step of its own."""
-    if recipe.optimizer.in_backward:
-        return IN_BACKWARD_SEQUENCES
-    return int(2 ** round(math.log2(max(tokens / recipe.sequence_tokens, 1.0))))
+def usual_step_tokens(arch: Architecture, *, is_from_nothing: bool) -> float:
+    """Tokens of a step: pre-training takes more for models of more than 70B, up to four times as many."""
+    habits = load_habits()
+    if not is_from_nothing:
+        return habits.fine_tuning_batch_tokens.value
+    larger = num_parameters(arch) / USUAL_PRETRAINED_PARAMETERS
+    return habits.pretraining_batch_tokens.value * min(max(larger, 1.0), MOST_TIMES_BATCH)
+
+
+def usual_batch(recipe: Recipe, tokens: float, most: int = MOST_SEQUENCES, odd: int = 1) -> int:
+    """Sequences of a step where nobody says: so many tokens, doubled shares of an odd number of GPUs, at most all.
+
+    Few where every micro-batch is a step of its own.
+    """
+    wanted = IN_BACKWARD_SEQUENCES if recipe.optimizer.in_backward else tokens / recipe.sequence_tokens
+    share = odd if odd <= most else 1
+    doublings = min(round(math.log2(max(wanted / share, 1.0))), math.floor(math.log2(most / share)))
+    return int(share * 2**doublings)
 
 
 def grid_of(layout: Mapping[str, int], batch: int, *, tunes: bool = False) -> Grid:

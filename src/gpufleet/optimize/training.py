@@ -23,7 +23,7 @@ from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.layout.training import Cluster, coarse
 from gpufleet.memory.training import checkpoint_bytes
 from gpufleet.optimize.caution import planned_value, slow_ratio
-from gpufleet.optimize.job import BINDS_LONGER, Late
+from gpufleet.optimize.job import Late
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.training_search import MOST_GPUS, Best, RatedCluster, TrainingQuestion, TrainingSearch
@@ -33,11 +33,12 @@ from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, HOURS_PER_YEAR
 
-LATE, SPOT_GANG = Reason("training_late"), Reason("training_spot_gang")
+LATE, NEVER_ENDS, SPOT_GANG = (Reason(f"training_{name}") for name in ("late", "never_ends", "spot_gang"))
+BINDS_LONGER = Reason("training_binds_longer")
 MOST_SPOT_MACHINES = 8
 """More machines on spot at once are seldom had, and taken away together: rented only where spot is asked for."""
-MOST_REFINED, SAME_COST_RATIO, NEVER_S = 12, 1.05, 10 * HOURS_PER_YEAR * HOUR
-"""The fewest GPUs are bought of those that cost within this ratio of the least; ten years count as never."""
+MOST_REFINED, NEVER_S, SAME_COST_RATIO, SAME_TIME_RATIO = 12, 10 * HOURS_PER_YEAR * HOUR, 1.05, 1.05
+"""Ten years count as never; the fewest GPUs are bought, and the cheapest row is the soonest, of those so near."""
 MOST_PROMISING, MOST_GAIN_RATIO = 16, 1.4
 """So many clusters are searched finely that cost up to this ratio of the least: a finer layout gains no more."""
 
@@ -128,6 +129,19 @@ def run_times(
     elapsed = ending(elapsed_run_s(work_s, stops, write_s, restart_s(restarted_s, 0.0, wait_s), interval))
     paid = np.where(np.isfinite(elapsed), elapsed_run_s(work_s, stops, write_s, restarted_s, interval), np.inf)
     return RunTimes(startup_s + elapsed, startup_s + paid, stops_in(elapsed, stops), interval)
+
+
+def beyond(expected: RunTimes, moved: Sequence[RunTimes], sign: int) -> RunTimes:
+    """An end of the ranges: what each uncertainty moves alone, its logarithms added in quadrature; up or down."""
+
+    def end(name: str) -> FloatArray:
+        usual = np.asarray(getattr(expected, name))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            logs = np.nan_to_num([np.log(getattr(each, name) / usual) for each in moved], posinf=np.inf, neginf=-np.inf)
+            moved_to = usual * np.exp(sign * np.sqrt((logs**2).sum(axis=0)))
+        return np.where(np.isfinite(usual), moved_to, np.inf)
+
+    return RunTimes(end("elapsed_s"), end("paid_s"), end("stops"), expected.interval_s)
 
 
 def ending(elapsed_s: FloatArray) -> FloatArray:
@@ -228,22 +242,30 @@ class Placing:
         rate, shared = around.runs.write_bytes_per_s_per_machine.value, around.runs.shared_bytes_per_s.value
         write_s = checkpoint_s(checkpoint_bytes(q.arch, q.recipe), machines, rate, shared)
         recovery = around.runs.recovery_s
+        recovered = Spread(recovery.low or recovery.value, recovery.value, recovery.high or recovery.value)
 
         def times(work: FloatArray, failed: float, reclaimed: float, waited: float, recovered: float) -> RunTimes:
             stops = stops_per_s(machines * instance.gpu_count, failed, machines, reclaimed)
             return run_times(work, stops, write_s, recovered + write_s, waited, goal.startup_s)
 
+        spreads = (failures, taken, wait, recovered)
+        usual = [each.expected for each in spreads]
         slow = np.maximum(1 + goal.headroom_ratio, slow_ratio(goal.confidence, high_ratio))
-        failed, reclaimed, waited = (planned_value(goal.confidence, each) for each in (failures, taken, wait))
+        expected = times(work_s, *usual)
+
+        def end(work: FloatArray, others: Sequence[float], sign: int) -> RunTimes:
+            moved = [times(work_s, *[*usual[:i], each, *usual[i + 1 :]]) for i, each in enumerate(others)]
+            return beyond(expected, [times(work, *usual), *moved], sign)
+
         return Ways(
             rated,
             machines,
             work_s,
             write_s,
-            times(work_s, failures.expected, taken.expected, wait.expected, recovery.value),
-            times(work_s * low_ratio, failures.low, taken.low, wait.low, recovery.low or recovery.value),
-            times(work_s * high_ratio, failures.high, taken.high, wait.high, recovery.high or recovery.value),
-            times(work_s * slow, failed, reclaimed, waited, recovery.value).elapsed_s,
+            expected,
+            end(work_s * low_ratio, [each.low for each in spreads], -1),
+            end(work_s * high_ratio, [each.high for each in spreads], 1),
+            end(work_s * slow, [planned_value(goal.confidence, each) for each in spreads], 1).elapsed_s,
             taken,
         )
 
@@ -256,7 +278,7 @@ class Placing:
         had = ways.machines <= (math.inf if most is None else most)
         if offer.price_kind is PriceKind.SPOT and not self.question.goal.takes_spot_gangs:
             had &= ways.machines <= MOST_SPOT_MACHINES
-        ends = np.isfinite(ways.planned_s) & (ways.planned_s <= self.question.goal.deadline_s)
+        ends = np.isfinite(ways.high.elapsed_s) & (ways.planned_s <= self.question.goal.deadline_s)
         paid_s = ways.machines * self.billed(offer, ways.expected).paid_s
         least = ways.planned_s if offer.price_kind is PriceKind.OWNED else paid_s
         least = np.where(had & ends, least, np.inf)
@@ -302,7 +324,9 @@ class Placing:
             enough = ways.machines[ways.planned_s <= goal.deadline_s]
             soonest = float(np.min(ways.planned_s[had], initial=np.inf))
             missed = Late(soonest, int(enough.min()) if len(enough) else None)
-            reason, machine = LATE if had.any() else BEYOND_QUOTA, f"{key[0]} {key[1]}, {key[2].replace('_', ' ')}"
+            unending = not np.isfinite(ways.high.elapsed_s[had]).any()
+            reason = BEYOND_QUOTA if not had.any() else NEVER_ENDS if unending else LATE
+            machine = f"{key[0]} {key[1]}, {key[2].replace('_', ' ')}"
             if offer.price_kind is PriceKind.SPOT and len(enough):
                 reason = SPOT_GANG
             miss = missed.miss(offer.most_instances, goal.confidence)
@@ -354,9 +378,15 @@ def solve_training(question: TrainingQuestion, calibration: Calibration) -> Trai
         len(best.rated),
         best.num_configurations,
         beside[0] if is_cheaper else None,
-        faster=min(ranked, key=lambda p: p.expected.elapsed_s, default=None),
+        faster=soonest_of(ranked),
         steady=next((p for p in ranked if p.offer.price_kind is not PriceKind.SPOT), None),
     )
+
+
+def soonest_of(ranked: Sequence[TrainingPlacement]) -> TrainingPlacement | None:
+    """The cheapest of those that end about as soon as any."""
+    soonest_s = min((p.expected.elapsed_s for p in ranked), default=0.0)
+    return next((p for p in ranked if p.expected.elapsed_s <= soonest_s * SAME_TIME_RATIO), None)
 
 
 def count_devices(search: TrainingSearch, rejections: Rejections) -> None:

@@ -19,6 +19,8 @@ from gpufleet.records import dataclass
 BACKWARD_ATTENTION = 2.5
 """Products of the backward pass of flash attention over those of the forward pass (Dao 2023, arXiv:2307.08691)."""
 FULL_HEAD, REFERENCE_WIDTH = 128, 1024
+NARROW_PRODUCT_RATIO = 0.5
+"""Share of the peak that products as narrow as an adapter's rank reach: a judgement."""
 FORWARD_SHARE = 1 / 3
 """Share of element-wise traffic, and of what launches kernels, that belongs to the forward pass."""
 OF_LAYERS = (
@@ -58,15 +60,14 @@ class LayerTimes:
 
 def layer_times(time: TrainingTime) -> LayerTimes:
     """All layers for one micro-batch, of each distinct shard."""
-    k, c, recipe, shards = time.kernels, time.constants, time.recipe, time.shards
+    recipe, shards = time.recipe, time.shards
     forward, backward = product_seconds(time)
     ahead, behind = attention_seconds(time)
     stream = streamed_seconds(time)
     tensor = tensor_parallel_seconds(time)
     experts = expert_parallel_seconds(time)
     ring = context_parallel_seconds(time, ahead)
-    adapters = c.value("adapter_bytes") * k.adapted_elements / time.of_shard("bandwidth_bytes_per_s")
-    adapters = adapters + dequantised_seconds(time)
+    adapters = adapter_seconds(time) + dequantised_seconds(time)
     third = (stream + tensor * 1.5 + experts * 1.5 + adapters) * FORWARD_SHARE
     core = np.zeros(len(shards)) if recipe.flash else ahead
     return LayerTimes(
@@ -146,6 +147,14 @@ def streamed_seconds(time: TrainingTime) -> FloatArray:
     moved = per_hidden * k.hidden_elements / shards.tp + 2 * c.value("mlp_bytes") * k.mlp_elements
     moved = moved + c.value("routed_bytes") * k.dispatched_elements
     return np.asarray(moved / time.of_shard("bandwidth_bytes_per_s"))
+
+
+def adapter_seconds(time: TrainingTime) -> FloatArray:
+    """Adapters: traffic of their inputs and outputs, and three passes of products as narrow as their rank."""
+    k, adapter = time.kernels, time.recipe.adapter
+    moved = time.constants.value("adapter_bytes") * k.adapted_elements / time.of_shard("bandwidth_bytes_per_s")
+    flop = 6 * (adapter.rank if adapter else 0) * k.adapted_elements
+    return np.asarray(moved + flop / (time.of_shard("peak_flop_per_s") * NARROW_PRODUCT_RATIO))
 
 
 def dequantised_seconds(time: TrainingTime) -> FloatArray:

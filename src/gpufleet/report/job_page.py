@@ -59,6 +59,7 @@ BINDING = {
     ),
     "stated_gpus": "The number of GPUs was asked for.",
     "cost": "No number of machines costs clearly less.",
+    "cost_of_few": "Without a deadline few GPUs of a type are tried: no number of them costs clearly less.",
 }
 SEED_RULE = "seed rule"
 ASSUMED_WORDS = {
@@ -68,7 +69,8 @@ ASSUMED_WORDS = {
     "headroom": "{} headroom",
 }
 ASSUMED = "reclaimed, assumed: the cloud publishes no rate; the notes give the rate used instead, with its range."
-TELLING, LATE = ("over_job_budget", "binds_longer", "training_late"), ("late", "late_with_cap", "training_late")
+LATE = ("late", "late_with_cap", "training_late", "training_never_ends")
+TELLING = ("over_job_budget", "binds_longer", "training_binds_longer", "training_late", "training_never_ends")
 COST_FORMULA = (
     "machines x $/h x machine time by the second; capacity blocks per started day; terms and own "
     "machines round the clock"
@@ -183,7 +185,7 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
     """The reasons that matter most."""
     d, own = plan.deployments[0], words.reasons(plan)
     steady = next((x for x in plan.deployments if not x.is_tight), None) if d.is_tight else None
-    surer = [f"{machines(steady)} is in time at 90% too: {usd(steady.usd.value)}."] if steady is not None else []
+    surer = [] if steady is None else [f"{kept(steady, d)} is in time at 90% too: {usd(steady.usd.value)}."]
     lines = [
         own.layout,
         f"Done in {ranged_time(d.finish_s)}, {ranged_usd(d.usd)}.",
@@ -196,6 +198,12 @@ def short_reasons(plan: P, words: JobWords[P]) -> list[str]:
         *surer,
     ]
     return lines[:NUM_REASONS]
+
+
+def kept(steady: RentedJob, answer: RentedJob) -> str:
+    """The machines of a row, with how they are bought where the answer's are the same."""
+    bought = f", {steady.price_kind.replace('_', ' ')}," if machines(steady) == machines(answer) else ""
+    return f"{machines(steady)}{bought}"
 
 
 def screen_notes(plan: JobPlan, today: date | None) -> list[str]:

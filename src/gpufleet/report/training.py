@@ -305,7 +305,7 @@ def unmet_text(plan: TrainingPlan) -> str:
     if math.isinf(plan.deadline_s):
         return ""
     if plan.least_gpus is None:
-        return "No number of GPUs meets it."
+        return f"No number of GPUs meets it with {plan.global_batch:,.0f} sequences a step (--batch)."
     return f"At least {plural(plan.least_gpus, 'GPU')} of any type on offer meet it."
 
 

@@ -58,6 +58,8 @@ SENTENCES: dict[str, str | Callable[[Mapping[str, Any]], str]] = {
     "training_counts": "{gpus} GPUs are no whole number of machines, or of too many small ones",
     "training_no_layout": "no layout deals out so many GPUs",
     "training_late": "not done by the deadline with the GPUs that were tried",
+    "training_never_ends": "stopped so often that it might run for ten years",
+    "training_binds_longer": "bought for a term and paid round the clock: not bought for one run",
     # what engines run
     "unsupported_architecture": "{engine} does not implement the architecture of {family} models",
     "unsupported_device": "{engine} does not run on {device}",

@@ -14,13 +14,14 @@ from gpufleet.api.training import TrainRequest, counts_of, training_question
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.offer import PriceKind
-from gpufleet.optimize.job import BINDS_LONGER
 from gpufleet.optimize.market import BEYOND_QUOTA, NO_PRICE, effective_price
 from gpufleet.optimize.replicas import Rejections
 from gpufleet.optimize.training import (
     LATE,
     SAME_COST_RATIO,
     Placing,
+    RunTimes,
+    beyond,
     cheapest_of_each_type,
     run_times,
     solve_training,
@@ -171,7 +172,7 @@ def test_a_run_buys_no_term_and_the_table_says_so() -> None:
     assert kinds <= {PriceKind.ON_DEMAND, PriceKind.SPOT, PriceKind.CAPACITY_BLOCK}
     offer = next(o for o in q.offers if o.price_kind is PriceKind.ON_DEMAND)
     bound = replace(q, offers=(replace(offer, price_kind=PriceKind.COMMIT_1Y),))
-    assert BINDS_LONGER.code in reasons(bound)
+    assert "training_binds_longer" in reasons(bound)
 
 
 def test_what_is_late_says_when_it_would_be_done() -> None:
@@ -214,6 +215,22 @@ def test_one_row_a_machine_type_and_price_kind_cheapest_first() -> None:
     assert cheapest_of_each_type([*ranked, *ranked]) == ranked
 
 
+def test_ends_move_each_uncertainty_alone_and_add_them_in_quadrature() -> None:
+    moved = [RunTimes(*(np.array([x]) for x in (*(100 * up,) * 2, 1.0, 5.0))) for up in (1.3, 2.0)]
+    usual = RunTimes(*(np.array([x]) for x in (100.0, 100.0, 1.0, 5.0)))
+    high = beyond(usual, moved, 1)
+    both = math.hypot(math.log(1.3), math.log(2.0))
+    assert np.allclose(np.log(high.elapsed_s / 100), both)
+    assert np.allclose(high.elapsed_s * beyond(usual, moved, -1).elapsed_s, 100**2)
+
+
+def test_one_uncertainty_that_never_ends_is_an_end_that_never_comes() -> None:
+    usual = RunTimes(*(np.array([x, np.inf]) for x in (100.0, 100.0, 0.0, 5.0)))
+    never = RunTimes(*(np.array([x, x]) for x in (np.inf, np.inf, 0.0, 5.0)))
+    assert np.isinf(beyond(usual, [never], 1).elapsed_s).all()
+    assert beyond(usual, [never], 1).stops[0] == 0
+
+
 def test_a_budget_leaves_what_it_pays_for() -> None:
     ranked, rejections = solve_training(question(), CALIBRATION).ranked, Rejections()
     middle = ranked[len(ranked) // 2].usd
@@ -226,5 +243,7 @@ def test_the_soonest_and_the_steady_way_stand_beside_the_cheapest() -> None:
     solution = solve_training(question(), CALIBRATION)
     assert solution.faster is not None
     assert solution.steady is not None
-    assert solution.faster.expected.elapsed_s == min(p.expected.elapsed_s for p in solution.ranked)
+    soonest_s = min(p.expected.elapsed_s for p in solution.ranked)
+    near = [p.usd for p in solution.ranked if p.expected.elapsed_s <= 1.05 * soonest_s]
+    assert solution.faster.usd == min(near)
     assert solution.steady.offer.price_kind is not PriceKind.SPOT

@@ -25,7 +25,7 @@ DEFAULT_GPU = "A100-80GB"
 SOURCE = "GPU Infrastructure & Computational Requirements, 'GPU Memory Hierarchy and Bandwidth'"
 PARTS = {
     "model weights": ("weights",),
-    "activations": ("activations", "logits", "reused"),
+    "activations": ("activations", "logits"),
     "gradients": ("gradients",),
     "optimizer states": ("optimizer", "step"),
 }
@@ -135,13 +135,15 @@ def training_rows(q: MemoryQuestion, rule: dict[str, float], trained: Trained) -
     parts = {name: float(np.sum([getattr(memory, each) for each in names])) for name, names in PARTS.items()}
     kept, moments = parts["activations"], parts["optimizer states"]
     total = band_figure(memory.total.low, memory.total.expected, memory.total.high)
-    other = total.value - sum(parts.values())
+    in_turn = float(np.sum(memory.reused))
+    other = total.value - sum(parts.values()) - in_turn
     return [
         row("model weights", rule["model_weights_gb"], exact(parts["model weights"] / GIB, UNIT)),
         row("activations", rule["activations_gb"], exact(kept / GIB, UNIT), "none recomputed"),
         row("gradients", rule["gradients_gb"], exact(parts["gradients"] / GIB, UNIT)),
         row("optimizer states", rule["optimizer_states_gb"], exact(moments / GIB, UNIT)),
         row("KV cache", rule["kv_cache_gb"], exact(0.0, UNIT), "training keeps none"),
+        row("one after the other in one place", None, exact(in_turn / GIB, UNIT)),
         row("allocator, context, fragments", None, exact(other / GIB, UNIT)),
         row("total", rule["total_gb"], scaled(graded(total), GIB, UNIT), "on one GPU, had it room"),
         row("recommended GPU memory", rule["recommended_gpu_memory_gb"], None, recommended(trained)),
