@@ -55,7 +55,7 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "figures.hidden_bytes": (60.0, 0.3),
     "figures.hidden_bytes_eager": (120.0, 0.3),
     "figures.routed_bytes": (20.0, 0.6),
-    "figures.expert_slowness": (1.0, 0.6),
+    "figures.expert_slowness": (1.5, 0.5),
     "figures.shard_link_ratio": (0.5, 0.4),
     "figures.tensor_exposed": (0.6, 0.3),
     "figures.tensor_exposed_eager": (1.0, 0.3),
@@ -66,6 +66,7 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "figures.immaturity": (0.06, 0.5),
     "figures.adapter_bytes": (8.0, 0.5),
 }
+OF_EXPERTS = ("figures.routed_bytes", "figures.expert_slowness", "figures.expert_exposed")
 Floats = NDArray[np.float64]
 
 
@@ -136,8 +137,16 @@ def settled(values: Mapping[str, float]) -> dict[str, float]:
 
 
 def fitted(rows: Sequence[Measured]) -> dict[str, float]:
+    """Constants of all models from the dense ones, then those of experts from the rest."""
+    dense = [each for each in rows if not each.run.arch.is_moe]
+    values = fitted_of(dense, [name for name in PLAUSIBLE if name not in OF_EXPERTS], {})
+    return fitted_of([each for each in rows if each.run.arch.is_moe], OF_EXPERTS, values)
+
+
+def fitted_of(rows: Sequence[Measured], names: Sequence[str], known: Mapping[str, float]) -> dict[str, float]:
     """Constants of least robust error, each held to what is plausible (Levenberg-Marquardt in logarithms)."""
-    names, base = list(PLAUSIBLE), load_training_time()
+    base = load_training_time()
+    usual = {name: value for name, (value, _) in PLAUSIBLE.items()} | known
     centre = np.log([PLAUSIBLE[n][0] for n in names])
     hold = np.array([NOISE / PLAUSIBLE[n][1] for n in names])
     counts = defaultdict(int)
@@ -146,13 +155,13 @@ def fitted(rows: Sequence[Measured]) -> dict[str, float]:
     weights = np.array([math.sqrt(min(MOST_ROWS_OF_A_SOURCE / counts[each.source], 1.0)) for each in rows])
 
     def residuals(x: Floats) -> Floats:
-        constants = with_values(base, settled(dict(zip(names, np.exp(x), strict=True))))
+        constants = with_values(base, settled({**usual, **dict(zip(names, np.exp(x), strict=True))}))
         errors = np.array([each.log_error(constants) for each in rows])
         size = np.abs(errors)
         robust = np.sign(errors) * np.where(size > HUBER, np.sqrt(np.maximum(2 * HUBER * size - HUBER**2, 0)), size)
         return np.concatenate([robust * weights, (x - centre) * hold])
 
-    return dict(zip(names, np.exp(least_squares(residuals, centre)), strict=True))
+    return {**known, **dict(zip(names, np.exp(least_squares(residuals, centre)), strict=True))}
 
 
 def least_squares(residuals: Callable[[Floats], Floats], start: Floats) -> Floats:
@@ -225,7 +234,8 @@ def main() -> None:
             f"{r.text('release')}"
         )
     if said.write:
-        write(settled(values), rows, ranges, {kind: len(missed) for kind, missed in of_kind.items()})
+        seen = {kind: sum((e.run.arch.is_moe) == (kind == "experts") for e in rows) for kind in of_kind}
+        write(settled(values), seen, ranges, {kind: len(missed) for kind, missed in of_kind.items()})
         write_left_out(unseen, ranges)
 
 
@@ -412,7 +422,7 @@ def bounds_of(each: Measured, ends: Range) -> Range:
 
 def write(
     values: Mapping[str, float],
-    rows: Sequence[Measured],
+    seen: Mapping[str, int],
     ranges: Mapping[str, Range],
     points: Mapping[str, int],
 ) -> None:
@@ -422,9 +432,10 @@ def write(
     for name, value in values.items():
         head = re.escape(f"[{name}]\n")
         text = re.sub(rf"({head}value = )\S+", rf"\g<1>{value:.4g}", text)
-        source = f"fit to {len(rows)} rows of measurements/training_throughput.csv (tools/calibrate/training_time.py)"
+        num_rows = seen["experts" if name in OF_EXPERTS else "dense"]
+        source = f"fit to {num_rows} rows of measurements/training_throughput.csv (tools/calibrate/training_time.py)"
         text = re.sub(rf'({head}(?:(?!\n\[).)*?\nsource = )"[^"]*"', rf'\g<1>"{source}"', text, flags=re.S)
-        text = re.sub(rf"({head}(?:(?!\n\[).)*?\npoints = )\d+", rf"\g<1>{len(rows)}", text, flags=re.S)
+        text = re.sub(rf"({head}(?:(?!\n\[).)*?\npoints = )\d+", rf"\g<1>{num_rows}", text, flags=re.S)
     for kind, (low, high) in ranges.items():
         head = re.escape(f"[spreads.{kind}]\n")
         text = re.sub(rf"({head}(?:(?!\n\[).)*?\nlow = )\S+", rf"\g<1>{low:.4g}", text, flags=re.S)

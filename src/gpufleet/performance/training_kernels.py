@@ -39,7 +39,6 @@ class Product:
     tokens: Floats
     count: Floats
     is_closing: bool = False
-    expert_width: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +81,14 @@ class Shards:
 class Kernels:
     """What each shard computes for a micro-batch of the whole model, its head apart.
 
-    `products` and `head` in seconds; `expert_width` of products of routed experts, 0 of the others; `closing` marks the
-    last one of each layer; `attention_flop` of a forward pass; `hidden_elements` and `mlp_elements` that
+    `products` and `head` in seconds, `routed` marks the products of routed experts,
+    `closing` the last one of each layer; `attention_flop` of a forward pass; `hidden_elements` and `mlp_elements` that
     element-wise kernels of all layers touch, `logits`, and `dispatched_elements` that tokens bring to experts.
     """
 
     products: Passes
     head: Passes
-    expert_width: FloatArray
+    routed: BoolArray
     closing: BoolArray
     attention_flop: FloatArray
     score_elements: FloatArray
@@ -128,7 +127,7 @@ class KernelModel:
         return Kernels(
             products=self._passes(shards, products, narrow),
             head=self._passes(shards, [head], (wide,)),
-            expert_width=np.array([each.expert_width for each in products], dtype=np.float64),
+            routed=np.array([each.part == "experts" for each in products]),
             closing=np.array([each.is_closing for each in products]),
             attention_flop=self._attention_flop() * shards.micro_batch / shards.cp / ranks,
             score_elements=self._score_elements() * shards.micro_batch / shards.cp / ranks,
@@ -211,9 +210,8 @@ def block_products(block: Block, hidden_size: int, shards: Shards, tokens: Float
         outputs = sum(each.outputs for each in fused)
         if part == "experts":
             held = shard(fused[0].copies, shards.ep)
-            width = fused[0].outputs if cut == "outputs" else fused[0].inputs
             routed = tokens / shards.tp * fused[0].active / held
-            yield Product(part, outputs, inputs, routed, block.count * held, cut == "inputs", width)
+            yield Product(part, outputs, inputs, routed, block.count * held, cut == "inputs")
             continue
         cut_outputs = shard(outputs, shards.tp) if cut == "outputs" else outputs
         cut_inputs = shard(inputs, shards.tp) if cut == "inputs" else inputs

@@ -18,7 +18,7 @@ from gpufleet.records import dataclass
 
 BACKWARD_ATTENTION = 2.5
 """Products of the backward pass of flash attention over those of the forward pass (Dao 2023, arXiv:2307.08691)."""
-FULL_HEAD, REFERENCE_WIDTH = 128, 1024
+FULL_HEAD = 128
 NARROW_PRODUCT_RATIO = 0.5
 """Share of the peak that products as narrow as an adapter's rank reach: a judgement."""
 FORWARD_SHARE = 1 / 3
@@ -94,13 +94,8 @@ def product_seconds(time: TrainingTime) -> tuple[FloatArray, FloatArray]:
 
 
 def expert_slowdown(time: TrainingTime) -> FloatArray:
-    """How many times as long products of routed experts take as one product of that shape: narrow ones most.
-
-    1 + a 1024 / width   [1]   Grouped products, permutation and uneven loads; fitted on widths of 768 to 2,880.
-    """
-    width = time.kernels.expert_width
-    narrow = REFERENCE_WIDTH / np.where(width > 0, width, np.inf)
-    return np.asarray(1 + time.constants.value("expert_slowness") * narrow)
+    """How many times as long products of routed experts take as one product: grouping, permutation, uneven loads."""
+    return np.where(time.kernels.routed, time.constants.value("expert_slowness"), 1.0)
 
 
 def closing_seconds(time: TrainingTime) -> FloatArray:
