@@ -108,21 +108,27 @@ def usd_and_end(
     write = checkpoint_bytes(q.arch, q.recipe) / min(
         machines * around.runs.write_bytes_per_s_per_machine.value, around.runs.shared_bytes_per_s.value
     )
-    restart = around.runs.recovery_s.value + write
+    recovery = around.runs.recovery_s
+    recovered = Spread(recovery.low or 0.0, recovery.value, recovery.high or 0.0)
     never = Spread(0.0, 0.0, 0.0)
     is_spot = offer.price_kind is PriceKind.SPOT
     failures = around.failures.per_gpu_hour(gpu.generation)
     taken = around.interruptions.per_hour(offer.interruption) if is_spot else never
     wait = around.interruptions.wait_s if is_spot else never
     gpus = machines * instance.gpu_count
-    paid = goal.startup_s + run_s(
-        steps * step_s, (gpus * failures.expected + machines * taken.expected) / HOUR, write, restart
-    )
-    ahead = [cautious(each, goal.confidence) for each in (failures, taken, wait)]
+
+    def run(slow: float, failed: float, reclaimed: float, waited: float, back: float) -> float:
+        rate = (gpus * failed + machines * reclaimed) / HOUR
+        return goal.startup_s + run_s(steps * step_s * slow, rate, write, back + write + waited)
+
+    paid = run(1.0, failures.expected, taken.expected, 0.0, recovery.value)
+    spreads = (failures, taken, wait, recovered)
+    usual = [1.0, *(each.expected for each in spreads)]
     slow = max(1 + goal.headroom_ratio, high_ratio ** (normal_quantile(goal.confidence) / HIGH_END))
-    end = goal.startup_s + run_s(
-        steps * step_s * slow, (gpus * ahead[0] + machines * ahead[1]) / HOUR, write, restart + ahead[2]
-    )
+    ahead = [slow, *(cautious(each, goal.confidence) for each in spreads)]
+    expected_end = run(*usual)
+    alone = [run(*(ahead[i] if i == moved else x for i, x in enumerate(usual))) for moved in range(len(usual))]
+    end = expected_end * math.exp(math.hypot(*(math.log(each / expected_end) for each in alone)))
     if offer.price_kind is PriceKind.CAPACITY_BLOCK:
         paid = math.ceil(paid / DAY) * DAY
     return machines * effective_price(offer) * paid / HOUR, end

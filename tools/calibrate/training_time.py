@@ -42,8 +42,7 @@ PLAUSIBLE: Mapping[str, tuple[float, float]] = {
     "sustained.Volta": (1.0, 0.15),
     "sustained.Ampere": (1.0, 0.12),
     "sustained.Ada": (1.0, 0.2),
-    "sustained.Hopper": (1.0, 0.1),
-    "sustained_eager.Hopper": (1.1, 0.15),
+    "sustained.Hopper": (1.1, 0.15),
     "sustained_fp8.Hopper": (1.0, 0.15),
     "attention.Ampere": (0.6, 0.25),
     "attention.Hopper": (0.65, 0.3),
@@ -124,12 +123,10 @@ def with_values(constants: TrainingTimeConstants, values: Mapping[str, float]) -
 
 
 def settled(values: Mapping[str, float]) -> dict[str, float]:
-    """What follows from the fitted values: eager kernels of old generations, and generations without runs."""
+    """What follows from the fitted values: generations without runs."""
     v = dict(values)
-    v["sustained_eager.Volta"], v["sustained_eager.Ampere"] = v["sustained.Volta"], v["sustained.Ampere"]
     of = lambda table, *names: float(np.exp(np.mean([np.log(v[f"{table}.{n}"]) for n in names])))  # noqa: E731
     v["sustained.usual"] = of("sustained", "Ampere", "Hopper")
-    v["sustained_eager.usual"] = of("sustained_eager", "Ampere", "Hopper")
     v["sustained_fp8.usual"] = v["sustained_fp8.Hopper"]
     v["attention.usual"] = of("attention", "Ampere", "Hopper")
     v["attention_eager.usual"] = of("attention_eager", "Ampere", "Hopper")

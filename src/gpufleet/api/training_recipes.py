@@ -39,7 +39,7 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "mlp": ("gate", "up", "down"),
 }
 OFFLOADED = ("optimizer", "activations", "weights")
-DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES, MOST_SEQUENCES = 4096.0, 2, 2**40
+DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES, MOST_SEQUENCES = 4096.0, 2, 10**12
 USUAL_PRETRAINED_PARAMETERS, MOST_TIMES_BATCH = 70e9, 4
 GRID_NAMES = {
     "tp": "tensor_parallel",

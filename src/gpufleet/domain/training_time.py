@@ -15,9 +15,9 @@ USUAL = "usual"
 class TrainingTimeConstants:
     """Constants of `performance.training`; tables by generation of the GPU.
 
-    `sustained` x seconds of measured products is what long runs see, `sustained_eager` without fused kernels,
-    `sustained_fp8` in 8 bits. `attention` is the share of the peak that flash attention reaches, `attention_eager`
-    before the generation's own kernels. `figures` by name, for all GPUs:
+    `sustained` x seconds of measured products is what long runs see, `sustained_fp8` in 8 bits. `attention` is the
+    share of the peak that flash attention reaches, `attention_eager` before the generation's own kernels. `figures` by
+    name, for all GPUs:
 
     - attention: / (1 + `attention_ramp_tokens` / sequence) x (head / 128)^`head_exponent`; backward passes reach
       `backward_attention_ratio` of the forward one's rate. Without flash `score_bytes` move for each score.
@@ -36,7 +36,6 @@ class TrainingTimeConstants:
     """
 
     sustained: Mapping[str, Sourced]
-    sustained_eager: Mapping[str, Sourced]
     sustained_fp8: Mapping[str, Sourced]
     attention: Mapping[str, Sourced]
     attention_eager: Mapping[str, Sourced]

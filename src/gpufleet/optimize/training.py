@@ -33,7 +33,8 @@ from gpufleet.pricing.commitment import TERM_KINDS, billed_s
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, HOURS_PER_YEAR
 
-LATE, NEVER_ENDS, SPOT_GANG = (Reason(f"training_{name}") for name in ("late", "never_ends", "spot_gang"))
+LATE, NEVER_ENDS = Reason("training_late"), Reason("training_never_ends")
+SPOT_GANG = Reason("training_spot_gang")
 BINDS_LONGER = Reason("training_binds_longer")
 MOST_SPOT_MACHINES = 8
 """More machines on spot at once are seldom had, and taken away together: rented only where spot is asked for."""

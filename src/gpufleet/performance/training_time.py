@@ -100,7 +100,7 @@ class MachineFigures:
                     machine.network_bytes_per_s or np.inf,
                     slot_bytes_per_s(gpu.pcie_generation),
                     machine.num_gpus,
-                    constants.of(f"sustained{kind}", gpu.generation),
+                    constants.of("sustained", gpu.generation),
                     constants.of("sustained_fp8", gpu.generation),
                     constants.of(f"attention{kind}", gpu.generation),
                     immature_ratio(constants, gpu.release_year, software_year),

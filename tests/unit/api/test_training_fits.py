@@ -120,8 +120,8 @@ def test_what_is_fixed_stands_in_the_layout() -> None:
 
 
 def test_the_layout_of_a_change_is_read_as_it_is_typed() -> None:
-    said = "tp=2,recompute=none,sharding=zero-3"
-    result = fit_training("llama-3.3-70b", "RTX-4090:4", "qlora", layout=said)
+    said = "tp=2,recompute=none,sharding=zero-3,micro-batch=8"
+    result = fit_training("llama-3.1-8b", "A100-40GB:8", "full", layout=said)
     typed = next(change.flag for change in result.changes if "--layout" in change.flag)
     assert parse_layout(typed.removeprefix("--layout ")) == {**parse_layout(said), "recompute": 2}
 

@@ -135,4 +135,5 @@ def test_a_deadline_that_these_gpus_miss_says_how_many_meet_it() -> None:
 def test_a_deadline_that_nothing_meets_says_so() -> None:
     plan = plan_finetune("llama-3.1-8b", tokens="50B", deadline="15min")
     assert plan.least_gpus is None
-    assert job_page(plan, WORDS).headline.endswith("No number of GPUs meets it.")
+    unmet = "No number of GPUs meets it with 32 sequences a step (--batch)."
+    assert job_page(plan, WORDS).headline.endswith(unmet)
