@@ -52,8 +52,9 @@ def test_no_interval_loses_noticeably_less_than_the_one_of_daly(write: float, be
 def test_llama_3_trained_more_than_nine_tenths_of_its_time() -> None:
     """arXiv:2407.21783: 419 unexpected stops in 54 days on 16,384 GPUs, effective training time above 90 %.
 
-    A checkpoint of 405 billion parameters with 12 bytes each, on the storage that the paper describes. How fast Meta restarts is not published: at the expected
-    figure 92 % come out, at the low one 96 %; the tolerance is two points around what was published as a bound.
+    A checkpoint of 405 billion parameters with 12 bytes each, on the storage that the paper describes. How fast Meta
+    restarts is not published: at the expected figure 92 % come out, at the low one 96 %; the tolerance is two points
+    around what was published as a bound.
     """
     runs, machines, work_s = load_training_runs(), 16_384 / 8, 49 * DAY
     rate = stops_per_s(16_384, load_failures().per_gpu_hour("Hopper").expected, machines, 0.0)
