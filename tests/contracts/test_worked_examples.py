@@ -194,11 +194,10 @@ def test_14_the_seeds_hours_for_100m_tokens_were_many_times_too_long(answers: An
     assert best(plan)["work_s"] * 6 < 46 * 3600
 
 
-def test_15_a_70b_on_2t_tokens_takes_less_than_was_published_and_the_range_reaches_it(answers: Any) -> None:
+def test_15_a_70b_on_2t_tokens_takes_somewhat_less_than_the_published_campaign(answers: Any) -> None:
     counted, by_deadline = answers(15)
-    hours = best(counted)["gpu_hours"]
-    assert hours["value"] < 1_720_320  # Llama 2 70B, arXiv:2307.09288, table 2
-    assert held(hours, 1_720_320)
+    hours = best(counted)["gpu_hours"]["value"]
+    assert 1.0 < 1_720_320 / hours < 1.4  # Llama 2 70B, arXiv:2307.09288, table 2
     assert best(by_deadline)["finish_s"]["value"] < by_deadline["deadline_s"]
 
 

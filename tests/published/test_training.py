@@ -14,6 +14,7 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.score import score_row
 from gpufleet.accuracy.statistics import error_ratio
 from gpufleet.accuracy.training_throughput import score_training_throughput
+from gpufleet.api import plan_train
 from gpufleet.inputs.measurements import read_measurements
 from gpufleet.results.accuracy import ScoredFigure
 
@@ -87,3 +88,17 @@ def test_most_published_runs_lie_in_their_range() -> None:
     held = [(f.low or 0) <= (f.measured or 0) <= (f.high or 0) for f in found]
     assert len(found) == 295
     assert fmean(held) > 0.8
+
+
+CAMPAIGNS = {  # GPU-hours of whole campaigns, which no fit has seen: arXiv:2307.09288 table 2; card of Llama 3.1
+    "llama-2-70b": ("2T", 4096, "A100-80GB:2048", 1_720_320),
+    "llama-3.1-70b": ("15T", 8192, "H100:8192", 7_000_000),
+    "llama-3.1-405b": ("15.6T", 8192, "H100:16384", 30_840_000),
+}
+
+
+@pytest.mark.parametrize("model", CAMPAIGNS)
+def test_campaigns_took_up_to_four_tenths_more_gpu_hours_than_their_tokens_need(model: str) -> None:
+    tokens, sequence, gpus, published = CAMPAIGNS[model]
+    plan = plan_train(model, tokens=tokens, sequence_tokens=sequence, gpus=[gpus], pricing=["on_demand"])
+    assert 1.0 < published / plan.answer.gpu_hours.value < 1.4

@@ -113,8 +113,8 @@ def campaign_notes(request: TrainingRequest, plan: TrainingPlan) -> list[str]:
     if isinstance(request, FinetuneRequest) or not plan.is_feasible or plan.answer.gpu_hours.value < CAMPAIGN_GPU_HOURS:
         return []
     return [
-        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B and Llama 3.1 405B took 1.2 to 1.4 "
-        "times the GPU-hours that we plan for their tokens"
+        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B, Llama 3.1 70B and 405B took 1.05 "
+        "to 1.35 times the GPU-hours that we plan for their tokens"
     ]
 
 
