@@ -1,0 +1,446 @@
+"""Replicas behind a router, and requests replayed on them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import field, replace
+from typing import Any
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.domain.replay import UNFINISHED, Replay, Timeline
+from gpufleet.domain.requests import Requests
+from gpufleet.records import dataclass
+from gpufleet.simulate.compiled import IS_COMPILED
+from gpufleet.simulate.events import run_until
+from gpufleet.simulate.routing import ROUTINGS
+from gpufleet.simulate.state import (
+    CHANGE,
+    CLUSTER,
+    ENGINE,
+    NONE,
+    OFF,
+    READY,
+    REPLICA,
+    REQUEST,
+    State,
+    back,
+    plain,
+)
+from gpufleet.simulate.step_table import CONTEXT_UNIT, StepTable
+
+SAMPLES = 240
+FEWEST_EVENTS = 1000
+EVENTS_PER_REQUEST = 4
+UNLIMITED = 1 << 40
+
+
+@dataclass(frozen=True)
+class EngineRules:
+    """How an engine makes steps of requests, and the constants that the closed form uses for them.
+
+    Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
+    another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
+    A request comes to the engine `request_s` + `token_s` x prompt late; its tokens leave `late_steps` decode steps late.
+    `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
+    """
+
+    largest_batch: int
+    step_tokens: int
+    num_blocks: int
+    block_tokens: int = 16
+    groups: int = 1
+    mixes_prompts: bool = True
+    is_static: bool = False
+    reserves_answers: bool = False
+    prompt_alone_ratio: float = 1.0
+    prompt_among_ratio: float = 1.0
+    idle_prompt_ratio: float = 1.0
+    idle_least_s: float = 0.0
+    request_s: float = 0.0
+    token_s: float = 0.0
+    late_steps: float = 0.0
+    poll_steps: int = 1
+    gather_steps: int = 0
+
+    def __post_init__(self) -> None:
+        if min(self.largest_batch, self.step_tokens, self.num_blocks, self.block_tokens, self.groups) < 1:
+            raise ValueError("engine rules: a limit below 1")
+
+
+@dataclass(frozen=True, eq=False)
+class Copy:
+    """A model on its GPUs: rules of its engine and seconds of its steps."""
+
+    rules: EngineRules
+    table: StepTable
+
+
+@dataclass(frozen=True)
+class Member:
+    """One replica: which of the copies it runs, and whether it prefills and decodes (0), prefills (1) or decodes (2)."""
+
+    copy: int = 0
+    role: int = 0
+    is_ready: bool = True
+
+
+@dataclass(frozen=True)
+class Change:
+    """A replica switched on, ready, drained or lost (off) at a time; see `state`."""
+
+    time_s: float
+    replica: int
+    state: int
+
+
+@dataclass(frozen=True, eq=False)
+class Cluster:
+    """Replicas of some copies behind a router.
+
+    `clients`: each sends its next request `think_s` after it is answered, and arrival times of requests say nothing
+    after the first of each; None: requests come at their times. A request that has not begun after `timeout_s`, or that
+    meets `most_waiting` others, is sent again up to `retries` times, `backoff_s` later. KV of a prompt moves between
+    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt.
+    """
+
+    copies: tuple[Copy, ...]
+    members: tuple[Member, ...] = (Member(),)
+    routing: str = "least_requests"
+    clients: int | None = None
+    think_s: float = 0.0
+    timeout_s: float = math.inf
+    most_waiting: int | None = None
+    retries: int = 0
+    backoff_s: float = 0.0
+    transfer_fixed_s: float = 0.0
+    transfer_s_per_token: float = 0.0
+    changes: tuple[Change, ...] = field(default=())
+    keeps_prefixes: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.members or not self.copies or self.routing not in ROUTINGS:
+            raise ValueError("cluster: no replicas, no copies or no such routing")
+        if [change.time_s for change in self.changes] != sorted(change.time_s for change in self.changes):
+            raise ValueError("cluster: changes out of order")
+
+
+def replicas_of(copy: Copy, count: int, routing: str = "least_requests") -> Cluster:
+    """So many replicas of one copy, all ready."""
+    return Cluster((copy,), (Member(),) * count, routing)
+
+
+def replay(
+    cluster: Cluster,
+    requests: Requests,
+    generator: np.random.Generator | None = None,
+    on_progress: Callable[[float], None] | None = None,
+    should_stop: Callable[[], bool] | None = None,
+) -> Replay:
+    """What comes of requests on a cluster: the same for the same cluster, requests and generator, to the last bit.
+
+    `on_progress` hears the share that is done; where `should_stop` says so, what is done so far is returned.
+    """
+    running = Running(cluster, requests, generator)
+    while running.go_on():
+        if on_progress is not None:
+            on_progress(running.done_ratio)
+        if should_stop is not None and should_stop():
+            break
+    return running.replay()
+
+
+class Running:
+    """A simulation under way: it can be continued, looked at and ended at any time."""
+
+    def __init__(self, cluster: Cluster, requests: Requests, generator: np.random.Generator | None = None) -> None:
+        self.cluster, self.requests = cluster, requests
+        self.order, self.records = begun(cluster, requests, generator)
+        self.state = self.records if IS_COMPILED else plain(self.records)
+        self.samples: list[tuple[float, ...]] = []
+        self.is_over = not len(requests)
+        self.step_s = requests.span_s / SAMPLES
+        self.next_s = float(requests.arrival_s[0]) + self.step_s if len(requests) else 0.0
+        self.num_events = max(FEWEST_EVENTS, EVENTS_PER_REQUEST * len(requests) // SAMPLES)
+
+    def go_on(self) -> bool:
+        """Let a part of it happen; whether anything is left."""
+        if not self.is_over:
+            if self.cluster.clients is None and self.is_before_last_arrival:
+                self.run(self.next_s, UNLIMITED)
+                self.next_s += self.step_s
+            else:
+                self.is_over = self.run(math.inf, self.num_events) < self.num_events
+        return not self.is_over
+
+    @property
+    def is_before_last_arrival(self) -> bool:
+        """Whether requests are still to come."""
+        return self.step_s > 0 and self.next_s < float(self.requests.arrival_s[-1])
+
+    def run(self, until_s: float, most_events: int) -> int:
+        """Let everything happen until a time, but no more events than that; how many happened."""
+        done = int(run_until(self.state, until_s, most_events))
+        self.samples.append(self.sample(until_s))
+        return done
+
+    def sample(self, until_s: float) -> tuple[float, ...]:
+        """The cluster at this moment."""
+        now_s = until_s if math.isfinite(until_s) else self.shared("now_s")
+        names = ("running", "num_joining", "partial", "waiting", "used_blocks", "state")
+        running, joining, partial, waiting, used, states = (self.of_replicas(name) for name in names)
+        there = np.sum(self.num_blocks, where=states != OFF)
+        return (
+            now_s,
+            float(np.sum(running + joining + (partial != NONE))),
+            float(np.sum(waiting)) + self.shared("num_unrouted"),
+            float(np.sum(used) / there) if there else 0.0,
+            float(np.sum(states != OFF)),
+            float(np.sum(states == READY)),
+        )
+
+    @property
+    def num_blocks(self) -> IntArray:
+        """Blocks of every replica."""
+        engines = self.records.engines["num_blocks"]
+        return np.asarray(engines[self.records.replicas["engine"]])
+
+    def of_replicas(self, name: str) -> IntArray:
+        """A figure of every replica."""
+        if self.state is self.records:
+            return np.asarray(self.state.replicas[name])
+        return np.array([getattr(replica, name) for replica in self.state.replicas])
+
+    def shared(self, name: str) -> float:
+        """A figure of the cluster."""
+        one = self.state.cluster[0]
+        return float(one[name] if self.state is self.records else getattr(one, name))
+
+    @property
+    def done_ratio(self) -> float:
+        """Share of requests that have ended."""
+        return self.shared("num_ended") / max(len(self.requests), 1)
+
+    def replay(self) -> Replay:
+        """What has come of the requests so far."""
+        end_s = self.shared("now_s")
+        if self.state is not self.records:
+            for objects, records in zip(self.state[:3], self.records[:3], strict=True):
+                back(objects, records)
+        return replay_of(self, end_s)
+
+    def column(self, name: str) -> Any:
+        """A figure of every request in the order of their arrivals."""
+        values = self.records.requests[name]
+        if self.order is None:
+            return values
+        in_order = np.empty(len(values), values.dtype)
+        in_order[self.order] = values
+        return in_order
+
+
+def replay_of(running: Running, end_s: float) -> Replay:
+    """The records as a replay; closed loops have found out when their requests came."""
+    each, requests = running.records.replicas, running.requests
+    if running.cluster.clients is not None:
+        requests = replace(requests, arrival_s=sorted_arrivals(running.column("arrival_s")))
+    paid_s = each["paid_s"] + np.where(each["state"] != OFF, end_s - each["paid_from_s"], 0.0)
+    return Replay(
+        requests=requests,
+        first_token_s=running.column("first_token_s"),
+        finish_s=running.column("finish_s"),
+        fate=running.column("fate"),
+        replica=running.column("replica"),
+        cached_tokens=running.column("cached_tokens"),
+        preemptions=running.column("preemptions"),
+        retries=running.column("retries"),
+        busy_s=each["busy_s"].copy(),
+        paid_s=paid_s,
+        end_s=end_s,
+        timeline=timeline_of(running.samples),
+        is_partial=not running.is_over,
+    )
+
+
+def sorted_arrivals(sent_s: FloatArray) -> FloatArray:
+    """Times at which clients sent their requests; those not sent yet come after all others."""
+    return np.asarray(np.maximum.accumulate(sent_s))
+
+
+def timeline_of(samples: Sequence[tuple[float, ...]]) -> Timeline:
+    """Samples as columns."""
+    columns = np.array(samples, dtype=np.float64).reshape(-1, 6).T
+    time_s, running, waiting, kv, replicas, ready = columns
+    counts: list[IntArray] = [column.astype(np.int64) for column in (running, waiting, replicas, ready)]
+    return Timeline(time_s, counts[0], counts[1], kv, counts[2], counts[3])
+
+
+def begun(
+    cluster: Cluster, requests: Requests, generator: np.random.Generator | None
+) -> tuple[IntArray | None, State]:
+    """The records of a simulation in which nothing has happened, and where each request stands in them."""
+    order, rows = request_records(cluster, requests, generator)
+    grid, words = Flat(np.float64), Flat(np.int64)
+    engines = np.concatenate([engine_record(copy, grid, words, prefix_tokens(requests)) for copy in cluster.copies])
+    add_prefixes(cluster, requests, order, rows, words)
+    replicas = replica_records(cluster, requests, engines, words)
+    shared = cluster_record(cluster, requests, rows, words)
+    changes = np.array([(c.time_s, c.replica, c.state, 0) for c in cluster.changes] or [(0.0, 0, 0, 0)], dtype=CHANGE)
+    return order, State(rows, replicas, engines, shared, changes, grid.array(), words.array())
+
+
+class Flat:
+    """Arrays put end to end."""
+
+    def __init__(self, kind: type[np.generic]) -> None:
+        self.kind, self.parts, self.size = kind, list[Any](), 0
+
+    def add(self, values: Any) -> int:
+        """Where the values begin."""
+        part = np.asarray(values, dtype=self.kind).ravel()
+        self.parts.append(part)
+        self.size += len(part)
+        return self.size - len(part)
+
+    def array(self) -> Any:
+        """All of them."""
+        return np.concatenate(self.parts) if self.parts else np.zeros(1, self.kind)
+
+
+def request_records(
+    cluster: Cluster, requests: Requests, generator: np.random.Generator | None
+) -> tuple[IntArray | None, Any]:
+    """One record for each request in the order in which engines get them, and that order where it is another."""
+    rules = cluster.copies[0].rules
+    handling_s = rules.request_s + rules.token_s * requests.input_tokens
+    ready_s = requests.arrival_s + handling_s
+    order = None if np.all(ready_s[1:] >= ready_s[:-1]) else np.argsort(ready_s, kind="stable")
+    if cluster.clients is not None:
+        order = None
+        ready_s[cluster.clients :] = handling_s[cluster.clients :]
+    columns = {
+        "arrival_s": requests.arrival_s,
+        "ready_s": ready_s,
+        "input_tokens": requests.input_tokens,
+        "output_tokens": requests.output_tokens,
+        "prompt_tokens": requests.input_tokens,
+        "left_tokens": requests.output_tokens,
+        "request_class": requests.request_class,
+        "draw": np.zeros(len(requests)) if generator is None else generator.random(len(requests)),
+    }
+    rows = np.zeros(len(requests), REQUEST)
+    for name, column in columns.items():
+        rows[name] = column if order is None else column[order]
+    rows["first_token_s"] = rows["finish_s"] = np.nan
+    rows["replica"] = rows["next"] = rows["older"] = rows["newer"] = NONE
+    rows["fate"] = UNFINISHED
+    return order, rows
+
+
+def prefix_tokens(requests: Requests) -> int:
+    """Tokens of a block of shared prompts; 1 where none are shared."""
+    return 1 if requests.prefix is None else requests.prefix.block_tokens
+
+
+def add_prefixes(cluster: Cluster, requests: Requests, order: IntArray | None, rows: Any, words: Flat) -> None:
+    """The blocks of each prompt that are whole: engines share no others."""
+    if requests.prefix is None or not cluster.keeps_prefixes:
+        return
+    first = words.add(requests.prefix.block) + requests.prefix.first
+    given = np.diff(requests.prefix.first)
+    whole = np.minimum(given, requests.input_tokens // requests.prefix.block_tokens)
+    rows["first_block"] = first[:-1] if order is None else first[:-1][order]
+    rows["num_prefix_blocks"] = whole if order is None else whole[order]
+
+
+def engine_record(copy: Copy, grid: Flat, words: Flat, prefix_tokens: int) -> Any:
+    """The rules of an engine, and where its table stands."""
+    rules, table = copy.rules, copy.table
+    row = np.zeros(1, ENGINE)
+    for name in EngineRules.__dataclass_fields__:
+        if name in ENGINE.names:
+            row[name] = getattr(rules, name)
+    units = (table.contexts / CONTEXT_UNIT).astype(np.int64)
+    row["prefix_tokens"] = prefix_tokens
+    row["context_unit"], row["last_context"] = CONTEXT_UNIT, units[-1]
+    row["num_contexts"], row["num_prompts"] = len(table.contexts), len(table.prompts)
+    row["most_prompt_tokens"] = table.prompts[-1]
+    for name, values in (
+        ("decode_grid", table.decode_s),
+        ("extra_grid", table.extra_s),
+        ("idle_grid", table.idle_s),
+        ("attention_grid", table.attention_s),
+        ("contexts", table.contexts),
+        ("prompts", table.prompts),
+    ):
+        row[name] = grid.add(values)
+    batches = np.arange(rules.largest_batch + 1)
+    cells = cells_of(table.batches, rules.largest_batch)
+    low, high = table.batches[cells], table.batches[cells + 1]
+    row["batch_shares"] = grid.add((batches - low) / (high - low))
+    row["batch_rows"] = words.add(cells)
+    row["context_cells"] = words.add(cells_of(units, int(units[-1])))
+    row["prompt_cells"] = words.add(cells_of(table.prompts, int(table.prompts[-1])))
+    return row
+
+
+def cells_of(points: IntArray, most: int) -> IntArray:
+    """For every whole number up to `most`, after which point of an axis it lies.
+
+    >>> cells_of(np.array([0, 2, 5]), 5).tolist()
+    [0, 0, 1, 1, 1, 1]
+    """
+    found = np.searchsorted(points, np.arange(most + 1), side="right") - 1
+    return np.minimum(found, len(points) - 2)
+
+
+def replica_records(cluster: Cluster, requests: Requests, engines: Any, words: Flat) -> Any:
+    """One record for each replica, with nothing to do."""
+    rows = np.zeros(len(cluster.members), REPLICA)
+    distinct = num_prefix_blocks(cluster, requests)
+    for row, member in zip(rows, cluster.members, strict=True):
+        engine = engines[member.copy]
+        row["engine"], row["role"] = member.copy, member.role
+        row["state"] = READY if member.is_ready else OFF
+        row["heap"] = words.add(np.zeros(int(engine["largest_batch"]) + 1))
+        row["phases"] = words.add(np.zeros(int(engine["block_tokens"])))
+        row["queues"] = words.add(np.full(2 * len(requests.class_names), NONE))
+        row["prefix"] = words.add(np.full(3 * distinct, NONE))
+    rows["end_s"] = np.inf
+    rows["paid_from_s"] = float(requests.arrival_s[0]) if len(requests) else 0.0
+    for name in ("partial", "joining", "newest", "held_since", "oldest_idle", "newest_idle"):
+        rows[name] = NONE
+    return rows
+
+
+def num_prefix_blocks(cluster: Cluster, requests: Requests) -> int:
+    """Different blocks of shared prompts that a replica may hold."""
+    return 0 if requests.prefix is None or not cluster.keeps_prefixes else requests.prefix.num_distinct
+
+
+def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat) -> Any:
+    """What all replicas share, before anything has happened."""
+    row = np.zeros(1, CLUSTER)
+    count = len(requests) if cluster.clients is None else min(cluster.clients, len(requests))
+    comes_later = cluster.clients is not None or cluster.retries or cluster.changes or has_pools(cluster)
+    row["now_s"] = requests.arrival_s[0] if len(requests) else 0.0
+    for name in ("timeout_s", "backoff_s", "transfer_fixed_s", "transfer_s_per_token", "think_s"):
+        row[name] = getattr(cluster, name)
+    row["num_arrivals"] = row["next_client"] = count
+    row["later"] = words.add(np.zeros(len(requests) + 1 if comes_later else 1))
+    row["unrouted"] = row["last_unrouted"] = row["ended"] = NONE
+    row["num_classes"] = len(requests.class_names)
+    row["num_prefix_blocks"] = num_prefix_blocks(cluster, requests)
+    row["most_waiting"] = UNLIMITED if cluster.most_waiting is None else cluster.most_waiting
+    row["most_retries"] = cluster.retries
+    row["routing"] = ROUTINGS.index(cluster.routing)
+    row["num_changes"] = len(cluster.changes)
+    row["is_closed"] = cluster.clients is not None
+    return row
+
+
+def has_pools(cluster: Cluster) -> bool:
+    """Whether prompts are prefilled and decoded on different replicas."""
+    return any(member.role for member in cluster.members)
