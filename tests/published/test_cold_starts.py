@@ -52,13 +52,13 @@ FITTED = {
     "yi-9b-a100-ready": 0.03,
     "qwen1.5-0.5b-a100-ready": 0.03,
     "llama-3-8b-h100-init-fresh": 0.05,
+    "deepseek-r1-gaudi": 0.25,
 }
 NOT_FITTED = {
     "llama-2-70b-p4de-plain": 0.10,
     "opt-30b-common-loader": 0.10,
     "llama-2-70b-common-loader": 0.15,
     "deepseek-v2-shared-storage": 0.10,
-    "deepseek-r1-gaudi": 0.25,
     "llama-3-8b-ready-gp3-loader": 0.10,
     "llama-3-8b-ready-gp3-streams": 0.10,
     "llama-3-8b-ready-io2-loader": 0.15,
@@ -73,6 +73,7 @@ MISSES = {
     "qwen3-32b-sglang-tp1": "four threads read ahead of the loader: half as long as said",
     "deepseek-v4-flash-h20": "eight minutes, where one is said: kernels of experts are compiled at the start",
 }
+V4_FLASH, V4_FLASH_GB = "deepseek-v4-flash-h20", 155.6
 NOT_ENOUGH_SAID = {"vllm-0.9-init-cached", "vllm-0.9-init-fresh", "67b-healthy-disk"}
 
 
@@ -121,9 +122,7 @@ def test_some_starts_lie_in_the_range_and_far_from_what_is_expected(id_: str) ->
 
 @pytest.mark.parametrize("id_", sorted(MISSES))
 def test_some_starts_are_missed_and_the_page_says_so(id_: str) -> None:
-    observed = OBSERVED[id_]
-    found = said(observed, weights_gb=155.6 if id_ == "deepseek-v4-flash-h20" else None)
-    assert not found.low <= observed.seconds <= found.high, "no miss any more: take it into the rows that hold"
+    assert not is_held(id_), "no miss any more: take it into the rows that hold"
 
 
 def test_every_observed_start_is_judged_or_named() -> None:
@@ -131,10 +130,16 @@ def test_every_observed_start_is_judged_or_named() -> None:
     assert judged == {id_ for id_, observed in OBSERVED.items() if observed.stage not in AROUND_IT}
 
 
-def test_seven_of_eight_starts_are_in_their_range() -> None:
-    """The range spans what the sources do; it is no percentile, and holds for more than eight of ten."""
-    held = FITTED.keys() | NOT_FITTED.keys() | HELD_BY_THE_RANGE_ALONE
-    assert len(held) / (len(held) + len(MISSES)) > 7 / 8
+def is_held(id_: str) -> bool:
+    found = said(OBSERVED[id_], weights_gb=V4_FLASH_GB if id_ == V4_FLASH else None)
+    return bool(found.low <= OBSERVED[id_].seconds <= found.high)
+
+
+def test_three_of_four_starts_that_nothing_was_fitted_to_are_in_their_range() -> None:
+    """Of vLLM 0.5.5 on A10G the weights were fitted, the rest was not."""
+    held = [is_held(id_) for id_ in (*NOT_FITTED, *MISSES)]
+    assert len(held) == 14
+    assert 0.75 <= sum(held) / len(held) < 0.9
 
 
 def spread_of(seconds: Sequence[float]) -> tuple[float, float]:
