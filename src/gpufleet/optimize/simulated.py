@@ -1,0 +1,90 @@
+"""A copy of a model as the simulator plays it: the rules of its engine, the blocks of its KV pool, the time of its steps."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.candidates import Candidates
+from gpufleet.optimize.replicas import MemoryModel
+from gpufleet.performance.serving import Client, Lengths
+from gpufleet.performance.step import StepModel
+from gpufleet.records import dataclass
+from gpufleet.simulate.cluster import Copy, EngineRules
+from gpufleet.simulate.step_table import step_table
+
+STEPS_OF_ITS_OWN = 1.5
+"""Steps between arrival and first token that the simulator plays itself: the rest of one, and the one it joins."""
+WHOLE_PROMPTS_TOKENS = 1 << 20
+
+
+@dataclass(frozen=True)
+class Held:
+    """Tokens of the sequences to come: `mean_tokens` that one is given room for, `longest_tokens` of the longest."""
+
+    mean_tokens: float
+    longest_tokens: float
+
+
+@lru_cache(maxsize=16)
+def simulated_copy(
+    arch: Architecture, candidates: Candidates, calibration: Calibration, held: Held, client: Client | None = None
+) -> Copy:
+    """The first of some candidates; `client` says how its engine looks for requests."""
+    model = StepModel.build(arch, candidates, calibration)
+    memory = MemoryModel.build(arch, candidates)
+    rules = engine_rules(model, memory, held, Client() if client is None else client)
+    budget = min(rules.step_tokens // rules.groups, int(max(held.longest_tokens, 1)) * rules.largest_batch)
+    return Copy(rules, step_table(model, rules.largest_batch, held.longest_tokens, budget))
+
+
+def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Client) -> EngineRules:
+    """The constants that the closed form uses, by what they mean for one step."""
+    c = model.candidates
+
+    def known(name: str) -> float:
+        return float(c.engine_constant(name)[0])
+
+    def figure(name: str, otherwise: float) -> float:
+        return float(c.engine_figure(name, otherwise)[0])
+
+    block_tokens = int(np.asarray(memory.engine.kv_block_tokens)[0])
+    groups = int(c.num_groups[0])
+    return EngineRules(
+        largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
+        step_tokens=step_tokens(memory, held) * groups,
+        num_blocks=max(int(kv_tokens(memory, held)) // block_tokens, 1),
+        block_tokens=block_tokens,
+        groups=groups,
+        mixes_prompts=bool(figure("mixes_prompts", 1.0)),
+        is_static=bool(figure("static_batch", 0.0)),
+        reserves_answers=figure("reserved_output_ratio", 0.5) >= 1,
+        prompt_alone_ratio=known("prefill_mixing_ratio"),
+        prompt_among_ratio=known("decode_scale_ratio"),
+        idle_prompt_ratio=known("prefill_scale_ratio"),
+        idle_least_s=known("eager_kernel_s") * float(model.num_kernels[0]),
+        request_s=known("request_overhead_s"),
+        token_s=known("token_overhead_s"),
+        late_steps=max(known("first_token_steps") - STEPS_OF_ITS_OWN, 0.0),
+        poll_steps=max(int(client.poll_interval_steps), 1),
+        gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,
+    )
+
+
+def step_tokens(memory: MemoryModel, held: Held) -> int:
+    """Tokens that a step of one group takes: the engine's budget, or whole prompts where it does not cut them."""
+    budget = int(np.asarray(memory.engine.prefill_budget_tokens)[0])
+    if np.asarray(memory.engine.whole_prompt)[0]:
+        return WHOLE_PROMPTS_TOKENS
+    return max(budget, int(held.longest_tokens)) if np.asarray(memory.engine.whole_context)[0] else budget
+
+
+def kv_tokens(memory: MemoryModel, held: Held) -> float:
+    """Tokens of KV that the pool holds, of sequences of the size that is held on average."""
+    room = memory.room(Lengths(held.mean_tokens, 0.0), held.mean_tokens)
+    budget = room.budget
+    pool = np.maximum(budget.kv_pool_bytes.expected, 0.0) / budget.kv_bytes_per_sequence * budget.attention_dp
+    return float(np.asarray(pool)[0]) * held.mean_tokens
