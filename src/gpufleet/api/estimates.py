@@ -113,7 +113,7 @@ def estimate(
     )
     engine = usual_engine(arch) if engine is None else engine
     name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
-    profile = _engine(find_engine(engine), engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
+    profile = started_engine(engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
     parts = (number, tp, pp, ep, attention_dp)
     replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
@@ -195,6 +195,13 @@ def configured(
         *link_rows(tables, gpu.accelerator, layout, instance),
     )
     return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+
+
+def started_engine(
+    name: str, version: str | None, limits: tuple[int | None, int | None, float | None]
+) -> EngineProfile:
+    """The engine as its version behaves, started for stated sequences, tokens of a step and share of memory."""
+    return _engine(find_engine(name), name, version, limits)
 
 
 @lru_cache(maxsize=64)

@@ -9,6 +9,7 @@ import numpy as np
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.calibration import Calibration
 from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.requests import Requests
 from gpufleet.optimize.replicas import MemoryModel
 from gpufleet.performance.serving import Client, Lengths
 from gpufleet.performance.step import StepModel
@@ -16,17 +17,32 @@ from gpufleet.records import dataclass
 from gpufleet.simulate.cluster import Copy, EngineRules
 from gpufleet.simulate.step_table import step_table
 
-STEPS_OF_ITS_OWN = 1.5
-"""Steps between arrival and first token that the simulator plays itself: the rest of one, and the one it joins."""
+STEPS_OF_ITS_OWN = 0.5
+"""Steps between arrival and first token that the simulator plays itself: the rest of the one under way."""
 WHOLE_PROMPTS_TOKENS = 1 << 20
 
 
 @dataclass(frozen=True)
 class Held:
-    """Tokens of the sequences to come: `mean_tokens` that one is given room for, `longest_tokens` of the longest."""
+    """Tokens of the sequences to come: `mean_tokens` that one holds, and those of the longest and the shortest."""
 
     mean_tokens: float
     longest_tokens: float
+    least_tokens: float = 1.0
+
+
+def held_by(requests: Requests) -> Held:
+    """What some requests hold: their prompts and half of their answers, as long as they decode."""
+    tokens = requests.input_tokens + requests.output_tokens / 2
+    whole = requests.input_tokens + requests.output_tokens
+    weights = requests.output_tokens.astype(np.float64)
+    return Held(round_up(float(np.average(tokens, weights=weights))), round_up(float(whole.max())), float(whole.min()))
+
+
+def round_up(tokens: float) -> float:
+    """Tokens to three digits, so that tables serve requests that are nearly alike."""
+    unit = 10.0 ** max(np.floor(np.log10(max(tokens, 1.0))) - 2, 0)
+    return float(np.ceil(tokens / unit) * unit)
 
 
 @lru_cache(maxsize=16)

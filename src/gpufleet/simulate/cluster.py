@@ -314,14 +314,13 @@ def request_records(
 ) -> tuple[IntArray | None, Any]:
     """One record for each request in the order in which engines get them, and that order where it is another."""
     rules = cluster.copies[0].rules
-    handling_s = rules.request_s + rules.token_s * requests.input_tokens
-    ready_s = requests.arrival_s + handling_s
-    order = None if np.all(ready_s[1:] >= ready_s[:-1]) else np.argsort(ready_s, kind="stable")
-    if cluster.clients is not None:
-        order = None
-        ready_s[cluster.clients :] = handling_s[cluster.clients :]
+    reading_s = rules.token_s * requests.input_tokens
+    together = requests.arrival_s if cluster.clients is None else requests.arrival_s[: cluster.clients]
+    read_s = reading_s if cluster.clients is None else reading_s[: cluster.clients]
+    ready_s = reading_s.copy()
+    ready_s[: len(together)] = rules.request_s + one_by_one(together, read_s, len(cluster.members))
     columns = {
-        "arrival_s": requests.arrival_s,
+        "arrival_s": sent_s(cluster, requests, generator),
         "ready_s": ready_s,
         "input_tokens": requests.input_tokens,
         "output_tokens": requests.output_tokens,
@@ -330,6 +329,9 @@ def request_records(
         "request_class": requests.request_class,
         "draw": np.zeros(len(requests)) if generator is None else generator.random(len(requests)),
     }
+    order = None
+    if cluster.clients is None and not np.all(ready_s[1:] >= ready_s[:-1]):
+        order = np.argsort(ready_s, kind="stable")
     rows = np.zeros(len(requests), REQUEST)
     for name, column in columns.items():
         rows[name] = column if order is None else column[order]
@@ -337,6 +339,30 @@ def request_records(
     rows["replica"] = rows["next"] = rows["older"] = rows["newer"] = NONE
     rows["fate"] = UNFINISHED
     return order, rows
+
+
+def sent_s(cluster: Cluster, requests: Requests, generator: np.random.Generator | None) -> FloatArray:
+    """When requests are sent; of those that a client sends once it is answered, how long it takes to."""
+    if cluster.clients is None:
+        return requests.arrival_s
+    pauses_s = np.full(len(requests), cluster.think_s)
+    if generator is not None:
+        pauses_s *= generator.exponential(size=len(requests))
+    pauses_s[: cluster.clients] = requests.arrival_s[: cluster.clients]
+    return pauses_s
+
+
+def one_by_one(arrival_s: FloatArray, reading_s: FloatArray, servers: int) -> FloatArray:
+    """When prompts have been read that servers take in turn: the first at its arrival, no two of a server at once.
+
+    d_i = max(a_i, d_(i - 1)) + r_i / servers, and no sooner than a_i + r_i   (Lindley 1952)   [s]
+
+    >>> one_by_one(np.array([0.0, 0.0, 5.0]), np.ones(3), 1).tolist()
+    [1.0, 2.0, 6.0]
+    """
+    before_s = np.concatenate([[0.0], np.cumsum(reading_s / servers)])
+    begun_s = np.maximum.accumulate(arrival_s - before_s[:-1])
+    return np.maximum(begun_s + before_s[1:], arrival_s + reading_s)
 
 
 def prefix_tokens(requests: Requests) -> int:
@@ -426,7 +452,7 @@ def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat)
     count = len(requests) if cluster.clients is None else min(cluster.clients, len(requests))
     comes_later = cluster.clients is not None or cluster.retries or cluster.changes or has_pools(cluster)
     row["now_s"] = requests.arrival_s[0] if len(requests) else 0.0
-    for name in ("timeout_s", "backoff_s", "transfer_fixed_s", "transfer_s_per_token", "think_s"):
+    for name in ("timeout_s", "backoff_s", "transfer_fixed_s", "transfer_s_per_token"):
         row[name] = getattr(cluster, name)
     row["num_arrivals"] = row["next_client"] = count
     row["later"] = words.add(np.zeros(len(requests) + 1 if comes_later else 1))
@@ -438,6 +464,10 @@ def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat)
     row["routing"] = ROUTINGS.index(cluster.routing)
     row["num_changes"] = len(cluster.changes)
     row["is_closed"] = cluster.clients is not None
+    row["request_s"] = cluster.copies[0].rules.request_s
+    row["readers"] = len(cluster.members)
+    if count:
+        row["read_until_s"] = rows["ready_s"][:count].max() - row["request_s"]
     return row
 
 

@@ -1,0 +1,81 @@
+"""A copy of a model on GPUs, in the words of an estimate, as the simulator plays it."""
+
+from __future__ import annotations
+
+from os import PathLike
+
+from gpufleet.api.estimates import configured, started_engine
+from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.engines import usual_engine
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.requests import Requests
+from gpufleet.errors import Infeasible
+from gpufleet.inputs.gpu_request import parse_gpus
+from gpufleet.inputs.model_config import read_model
+from gpufleet.optimize.simulated import Held, held_by, simulated_copy
+from gpufleet.performance.serving import Client
+from gpufleet.records import dataclass
+from gpufleet.results.base import Input
+from gpufleet.simulate.cluster import Copy
+
+
+@dataclass(frozen=True)
+class CopyQuestion:
+    """A copy as `api.estimate` takes it: GPUs, layout, formats, engine and how that was started."""
+
+    model: str | PathLike[str] | Architecture
+    gpus: str | tuple[str, int]
+    tp: int | None = None
+    pp: int = 1
+    ep: int | None = None
+    attention_dp: int = 1
+    precision: str | None = None
+    kv_precision: str | None = None
+    engine: str | None = None
+    engine_version: str | None = None
+    instance: str | None = None
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
+    memory_fraction: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class FoundCopy:
+    """The copy, and how its names were read."""
+
+    copy: Copy
+    model: str
+    inputs: tuple[Input, ...]
+    notes: tuple[str, ...]
+
+
+def copy_of(
+    asked: CopyQuestion, requests: Requests, client: Client | None = None, catalog: Catalog | None = None
+) -> FoundCopy:
+    """The copy for some requests: its tables reach as far as they do; Infeasible where the longest does not fit."""
+    tables = load_catalog() if catalog is None else catalog
+    a = asked
+    arch = a.model if isinstance(a.model, Architecture) else read_model(str(a.model), shipped_architecture)
+    name, number = a.gpus if isinstance(a.gpus, tuple) else named(a.gpus)
+    engine = usual_engine(arch) if a.engine is None else a.engine
+    profile = started_engine(engine, a.engine_version, (a.max_batch, a.max_step_tokens, a.memory_fraction))
+    parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
+    replica = configured(tables, arch, name, profile, parts, a.precision, a.kv_precision, a.instance)
+    held: Held = held_by(requests)
+    copy = simulated_copy(arch, replica.candidates, calibration_of(tables), held, client)
+    if copy.rules.num_blocks * copy.rules.block_tokens < held.least_tokens:
+        raise Infeasible(
+            f"{arch.name} on {number}x {name} has no room for any of the requests",
+            found=f"{copy.rules.num_blocks * copy.rules.block_tokens:,} tokens of KV",
+            expected=f"{held.least_tokens:,.0f} at least",
+            hint=f"'gpufleet fit {arch.name} --gpus {name}:{number}' shows what would fit.",
+        )
+    return FoundCopy(copy, arch.name, replica.inputs, replica.notes)
+
+
+def named(gpus: str) -> tuple[str, int]:
+    """A GPU and how many."""
+    request = parse_gpus(gpus)
+    return request.name, request.number
