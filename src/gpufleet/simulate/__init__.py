@@ -1,0 +1,1 @@
+"""Requests one by one: when they come, how replicas serve them, and what came of it."""
