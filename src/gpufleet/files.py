@@ -21,6 +21,7 @@ from gpufleet.units import MB
 
 REASONS = {errno.ENOENT: "no such file or folder", errno.ELOOP: "a link that leads back to itself"}
 LONGEST_INTEGER_BITS = 64
+GZIP_START = b"\x1f\x8b"
 
 
 def named_path(name: str | os.PathLike[str]) -> Path:
@@ -30,16 +31,31 @@ def named_path(name: str | os.PathLike[str]) -> Path:
     return Path(os.path.expanduser(name))
 
 
-def read_text_file(path: str | Path, what: str, limit_bytes: float = MB) -> str:
-    """The text of a regular file in UTF-8; `what` names it in errors, such as 'a workload'."""
+def read_text_file(path: str | Path, what: str, limit_bytes: float = MB, may_be_packed: bool = False) -> str:
+    """The text of a regular file in UTF-8, packed by gzip where it may be; `what` names it in errors: 'a workload'."""
     with refused(f"cannot read {what}", path):
         if not stat.S_ISREG(os.stat(path).st_mode):
             raise UsageError(f"cannot read {what}: {str(path)!r} is not a file")
         with open(path, "rb") as stream:
             content = stream.read(int(limit_bytes) + 1)
+    if may_be_packed and content.startswith(GZIP_START):
+        content = unpacked(content, path, what, limit_bytes)
     if len(content) > limit_bytes:
         raise UsageError(f"{what} is too large: {str(path)!r}", expected=f"at most {limit_bytes / MB:g} MB")
     return decoded(content, path, what)
+
+
+def unpacked(content: bytes, path: str | Path, what: str, limit_bytes: float) -> bytes:
+    """What gzip packed, no more than one byte beyond the limit."""
+    import gzip
+    import io
+    import zlib
+
+    try:
+        with gzip.GzipFile(fileobj=io.BytesIO(content)) as stream:
+            return stream.read(int(limit_bytes) + 1)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UsageError(f"{what} is no whole gzip file: {str(path)!r}", found=str(error)) from error
 
 
 def read_start(path: str | Path, what: str, limit_bytes: float) -> bytes:

@@ -13,10 +13,17 @@ BURSTY_RATIO = 1.5
 
 
 def length_notes(trace: Trace) -> list[str]:
-    """Where lengths come from, failures left out, and prefixes that repeat."""
+    """Where lengths come from, failures left out, rows that were sorted, and prefixes that repeat."""
     answered = f"{len(trace.input_tokens):,} answered requests of a trace ({trace.form})"
     left_out = f"; {trace.num_failed:,} without an answer left out" if trace.num_failed else ""
-    return [f"Lengths from {answered}{left_out}", *cache_notes(trace)]
+    return [f"Lengths from {answered}{left_out}", *order_notes(trace), *cache_notes(trace)]
+
+
+def order_notes(trace: Trace) -> list[str]:
+    """That the file was not in the order of its times."""
+    if not trace.num_out_of_order:
+        return []
+    return [f"{trace.num_out_of_order:,} requests of the trace stood after later ones: all are sorted by time"]
 
 
 def burst_notes(trace: Trace, request_class: str = "") -> list[str]:
