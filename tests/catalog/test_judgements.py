@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.api.encoders import estimate_encoder
 from gpufleet.catalog.calibration import DATA, load_formulas, load_habits
-from gpufleet.catalog.load import toml_of
+from gpufleet.catalog.table_files import toml_of
 
 
 def rows(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
