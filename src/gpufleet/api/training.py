@@ -114,9 +114,10 @@ def campaign_notes(request: TrainingRequest, plan: TrainingPlan) -> list[str]:
     """What a long run takes beside its steps, which nobody can plan."""
     if isinstance(request, FinetuneRequest) or not plan.is_feasible or plan.answer.gpu_hours.value < CAMPAIGN_GPU_HOURS:
         return []
+    took = load_training_runs().campaign_ratio
     return [
-        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B, Llama 3.1 70B and 405B took 1.05 "
-        "to 1.35 times the GPU-hours that we plan for their tokens"
+        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B, Llama 3.1 70B and 405B took "
+        f"{took.low:g} to {took.high:g} times the GPU-hours that we plan for their tokens"
     ]
 
 
