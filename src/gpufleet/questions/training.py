@@ -93,7 +93,8 @@ class TrainingRequest(JobRequest):
     )
     precision: str | None = optional(
         text("NAME"),
-        "bf16-mixed, bf16, fp16, fp16-mixed, fp8-mixed or fp32; default bf16-mixed, with adapters bf16.",
+        "bf16-mixed (default), bf16-autocast, bf16 (default of adapters), fp16, fp16-mixed, fp8-mixed, nvfp4-mixed or "
+        "fp32.",
         ENGINE,
         what="the precision",
     )
@@ -106,7 +107,7 @@ class TrainingRequest(JobRequest):
     )
     layout: str | None = optional(
         text("NAME=N,..."),
-        "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
+        "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,dp=2,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
         TRAINING,
         joined_by=",",
         has_parts=True,
