@@ -9,7 +9,7 @@ import pytest
 
 from gpufleet.api.encoders import estimate_encoder
 from gpufleet.catalog.calibration import DATA, load_formulas, load_habits
-from gpufleet.catalog.load import toml_of
+from gpufleet.catalog.table_files import toml_of
 
 
 def rows(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -23,13 +23,25 @@ def rows(name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
             waiting += [(f"{place}.{key}", each) for key, each in table.items()]
 
 
-@pytest.mark.parametrize("name", ["formulas.toml", "habits.toml", "hosts.toml", "training_runs.toml"])
+TRAINING = ["training_runs.toml", "training_time.toml", "training_memory.toml"]
+
+
+@pytest.mark.parametrize("name", ["formulas.toml", "habits.toml", "hosts.toml", *TRAINING])
 def test_a_judgement_has_a_source_and_a_range_that_holds_it(name: str) -> None:
     found = dict(rows(name))
     assert found
     for place, row in found.items():
         assert {"unit", "points", "source"} <= row.keys(), place
         assert row.get("low", row["value"]) <= row["value"] <= row.get("high", row["value"]), place
+
+
+@pytest.mark.parametrize("name", TRAINING)
+def test_a_judgement_of_training_says_how_far_it_may_be_off(name: str) -> None:
+    judged = {place: row for place, row in rows(name) if row["source"].startswith("judgement")}
+    assert judged
+    for place, row in judged.items():
+        assert "low" in row or "high" in row, place
+        assert row.get("low", row["value"]) < row.get("high", row["value"]), place
 
 
 def test_kernels_that_stream_are_no_faster_than_the_memory() -> None:

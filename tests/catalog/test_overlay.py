@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog import load
-from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog, rows_of, tables_of
+from gpufleet.catalog import table_rows
+from gpufleet.catalog.load import OVERLAY_VARIABLE, load_catalog
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
 from gpufleet.catalog.schema import INSTANCE_COLUMNS, OFFER_COLUMNS, Place, offer_from
+from gpufleet.catalog.table_files import rows_of, tables_of
 from gpufleet.domain.offer import Offer, PriceKind
 from gpufleet.errors import UsageError
 
@@ -58,7 +59,7 @@ def test_every_own_price_is_read_once(overlay: Path, monkeypatch: pytest.MonkeyP
         read.append(offer_from(place, row))
         return read[-1]
 
-    monkeypatch.setattr(load, "offer_from", reading)
+    monkeypatch.setattr(table_rows, "offer_from", reading)
     load_catalog(overlay, TODAY)
     assert sorted(o.instance for o in read if o.source == "our-books") == ["box-8", "p5.48xlarge"]
 

@@ -12,8 +12,10 @@ from gpufleet.catalog.benchmark_scripts import load_benchmark_scripts
 from gpufleet.catalog.checks import check_catalog, spot_beside_on_demand
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
-from gpufleet.catalog.load import SHIPPED, load_catalog, offer_rows
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import price_per_gpu_usd_per_hour
+from gpufleet.catalog.table_files import SHIPPED
+from gpufleet.catalog.table_rows import offer_rows
 from gpufleet.domain.offer import Offer, PriceBasis, PriceKind
 from gpufleet.units import GIGA, MIB, TERA
 

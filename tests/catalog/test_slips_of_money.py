@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from gpufleet.catalog.load import SHIPPED, load_catalog, toml_of
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.own_terms import CONTRACT_COLUMNS, RATE_COLUMNS
 from gpufleet.catalog.query import resolve_instance
 from gpufleet.catalog.schema import OFFER_COLUMNS
+from gpufleet.catalog.table_files import SHIPPED, toml_of
 from gpufleet.errors import UsageError
 from gpufleet.pricing.commitment import offer_usd_per_hour
 from gpufleet.units import parse_change

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 from pathlib import Path
 
 import pytest
 
+from gpufleet.api.training import CAMPAIGN_GPU_HOURS
+from gpufleet.api.training_recipes import MOST_TIMES_BATCH
 from gpufleet.catalog.areas import area_words
+from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.listing import list_prices
@@ -15,8 +19,14 @@ from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.offer_index import EVERYWHERE
 from gpufleet.catalog.places import list_coverage
 from gpufleet.catalog.query import OfferFilter
+from gpufleet.catalog.training_runs import load_training_runs
+from gpufleet.catalog.training_time import load_training_time
 from gpufleet.domain.offer import PriceKind
-from gpufleet.units import HOUR
+from gpufleet.domain.training import NUMBER_FORMATS, OPTIMIZERS
+from gpufleet.inputs.training_layout import SIZES
+from gpufleet.optimize.training import MOST_SPOT_MACHINES, NEVER_S
+from gpufleet.questions.training import FinetuneRequest, words_of_training
+from gpufleet.units import HOUR, HOURS_PER_YEAR
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 CATALOG = load_catalog()
@@ -88,3 +98,42 @@ def test_the_day_of_undated_copies() -> None:
     first_seen = {source.first_seen for source in CATALOG.sources.values() if source.first_seen}
     assert {f"{day.day} {day:%B} {day.year}" for day in first_seen} == {"21 November 2026", "22 November 2026"}
     assert "first seen here, 21 or 22 November 2026" in said("docs/data.md")
+
+
+def test_what_training_assumes() -> None:
+    page, time, runs, habits = "docs/training.md", load_training_time(), load_training_runs(), load_habits()
+    per_year = math.exp(time.value("immaturity")) - 1
+    assert number(page, r"a step takes ([\d.]+) % longer") == (round(per_year * 100),)
+    assert "matures for two and a half years" in said(page)
+    assert time.value("mature_years") == 2.5
+    assert "does not know your software and takes half a year" in said(page)
+    assert time.value("unknown_immaturity_years") == 0.5
+    networks = number(page, r"([\d,]+) Gbit/s are assumed .*? 8 GPUs or more, (\d+) for .*? 4 GPUs .*? and (\d+) for")
+    usual = (runs.network_switched_gbit_per_s, runs.network_several_gbit_per_s, runs.network_few_gbit_per_s)
+    assert networks == tuple(each.value for each in usual)
+    assert number(page, r"than (\d+) machines on spot at once") == (MOST_SPOT_MACHINES,)
+    assert "might not end within ten years" in said(page)
+    assert NEVER_S == 10 * HOURS_PER_YEAR * HOUR
+    campaigns = number(page, r"from nothing of ([\d,]+) GPU-hours .*?: ([\d.]+) to ([\d.]+) times")
+    assert campaigns == (CAMPAIGN_GPU_HOURS, runs.campaign_ratio.low, runs.campaign_ratio.high)
+    tuned, trained = habits.fine_tuning_batch_tokens.value, habits.pretraining_batch_tokens.value
+    assert "131k tokens in fine-tuning and 4M in pre-training (16M of the largest models)" in said(page)
+    assert (tuned, trained, trained * MOST_TIMES_BATCH) == (2**17, 4 * 2**20, 16 * 2**20)
+
+
+def test_every_format_optimizer_and_part_of_a_layout_of_training_is_named() -> None:
+    words, page = words_of_training(FinetuneRequest), said("docs/training.md")
+    for name in NUMBER_FORMATS:
+        assert name in words["precision"].says
+        assert f"`{name}`" in page
+    for name in OPTIMIZERS:
+        plain = name.removesuffix("-in-backward")
+        assert plain in words["optimizer"].says
+        assert f"`{plain}`" in page
+    assert all(f"{part}=" in words["layout"].says for part in (*SIZES, "recompute", "sharding"))
+
+
+def test_how_many_worked_examples_there_are() -> None:
+    assert len(list((REPOSITORY / "examples").glob("[0-9]*.md"))) == 16
+    for page in ("README.md", "docs/index.md", "docs/tutorial.md"):
+        assert re.search(r"sixteen \[?(worked examples)|\[sixteen worked examples", said(page), re.IGNORECASE), page

@@ -124,7 +124,7 @@ def assert_one_message(done: subprocess.CompletedProcess[str], code: int, *told:
         (("fit", "llama-3.1-8b"), "--gpus is missing; expected a GPU and how many, such as 'L40S:4'"),
         (
             ("fit", "llama-3.1-8b", "--gpus", "8"),
-            "the GPU's name is missing; found '8'; expected a name before it: H100:8",
+            "the GPU's name is missing; found '8'; expected a name before it, and a number from 1: H100:8",
         ),
         (
             ("estimate", "llama-3.1-8b", "--gpus", "L4", "--in", "9", "--out", "9"),

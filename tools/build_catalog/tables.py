@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from gpufleet.catalog.load import toml_of
+from gpufleet.catalog.table_files import toml_of
 
 Tables = dict[str, dict[str, Any]]
 Row = dict[str, str]

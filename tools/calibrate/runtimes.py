@@ -24,9 +24,10 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import IMAGES_PER_S, QUANTITIES, RELATIVE_SPEED, SEQUENCES_PER_S, Asked, not_scored
 from gpufleet.api.encoders import asked_tower, pass_size, runnable
 from gpufleet.catalog.calibration import calibration_of
-from gpufleet.catalog.load import SHIPPED, load_catalog
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
 from gpufleet.catalog.runtimes import find_runtime, load_runtimes
+from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.runtime import FEWEST_ROWS
 from gpufleet.errors import GpufleetError

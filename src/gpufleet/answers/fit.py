@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+from gpufleet.answers.terms import explained
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.memory.band import Band
 from gpufleet.memory.fit import memory_terms
 from gpufleet.optimize.fit import Change, FitQuestion, FitReport, Placement, PrecisionOption
-from gpufleet.provenance import Term
 from gpufleet.report.words import sentence
-from gpufleet.results.base import ExplainedTerm, Figure, Input
+from gpufleet.results.base import Figure, Input
 from gpufleet.results.fit import FitResult, FittingChange, MemoryPart, RejectedLayout, UsersByPrecision
 
 
@@ -62,19 +62,12 @@ def _of_placement(report: FitReport, chosen: Placement) -> dict[str, object]:
         "users": _figure(budget.max_sequences, "users", grade) if chosen.fits else None,
         "short_by_bytes_per_gpu": chosen.short_by_bytes,
         "tpot_floor_s": None if floor is None else Figure(value=floor, unit="s", grade="roofline"),
-        "terms": [_explained(term) for term in terms],
+        "terms": [explained(term) for term in terms],
     }
 
 
 def _figure(band: Band, unit: str, grade: str) -> Figure:
     return Figure(value=float(band.expected), unit=unit, low=float(band.low), high=float(band.high), grade=grade)
-
-
-def _explained(term: Term) -> ExplainedTerm:
-    return ExplainedTerm(
-        name=term.name, value=term.value, unit=term.unit, formula=term.formula, inputs=term.inputs,
-        source=term.source, grade=term.grade.label, low=term.low, high=term.high,
-    )  # fmt: skip
 
 
 def _users_by_precision(option: PrecisionOption, q: FitQuestion) -> UsersByPrecision:

@@ -6,6 +6,7 @@ from dataclasses import fields
 
 import numpy as np
 
+from gpufleet.answers.terms import explained
 from gpufleet.architecture.flops import prompt_score_flop
 from gpufleet.architecture.parameters import num_active_parameters, parameter_parts
 from gpufleet.domain.arrays import FloatArray
@@ -16,8 +17,7 @@ from gpufleet.performance.training import StepTerms, step_terms
 from gpufleet.performance.training_bounds import grade_of, time_bounds
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
-from gpufleet.provenance import Term
-from gpufleet.results.base import ExplainedTerm, Figure
+from gpufleet.results.base import Figure
 from gpufleet.results.training import TrainingEstimate, TrainingLayout, TrainingMemoryFigures, TrainingSpeed
 
 FORWARD_AND_BACKWARD, FROZEN = 3.0, 2.0
@@ -120,21 +120,6 @@ def band_figure(low: object, expected: object, high: object) -> Figure:
     """The first element of a band."""
     ends = [float(np.atleast_1d(np.asarray(end))[0]) for end in (low, expected, high)]
     return Figure(value=ends[1], unit="bytes", low=min(ends[0], ends[1]), high=ends[2])
-
-
-def explained(term: Term) -> ExplainedTerm:
-    """A term as users get it."""
-    return ExplainedTerm(
-        name=term.name,
-        value=term.value,
-        unit=term.unit,
-        formula=term.formula,
-        inputs=term.inputs,
-        source=term.source,
-        grade=term.grade.label,
-        low=term.low,
-        high=term.high,
-    )
 
 
 def recipe_words(recipe: Recipe) -> str:

@@ -13,6 +13,7 @@ from gpufleet.answers.training_estimate import recipe_words
 from gpufleet.answers.training_plan import TrainingContext, training_plan
 from gpufleet.api.demands import checked_confidence
 from gpufleet.api.input_rows import InputRow, digest, inputs_of
+from gpufleet.api.jobs import DEFAULT_STARTUP_S
 from gpufleet.api.market import Market, market_of, market_rows
 from gpufleet.api.price_age import refuse_too_old
 from gpufleet.api.price_ends import said_of_prices
@@ -45,25 +46,26 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.training_layout import parse_layout, parse_measured
 from gpufleet.layout.training import Cluster, training_layouts
-from gpufleet.optimize.training import TrainingSolution, least_gpus, solve_training
+from gpufleet.optimize.training import NEVER_S, TrainingSolution, least_gpus, solve_training
 from gpufleet.optimize.training_machines import usual_training_machine
 from gpufleet.optimize.training_search import MOST_GPUS, TOO_LARGE, Surroundings, TrainingGoal, TrainingQuestion
 from gpufleet.performance.training import step_terms
 from gpufleet.performance.training_kernels import KernelModel
 from gpufleet.performance.training_time import TrainingTime, tokens_per_s_per_gpu
+from gpufleet.questions.training import TRAINING_HEADROOM, TrainingRequest
 from gpufleet.questions.training import FinetuneRequest as FinetuneRequest
-from gpufleet.questions.training import TrainingRequest
 from gpufleet.questions.training import TrainRequest as TrainRequest
 from gpufleet.results.training import TrainingPlan
-from gpufleet.units import DAY, HOUR, HOURS_PER_YEAR, MINUTE
+from gpufleet.units import DAY, HOUR, MINUTE
 
-MOST_TOKENS, LONGEST_S = 1e16, 10 * HOURS_PER_YEAR * HOUR
-DEFAULT_STARTUP_S = 10 * MINUTE
-DEFAULT_HEADROOM, DEFAULT_CONFIDENCE = 0.0, 0.8
+MOST_TOKENS = 1e16
+"""Hundreds of times what any run has read: more is a slip."""
 SLOWEST_RATIO, FASTEST_RATIO, MOST_APART_RATIO = 10.0, 0.2, 2.0
 """Runs of one's own take 0.2 to 10 times as long as predicted, or they were not read as they were meant."""
-USUAL_MOST_GPUS, CAMPAIGN_GPU_HOURS = 64, 10_000
+USUAL_MOST_GPUS = 64
 """Without a deadline no more GPUs of a type are tried: the cheapest run is a small one."""
+CAMPAIGN_GPU_HOURS = 10_000
+"""From so many GPU-hours on a run from nothing is called a campaign: what it takes beside its steps is said."""
 
 
 def plan_train(
@@ -112,9 +114,10 @@ def campaign_notes(request: TrainingRequest, plan: TrainingPlan) -> list[str]:
     """What a long run takes beside its steps, which nobody can plan."""
     if isinstance(request, FinetuneRequest) or not plan.is_feasible or plan.answer.gpu_hours.value < CAMPAIGN_GPU_HOURS:
         return []
+    took = load_training_runs().campaign_ratio
     return [
-        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B, Llama 3.1 70B and 405B took 1.05 "
-        "to 1.35 times the GPU-hours that we plan for their tokens"
+        "Evaluation, tuning and runs that are given up are not counted: Llama 2 70B, Llama 3.1 70B and 405B took "
+        f"{took.low:g} to {took.high:g} times the GPU-hours that we plan for their tokens"
     ]
 
 
@@ -240,19 +243,19 @@ def goal_of(
     if request.budget_usd is not None and not request.budget_usd > 0:
         raise UsageError("the budget is out of range", found=request.budget_usd, expected="USD above 0")
     return TrainingGoal(
-        request.tokens,
-        batch_of(request, arch, recipe, counts),
-        deadline_s,
-        startup_s,
-        DEFAULT_HEADROOM if request.headroom is None else request.headroom,
-        DEFAULT_CONFIDENCE if request.confidence is None else checked_confidence(request.confidence),
-        math.inf if request.budget_usd is None else request.budget_usd,
-        most,
-        counts,
-        request.idle,
-        math.inf if request.most_machines is None else request.most_machines,
-        not isinstance(request, FinetuneRequest),
-        request.pricing is not None,
+        tokens=request.tokens,
+        global_batch=batch_of(request, arch, recipe, counts),
+        deadline_s=deadline_s,
+        startup_s=startup_s,
+        headroom_ratio=TRAINING_HEADROOM if request.headroom is None else request.headroom,
+        confidence=checked_confidence(request.confidence),
+        most_usd=math.inf if request.budget_usd is None else request.budget_usd,
+        most_gpus=most,
+        counts=counts,
+        may_idle=request.idle,
+        most_machines=math.inf if request.most_machines is None else request.most_machines,
+        joins_small_machines=not isinstance(request, FinetuneRequest),
+        takes_spot_gangs=request.pricing is not None,
     )
 
 
@@ -262,7 +265,7 @@ def checked_deadline(deadline_s: float | None, startup_s: float) -> float:
         raise UsageError("the time to start is out of range", found=f"{startup_s:g} s", expected="up to a day")
     if deadline_s is None:
         return math.inf
-    if not startup_s < deadline_s <= LONGEST_S:
+    if not startup_s < deadline_s <= NEVER_S:
         expected = f"more than the {startup_s / MINUTE:g} min that machines take to start, up to ten years"
         raise UsageError("the deadline is out of range", found=f"{deadline_s:g} s", expected=expected)
     return deadline_s

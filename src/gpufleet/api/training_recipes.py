@@ -29,7 +29,7 @@ from gpufleet.domain.training import (
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.inputs.model_config import is_encoder, read_model
 from gpufleet.layout.training import FINE, Grid
-from gpufleet.questions.training import DEFAULT_METHOD, DEFAULT_RANK, METHODS
+from gpufleet.questions.training import DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS, METHODS
 
 PRECISION_ALIASES = {"fp8": "fp8-mixed", "tf32": "fp32", "mixed": "bf16-mixed", "amp": "bf16-mixed"}
 MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
@@ -39,8 +39,11 @@ MODULE_GROUPS: Mapping[str, tuple[str, ...]] = {
     "mlp": ("gate", "up", "down"),
 }
 OFFLOADED = ("optimizer", "activations", "weights")
-DEFAULT_SEQUENCE_TOKENS, IN_BACKWARD_SEQUENCES, MOST_SEQUENCES = 4096.0, 2, 10**12
+MOST_SEQUENCES = 10**12
+IN_BACKWARD_SEQUENCES = 2
+"""A judgement: an optimizer in the backward pass steps after every micro-batch, for which one GPU has little room."""
 USUAL_PRETRAINED_PARAMETERS, MOST_TIMES_BATCH = 70e9, 4
+"""Up to 70B models take the habitual tokens a step (Llama 2, 4M); Llama 3 405B took four times as many at last."""
 GRID_NAMES = {
     "tp": "tensor_parallel",
     "pp": "pipeline_parallel",
@@ -136,7 +139,7 @@ def offloads_named(names: Sequence[str] | None) -> tuple[str, ...]:
 def sequence_of(said: float | None, arch: Architecture) -> float:
     """Tokens of a sequence, no more than the model's positions."""
     if said is None:
-        return min(DEFAULT_SEQUENCE_TOKENS, float(arch.max_context_tokens))
+        return float(min(DEFAULT_SEQUENCE_TOKENS, arch.max_context_tokens))
     if not (said >= 1 and float(said).is_integer()):
         raise UsageError("the sequence is out of range", found=f"{said:g}", expected="whole tokens, from 1")
     if said > arch.max_context_tokens:

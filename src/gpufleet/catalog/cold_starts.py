@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from gpufleet.catalog.load import SHIPPED, rows_of, toml_of
 from gpufleet.catalog.profiles import sourced
 from gpufleet.catalog.schema import Place, Row, day, number, required_number, text, whole
+from gpufleet.catalog.table_files import SHIPPED, rows_of, toml_of
 from gpufleet.domain.cold_start import ColdStartFacts, EngineStart, NodeStart, ObservedStart, Storage
 from gpufleet.provenance import Grade, Sourced
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.kept import kept
-from gpufleet.catalog.load import SHIPPED, toml_of
+from gpufleet.catalog.table_files import SHIPPED, toml_of
 from gpufleet.domain.engine import EngineProfile, FormatSupport, MemoryEra
 from gpufleet.errors import DataMissing, UsageError
 from gpufleet.provenance import Sourced

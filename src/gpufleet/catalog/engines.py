@@ -10,8 +10,9 @@ from functools import lru_cache
 from typing import Any
 
 from gpufleet.catalog.kept import kept
-from gpufleet.catalog.load import OVERLAY_VARIABLE, SHIPPED
+from gpufleet.catalog.load import OVERLAY_VARIABLE
 from gpufleet.catalog.profiles import profiles_in, sourced
+from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import CardLimits, DroppedGeneration, EngineProfile, FormatSupport, Implemented, MemoryEra
 from gpufleet.errors import UnknownName

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from gpufleet.catalog.load import SHIPPED, toml_of
+from gpufleet.catalog.table_files import SHIPPED, toml_of
 from gpufleet.domain.failures import CountedFailures, Failures
 from gpufleet.domain.interruption import Spread
 from gpufleet.units import DAY, HOUR, KILO

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
 
-from gpufleet.catalog.load import SHIPPED, toml_of
+from gpufleet.catalog.table_files import SHIPPED, toml_of
 from gpufleet.domain.interruption import Interruptions, Spread
 from gpufleet.pricing.spot import interruptions_per_hour
 from gpufleet.units import HOUR

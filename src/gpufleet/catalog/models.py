@@ -11,8 +11,8 @@ from pathlib import Path
 from gpufleet.architecture.encoder_parse import encoder_family_of, parse_encoder
 from gpufleet.architecture.parse import TEXT_PART_ONLY, parse_architecture
 from gpufleet.catalog.kept import kept
-from gpufleet.catalog.load import toml_of
 from gpufleet.catalog.stored_formats import StoredFormat, split_name
+from gpufleet.catalog.table_files import toml_of
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
 from gpufleet.errors import UnknownName

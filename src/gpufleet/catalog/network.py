@@ -5,12 +5,12 @@ from __future__ import annotations
 from gpufleet.catalog.training_runs import load_training_runs
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Spread
-from gpufleet.domain.network import Network
+from gpufleet.domain.network import WHOLE_MACHINE_GPUS, Network
 from gpufleet.domain.training_runs import TrainingRuns
 from gpufleet.provenance import Sourced
 from gpufleet.units import GBIT
 
-WHOLE_MACHINE_GPUS, SEVERAL_GPUS = 8, 4
+SEVERAL_GPUS = 4
 LINKED_ACROSS_MACHINES = "nvlink_domain"
 
 

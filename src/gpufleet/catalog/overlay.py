@@ -6,15 +6,38 @@ Only the user's own rows are held to the rules. A contract may be unusual: it is
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 from gpufleet.catalog.checks import future_dates, retired_offers, spot_above_on_demand
 from gpufleet.catalog.own_prices import unknown_countries, unknown_regions, unlikely_prices
+from gpufleet.catalog.own_terms import (
+    CONTRACT_COLUMNS,
+    FOREIGN_COLUMNS,
+    RATE_COLUMNS,
+    contract_from,
+    foreign_offer_from,
+    rate_from,
+)
+from gpufleet.catalog.prices_in_force import foreign_offers_in
 from gpufleet.catalog.references import Finding, Rule, broken_references, label
 from gpufleet.catalog.schema import Place
+from gpufleet.catalog.table_files import placed_rows, rows_of, table_in
+from gpufleet.catalog.table_rows import (
+    ALIASES,
+    SOURCES,
+    PlacedOffer,
+    accelerator_tables,
+    availability_rows,
+    gpu_aliases_in,
+    instance_rows,
+    own_machine_tables,
+    own_machines_in,
+    region_rows,
+    sources_in,
+)
 from gpufleet.catalog.tables import Catalog
 from gpufleet.catalog.usual_prices import outliers_over_regions
 from gpufleet.domain.currency import DOLLAR
@@ -46,6 +69,51 @@ class OverlayRows(NamedTuple):
     offers: Sequence[tuple[Place, Offer]]
     located: Sequence[tuple[str, str, str]] = ()
     agreed: Sequence[tuple[Place, str, date]] = ()
+
+
+def overlay_rows(directory: Path, today: date, offers: Sequence[PlacedOffer]) -> OverlayRows:
+    """Where each row of a user's tables stands."""
+    places = {name: place for place, name, _ in accelerator_tables(directory)}
+    places |= {name: Place(str(directory / SOURCES), f"[{name}]") for name in sources_in(directory)}
+    places |= {alias: Place(str(directory / ALIASES), alias) for alias in gpu_aliases_in(directory)}
+    places |= {f"{row.cloud} {row.name}": place for place, row in instance_rows(directory)}
+    places |= {f"{row.cloud} {row.region} {row.instance}": place for place, row in availability_rows(directory)}
+    places |= {f"region {row.cloud} {row.region}": place for place, row in region_rows(directory)}
+    owned = {
+        label(own.offer): place
+        for (place, *_), own in zip(own_machine_tables(directory), own_machines_in(directory, today), strict=True)
+    }
+    named = places | owned | foreign_places(directory) | {label(offer): place for place, offer in offers}
+    return OverlayRows(named, offers, located_rows(directory, [offer for _, offer in offers]), agreed_days(directory))
+
+
+def foreign_places(directory: Path) -> dict[str, Place]:
+    """Where prices in another currency stand."""
+    rows = placed_rows(directory / "foreign_offers", FOREIGN_COLUMNS, foreign_offer_from)
+    return {f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}": place for place, f in rows}
+
+
+def located_rows(directory: Path, offers: Iterable[Offer]) -> list[tuple[str, str, str]]:
+    """Every row of a user's tables that names a region: how a finding names it, cloud and region."""
+    sold = [row for _, row in availability_rows(directory)]
+    foreign = foreign_offers_in(directory, date.min)
+    return [
+        *((label(offer), offer.cloud, offer.region) for offer in offers),
+        *((f"{row.cloud} {row.region} {row.instance}", row.cloud, row.region) for row in sold),
+        *((f"{f.cloud} {f.region} {f.instance} {f.price_kind.value}", f.cloud, f.region) for f in foreign),
+    ]
+
+
+def agreed_days(directory: Path) -> list[tuple[Place, str, date]]:
+    """From which day contracts and exchange rates hold."""
+    contracts = table_in(directory, "contracts.csv", CONTRACT_COLUMNS, contract_from)
+    path = directory / "exchange_rates.csv"
+    rows = rows_of(path, RATE_COLUMNS) if os.path.lexists(path) else ()
+    rates = ((place, rate_from(place, row)) for place, row in rows)
+    return [
+        *((contract.place, "the contract", contract.as_of) for contract in contracts),
+        *((place, f"the rate of {rate.currency}", rate.as_of) for place, rate in rates),
+    ]
 
 
 def refuse_unknown_entries(directory: Path) -> None:

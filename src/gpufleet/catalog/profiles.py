@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from gpufleet.catalog.load import SHIPPED, toml_files, toml_of
+from gpufleet.catalog.table_files import SHIPPED, toml_files, toml_of
 from gpufleet.errors import UsageError
 from gpufleet.files import named_path
 from gpufleet.provenance import Sourced

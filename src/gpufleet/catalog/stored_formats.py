@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from gpufleet.catalog.load import toml_of
+from gpufleet.catalog.table_files import toml_of
 from gpufleet.errors import UsageError, nearest_names, shorten
 from gpufleet.records import dataclass
 

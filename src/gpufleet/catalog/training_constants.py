@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-from gpufleet.catalog.load import SHIPPED, toml_of
 from gpufleet.catalog.profiles import sourced
+from gpufleet.catalog.table_files import SHIPPED, toml_of
 from gpufleet.domain.training_constants import TrainingMemoryConstants
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from gpufleet.catalog.calibration import DATA
-from gpufleet.catalog.load import toml_of
 from gpufleet.catalog.profiles import sourced
+from gpufleet.catalog.table_files import toml_of
 from gpufleet.domain.training_time import TrainingTimeConstants
 
 

@@ -67,14 +67,21 @@ def parameters(rows: Collection[Word[Any]], model: object, own: Iterable[inspect
 
 def option(row: Word[Any]) -> inspect.Parameter:
     """A word as an option that Typer understands."""
-    flags = [row.flag, *([row.singular] if row.singular else [])]
     takes: Any = TAKES.get(row.kind.takes, row.kind.takes)
-    least, most = (row.bounds.least, row.bounds.most) if row.kind.takes is int and row.bounds else (None, None)
-    about = typer.Option(
-        *flags, metavar=row.kind.metavar or None, help=row.says, min=least, max=most, rich_help_panel=row.heading
-    )
     return inspect.Parameter(
-        parameter_of(row), inspect.Parameter.KEYWORD_ONLY, annotation=Annotated[takes, about], default=row.default
+        parameter_of(row),
+        inspect.Parameter.KEYWORD_ONLY,
+        annotation=Annotated[takes, about(row)],
+        default=row.default,
+    )
+
+
+def about(row: Word[Any]) -> Any:
+    """What Typer is told of a word: its flags, and what the help page says of it."""
+    flags = [row.flag, *([row.singular] if row.singular else [])]
+    least, most = (row.bounds.least, row.bounds.most) if row.kind.takes is int and row.bounds else (None, None)
+    return typer.Option(
+        *flags, metavar=row.kind.metavar or None, help=row.says, min=least, max=most, rich_help_panel=row.heading
     )
 
 

@@ -191,63 +191,48 @@ def batch(
     return 0 if plan.is_feasible else Infeasible.exit_code
 
 
-def show_training(
-    kind: type[TrainRequest] | type[FinetuneRequest],
-    asked: Typed,
-    market: MarketFlags,
-    show: str | None,
-    explain: bool,
-    output: OutputFormat | None,
-    out_file: str | None,
-) -> int:
-    """The page of a plan of training; its exit code."""
-    from gpufleet.cli.plan_pages import training_page
-    from gpufleet.cli.training_answers import training_answer
-    from gpufleet.report.detail import details_of
+def training(kind: type[TrainRequest] | type[FinetuneRequest], name: str, purpose: str) -> None:
+    """Adds the verb that plans one kind of training."""
 
-    shown = details_of(show)
-    plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)
-    chosen = output or format_of(out_file)
-    explained = explain or chosen in DRAWN
-    page = training_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
-    emit(plan, page, output, out_file)
-    return 0 if plan.is_feasible else Infeasible.exit_code
+    def planned(
+        asked: Typed,
+        catalog_dir: CatalogOption = None,
+        max_age: MaxAgeOption = None,
+        as_of: AsOfOption = None,
+        prices: PricesOption = None,
+        show: ShowOption = None,
+        explain: ExplainOption = False,
+        output: OutputOption = None,
+        out_file: OutFileOption = None,
+    ) -> int:
+        from gpufleet.cli.plan_pages import training_page
+        from gpufleet.cli.training_answers import training_answer
+        from gpufleet.report.detail import details_of
 
+        shown = details_of(show)
+        market = MarketFlags(catalog_dir, max_age, as_of, prices)
+        plan = training_answer(kind, asked.words, asked.preferred, asked.workload, market)
+        chosen = output or format_of(out_file)
+        explained = explain or chosen in DRAWN
+        page = training_page(plan, chosen, explain=explained, details=shown, num_rows=rows_typed(asked))
+        emit(plan, page, output, out_file)
+        return 0 if plan.is_feasible else Infeasible.exit_code
 
-@app.command("train", cls=GroupedCommand)
-@asking(TrainRequest, model=ModelArgument, only=words_of_training(TrainRequest))
-def train(
-    asked: Typed,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
-    show: ShowOption = None,
-    explain: ExplainOption = False,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
-) -> int:
-    """The cheapest machines that train all weights of MODEL from nothing; exit code 3 when none does."""
-    market = MarketFlags(catalog_dir, max_age, as_of, prices)
-    return show_training(TrainRequest, asked, market, show, explain, output, out_file)
+    planned.__doc__ = purpose
+    verb = asking(kind, model=ModelArgument, only=words_of_training(kind))(planned)
+    app.command(name, cls=GroupedCommand)(verb)
 
 
-@app.command("finetune", cls=GroupedCommand)
-@asking(FinetuneRequest, model=ModelArgument, only=words_of_training(FinetuneRequest))
-def finetune(
-    asked: Typed,
-    catalog_dir: CatalogOption = None,
-    max_age: MaxAgeOption = None,
-    as_of: AsOfOption = None,
-    prices: PricesOption = None,
-    show: ShowOption = None,
-    explain: ExplainOption = False,
-    output: OutputOption = None,
-    out_file: OutFileOption = None,
-) -> int:
-    """The cheapest machines that train MODEL further: all weights, LoRA or QLoRA; exit code 3 when none does."""
-    market = MarketFlags(catalog_dir, max_age, as_of, prices)
-    return show_training(FinetuneRequest, asked, market, show, explain, output, out_file)
+training(
+    TrainRequest,
+    "train",
+    "The cheapest machines that train all weights of MODEL from nothing; exit code 3 when none does.",
+)
+training(
+    FinetuneRequest,
+    "finetune",
+    "The cheapest machines that train MODEL further: all weights, LoRA or QLoRA; exit code 3 when none does.",
+)
 
 
 def refuse_picture(picture: str | None, out_file: str | None) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
 
+from gpufleet.cli.asking import about
 from gpufleet.cli.emit import emit, format_of
 from gpufleet.cli.options import OutputFormat, words
 from gpufleet.errors import Infeasible, UsageError
+from gpufleet.questions.training import FinetuneRequest, words_of_training
 from gpufleet.questions.words import TRAINING
 from gpufleet.records import dataclass
-from gpufleet.units import parse_tokens
 
 if TYPE_CHECKING:
     from gpufleet.results.training import TrainingFit
@@ -19,10 +21,6 @@ if TYPE_CHECKING:
 MethodOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--method", metavar="NAME", help="Ask about training: full, lora or qlora.", rich_help_panel=TRAINING),
-]
-SequenceOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--seq", metavar="TOKENS", help="Tokens of a sequence; default 4096.", rich_help_panel=TRAINING),
 ]
 MicroBatchOption = Annotated[
     Optional[int],  # noqa: UP045
@@ -33,42 +31,15 @@ MicroBatchOption = Annotated[
         rich_help_panel=TRAINING,
     ),
 ]
-RankOption = Annotated[
-    Optional[int],  # noqa: UP045
-    typer.Option("--rank", metavar="N", help="Rank of adapters; default 16.", rich_help_panel=TRAINING),
-]
-ModulesOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(
-        "--modules",
-        metavar="NAME,...",
-        help="Matrices with adapters: q,k,v,o,gate,up,down, attention, all-linear (default).",
-        rich_help_panel=TRAINING,
-    ),
-]
-OptimizerOption = Annotated[
-    Optional[str],  # noqa: UP045
-    typer.Option("--optimizer", metavar="NAME", help="adamw (default) or adamw-8bit.", rich_help_panel=TRAINING),
-]
-LayoutOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(
-        "--layout",
-        metavar="NAME=N,...",
-        help="Fix parts of the layout: tp=4,pp=2,recompute=full,sharding=zero-3.",
-        rich_help_panel=TRAINING,
-    ),
-]
-OffloadOption = Annotated[
-    Optional[list[str]],  # noqa: UP045
-    typer.Option(
-        "--offload",
-        metavar="WHAT,...",
-        help="Keep optimizer, activations or weights in host memory.",
-        rich_help_panel=TRAINING,
-    ),
-]
-EagerOption = Annotated[bool, typer.Option("--eager", help="Kernels are not fused.", rich_help_panel=TRAINING)]
+WORDS = {name: replace(row, heading=TRAINING) for name, row in words_of_training(FinetuneRequest).items()}
+"""Words of fine-tuning, under one heading beside those of serving."""
+SequenceOption = Annotated[Optional[str], about(WORDS["seq"])]  # noqa: UP045
+RankOption = Annotated[Optional[int], about(WORDS["rank"])]  # noqa: UP045
+ModulesOption = Annotated[Optional[list[str]], about(WORDS["modules"])]  # noqa: UP045
+OptimizerOption = Annotated[Optional[str], about(WORDS["optimizer"])]  # noqa: UP045
+LayoutOption = Annotated[Optional[list[str]], about(WORDS["layout"])]  # noqa: UP045
+OffloadOption = Annotated[Optional[list[str]], about(WORDS["offload"])]  # noqa: UP045
+EagerOption = Annotated[bool, about(WORDS["eager"])]
 OF_TRAINING = ("seq", "micro_batch", "rank", "modules", "optimizer", "layout", "offload", "eager")
 OF_SERVING = ("context", "engine", "engine_version", "kv_precision", "batch", "images", "all_models")
 
@@ -133,7 +104,7 @@ def fitted(model: str, gpus: str, flags: TrainingFlags) -> TrainingFit:
         model,
         gpus,
         flags.method,
-        sequence_tokens=None if flags.seq is None else parse_tokens(flags.seq),
+        sequence_tokens=None if flags.seq is None else WORDS["seq"].value_of(flags.seq),
         micro_batch=flags.micro_batch,
         rank=flags.rank,
         modules=None if flags.modules is None else words(flags.modules),

@@ -6,6 +6,9 @@ from gpufleet.domain.interruption import Spread
 from gpufleet.provenance import Grade
 from gpufleet.records import dataclass
 
+WHOLE_MACHINE_GPUS = 8
+"""Machines of so many GPUs are built to work together: cards of fewer are rented one by one."""
+
 
 @dataclass(frozen=True)
 class Network:

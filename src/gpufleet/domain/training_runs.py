@@ -13,7 +13,8 @@ class TrainingRuns:
     A machine reads and writes checkpoints at `write_bytes_per_s_per_machine`, all of them at no more than
     `shared_bytes_per_s`. After a stop, every process runs again in `recovery_s`; the checkpoint is read after that.
     The network of a machine, where it is not published: `network_switched_gbit_per_s` where links join 8 GPUs or
-    more, else `network_several_gbit_per_s` from 4 GPUs on, else `network_few_gbit_per_s`.
+    more, else `network_several_gbit_per_s` from 4 GPUs on, else `network_few_gbit_per_s`. A whole campaign takes
+    `campaign_ratio` times the GPU-hours that are planned for its tokens: it is said, and not counted.
     """
 
     write_bytes_per_s_per_machine: Sourced
@@ -22,3 +23,4 @@ class TrainingRuns:
     network_switched_gbit_per_s: Sourced
     network_several_gbit_per_s: Sourced
     network_few_gbit_per_s: Sourced
+    campaign_ratio: Sourced

@@ -23,6 +23,7 @@ class TrainingTimeConstants:
       `backward_attention_ratio` of the forward one's rate. Without flash `score_bytes` move for each score.
     - element-wise bytes: `hidden_bytes` (`.._eager`) a token and hidden element, `mlp_bytes` an inner one,
       `logit_bytes` a logit, `routed_bytes` an element on its way to an expert, `adapter_bytes` one that adapters touch.
+    - adapters: products as narrow as a rank reach `narrow_product_ratio` of the peak.
     - experts: products take `expert_slowness` times as long.
     - links reach `link_ratio` of their rate, `shard_link_ratio` beside computing, networks `network_ratio`; a
       collective takes `latency_s` a rank. Of traffic `tensor_exposed` (`.._eager`), `expert_exposed` and at least

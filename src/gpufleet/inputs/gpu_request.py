@@ -7,7 +7,8 @@ from typing import NamedTuple
 
 from gpufleet.errors import UsageError
 
-MOST_GPUS, LONGEST_COUNT = 1024, 3
+MOST_GPUS = 1024
+COUNT_ALONE = re.compile(r"[+-]?[0-9]{1,3}")
 COUNT_FIRST = re.compile(r"(?P<number>\d{1,6})\s*[xX×*]\s*(?P<name>[^:]+)")
 
 
@@ -44,7 +45,8 @@ def refuse_count_first(text: str) -> None:
 
 
 def refuse_count_alone(text: str) -> None:
-    """'8' says how many and not of which GPU."""
-    if text.isdecimal() and len(text) <= LONGEST_COUNT:
+    """'8' says how many and not of which GPU, and so does '-3'."""
+    if COUNT_ALONE.fullmatch(text):
+        expected = f"a name before it, and a number from 1: H100:{max(abs(int(text)), 1)}"
         hint = "'gpufleet catalog gpus' lists the names."
-        raise UsageError("the GPU's name is missing", found=text, expected=f"a name before it: H100:{text}", hint=hint)
+        raise UsageError("the GPU's name is missing", found=text, expected=expected, hint=hint)

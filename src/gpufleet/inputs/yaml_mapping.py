@@ -11,6 +11,7 @@ from gpufleet.errors import UsageError
 
 DEEPEST = 8
 MOST_NODES = 10_000
+ENDS_EARLY = ("unexpected end of stream", "'<stream end>'")
 Value = str | list["Value"] | dict[str, "Value"]
 
 
@@ -20,7 +21,7 @@ def parse_yaml_mapping(text: str, what: str) -> dict[str, Value]:
         refuse_traps(text, what)
         node = yaml.compose(text, Loader=yaml.BaseLoader)
     except yaml.YAMLError as error:
-        raise UsageError(f"cannot read {what}: not YAML", found=yaml_problem(error)) from error
+        raise not_yaml(error, what) from error
     if not isinstance(node, yaml.MappingNode):
         raise UsageError(f"cannot read {what}", found=instead_of_mapping(node), expected="lines of 'key: value'")
     return mapping_value(node, what)
@@ -70,8 +71,14 @@ def node_value(node: yaml.Node, what: str) -> Value:
     return str(node.value)
 
 
-def yaml_problem(error: yaml.YAMLError) -> str:
-    """What the YAML reader stumbled over, with its line."""
-    mark = getattr(error, "problem_mark", None)
+def not_yaml(error: yaml.YAMLError, what: str) -> UsageError:
+    """The error of a text that the YAML reader stumbles over, with its line; a text that ends too early may be cut."""
+    mark, problem = getattr(error, "problem_mark", None), str(getattr(error, "problem", None) or "")
     where = f", line {mark.line + 1}" if mark else ""
-    return f"{getattr(error, 'problem', None) or 'unreadable characters'}{where}"
+    if any(words in problem for words in ENDS_EARLY):
+        found, hint = "the end within a quote, a list or a mapping", "Was the file cut off?"
+        return UsageError(
+            f"cannot read {what}: not whole", found=found + where, expected="all of them closed", hint=hint
+        )
+    found = problem.removeprefix("found ") or "unreadable characters"
+    return UsageError(f"cannot read {what}: not YAML", found=found + where)

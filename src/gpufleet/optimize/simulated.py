@@ -1,4 +1,4 @@
-"""A copy of a model as the simulator plays it: the rules of its engine, the blocks of its KV pool, the time of its steps."""
+"""A copy of a model as the simulator plays it: rules of its engine, blocks of its KV pool, times of its steps."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from gpufleet.domain.confidence import HIGH_END
 from gpufleet.domain.failures import Failures
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.interruption import Interruptions
-from gpufleet.domain.network import Network
+from gpufleet.domain.network import WHOLE_MACHINE_GPUS, Network
 from gpufleet.domain.offer import Offer
 from gpufleet.domain.reason import Reason, Rejection
 from gpufleet.domain.training import Recipe, TrainingLayouts, TrainingMachine
@@ -43,7 +43,7 @@ LEAST_USE_RATIO = 1 / 16
 """Machines are tried up to this part of what arithmetic alone would reach: beyond it more of them only cost more."""
 ALWAYS_TRIED_GPUS = 64
 """GPUs up to which every number is tried: what one holds with recomputing, several may hold without."""
-MOST_GPUS, WHOLE_MACHINE_GPUS, MOST_SMALL_MACHINES = 65_536, 8, 16
+MOST_GPUS, MOST_SMALL_MACHINES = 65_536, 16
 """Machines of fewer GPUs are joined only where their network is published, and no more than so many of them."""
 
 

@@ -19,10 +19,10 @@ from gpufleet.records import dataclass
 BACKWARD_ATTENTION = 2.5
 """Products of the backward pass of flash attention over those of the forward pass (Dao 2023, arXiv:2307.08691)."""
 FULL_HEAD = 128
-NARROW_PRODUCT_RATIO = 0.5
-"""Share of the peak that products as narrow as an adapter's rank reach: a judgement."""
-FORWARD_SHARE = 1 / 3
-"""Share of element-wise traffic, and of what launches kernels, that belongs to the forward pass."""
+FORWARD_SHARE, FORWARD_TRAFFIC_SHARE = 1 / 3, 1 / 2
+"""Shares that belong to the forward pass: of element-wise traffic and what launches kernels; of what ranks exchange."""
+CHEAP_SHARE = 1 / 2
+"""Share of the forward pass's element-wise traffic that selective recomputation repeats: a judgement."""
 OF_LAYERS = (
     "products",
     "attention",
@@ -68,7 +68,7 @@ def layer_times(time: TrainingTime) -> LayerTimes:
     experts = expert_parallel_seconds(time)
     ring = context_parallel_seconds(time, ahead)
     adapters = adapter_seconds(time) + dequantised_seconds(time)
-    third = (stream + tensor * 1.5 + experts * 1.5 + adapters) * FORWARD_SHARE
+    beside = (stream + adapters) * FORWARD_SHARE + (tensor + experts) * FORWARD_TRAFFIC_SHARE
     core = np.zeros(len(shards)) if recipe.flash else ahead
     return LayerTimes(
         products=forward + backward,
@@ -78,8 +78,8 @@ def layer_times(time: TrainingTime) -> LayerTimes:
         context_parallel=ring,
         expert_parallel=experts,
         adapters=adapters,
-        forward=forward - closing_seconds(time) + ahead + third,
-        core=core + stream * FORWARD_SHARE / 2,
+        forward=forward - closing_seconds(time) + ahead + beside,
+        core=core + stream * FORWARD_SHARE * CHEAP_SHARE,
     )
 
 
@@ -149,7 +149,8 @@ def adapter_seconds(time: TrainingTime) -> FloatArray:
     k, adapter = time.kernels, time.recipe.adapter
     moved = time.constants.value("adapter_bytes") * k.adapted_elements / time.of_shard("bandwidth_bytes_per_s")
     flop = 6 * (adapter.rank if adapter else 0) * k.adapted_elements
-    return np.asarray(moved + flop / (time.of_shard("peak_flop_per_s") * NARROW_PRODUCT_RATIO))
+    rate = time.of_shard("peak_flop_per_s") * time.constants.value("narrow_product_ratio")
+    return np.asarray(moved + flop / rate)
 
 
 def dequantised_seconds(time: TrainingTime) -> FloatArray:

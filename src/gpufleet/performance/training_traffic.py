@@ -88,11 +88,10 @@ def sharded_seconds(time: TrainingTime, computing_s: FloatArray) -> FloatArray:
     gradients = 0.0 if recipe.is_frozen_base else ELEMENT_BYTES
     held = Held.of(time.arch, layouts)
     per_parameter = 2 * weights + gradients
-    neighbours = layouts.tp
     ranks = layouts.shard_ranks().astype(np.float64)
-    traffic = ring_seconds(time, held.dense * per_parameter, ranks, neighbours)
+    traffic = ring_seconds(time, held.dense * per_parameter, ranks, layouts.tp)
     fewer = np.minimum(held.expert_ranks, ranks)
-    traffic = traffic + ring_seconds(time, held.experts * per_parameter, fewer, np.minimum(layouts.ep, neighbours * 8))
+    traffic = traffic + ring_seconds(time, held.experts * per_parameter, fewer, layouts.ep)
     return np.asarray(layouts.num_micro_batches * waited_seconds(time, traffic, computing_s))
 
 

@@ -34,7 +34,9 @@ if TYPE_CHECKING:
 CORPUS = Kind("N", parse_corpus)
 TOKENS = Kind("N", plain(parse_tokens))
 METHODS = ("full", "lora", "qlora")
-DEFAULT_METHOD, DEFAULT_RANK = "lora", 16
+DEFAULT_METHOD, DEFAULT_RANK, DEFAULT_SEQUENCE_TOKENS = "lora", 16, 4096
+TRAINING_HEADROOM = 0.0
+"""None: the tokens are known, unlike requests, and the high end of their time is planned with already."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +54,7 @@ class TrainingRequest(JobRequest):
     )
     sequence_tokens: float | None = optional(
         TOKENS,
-        "Tokens of a sequence: 2048, 8k; default 4096, or the model's own limit.",
+        f"Tokens of a sequence: 2048, 8k; default {DEFAULT_SEQUENCE_TOKENS}, or the model's own limit.",
         LOAD,
         name="seq",
         what="the sequence",
@@ -69,7 +71,8 @@ class TrainingRequest(JobRequest):
     )
     headroom: float | None = optional(
         SHARE,
-        "Plan the work at least this much longer than expected, whatever the confidence; default 0%.",
+        "Plan the work at least this much longer than expected, whatever the confidence; "
+        f"default {TRAINING_HEADROOM:.0%}.",
         SLACK,
         what="the headroom",
         bounds=Bounds(0, 10, "(1 = 100 %)"),
@@ -90,7 +93,8 @@ class TrainingRequest(JobRequest):
     )
     precision: str | None = optional(
         text("NAME"),
-        "bf16-mixed, bf16, fp16, fp16-mixed, fp8-mixed or fp32; default bf16-mixed, with adapters bf16.",
+        "bf16-mixed (default), bf16-autocast, bf16 (default of adapters), fp16, fp16-mixed, fp8-mixed, nvfp4-mixed or "
+        "fp32.",
         ENGINE,
         what="the precision",
     )
@@ -103,7 +107,7 @@ class TrainingRequest(JobRequest):
     )
     layout: str | None = optional(
         text("NAME=N,..."),
-        "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
+        "Fix parts of the layout: tp=4,pp=2,cp=1,ep=8,dp=2,micro-batch=1,interleave=2,recompute=full,sharding=zero-3.",
         TRAINING,
         joined_by=",",
         has_parts=True,
@@ -140,7 +144,7 @@ class FinetuneRequest(TrainingRequest):
     )
     rank: int | None = optional(
         WHOLE,
-        "Rank of adapters; default 16.",
+        f"Rank of adapters; default {DEFAULT_RANK}.",
         TRAINING,
         what="the rank",
         bounds=Bounds(1, 65_536, ""),

@@ -43,7 +43,8 @@ class EngineRules:
 
     Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
-    A request comes to the engine `request_s` + `token_s` x prompt late; its tokens leave `late_steps` decode steps late.
+    Requests take `request_s`, and `token_s` x prompt one after another, to reach the engine; tokens leave `late_steps`
+    decode steps late.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
     """
 
@@ -80,7 +81,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Member:
-    """One replica: which of the copies it runs, and whether it prefills and decodes (0), prefills (1) or decodes (2)."""
+    """One replica: which of the copies it runs; it prefills and decodes (role 0), only prefills (1) or decodes (2)."""
 
     copy: int = 0
     role: int = 0
@@ -277,9 +278,7 @@ def timeline_of(samples: Sequence[tuple[float, ...]]) -> Timeline:
     return Timeline(time_s, counts[0], counts[1], kv, counts[2], counts[3])
 
 
-def begun(
-    cluster: Cluster, requests: Requests, generator: np.random.Generator | None
-) -> tuple[IntArray | None, State]:
+def begun(cluster: Cluster, requests: Requests, generator: np.random.Generator | None) -> tuple[IntArray | None, State]:
     """The records of a simulation in which nothing has happened, and where each request stands in them."""
     order, rows = request_records(cluster, requests, generator)
     grid, words = Flat(np.float64), Flat(np.int64)
@@ -314,7 +313,7 @@ def request_records(
 ) -> tuple[IntArray | None, Any]:
     """One record for each request in the order in which engines get them, and that order where it is another."""
     rules = cluster.copies[0].rules
-    reading_s = rules.token_s * requests.input_tokens
+    reading_s: FloatArray = rules.token_s * requests.input_tokens.astype(np.float64)
     together = requests.arrival_s if cluster.clients is None else requests.arrival_s[: cluster.clients]
     read_s = reading_s if cluster.clients is None else reading_s[: cluster.clients]
     ready_s = reading_s.copy()
@@ -362,7 +361,7 @@ def one_by_one(arrival_s: FloatArray, reading_s: FloatArray, servers: int) -> Fl
     """
     before_s = np.concatenate([[0.0], np.cumsum(reading_s / servers)])
     begun_s = np.maximum.accumulate(arrival_s - before_s[:-1])
-    return np.maximum(begun_s + before_s[1:], arrival_s + reading_s)
+    return np.asarray(np.maximum(begun_s + before_s[1:], arrival_s + reading_s))
 
 
 def prefix_tokens(requests: Requests) -> int:
@@ -386,7 +385,7 @@ def engine_record(copy: Copy, grid: Flat, words: Flat, prefix_tokens: int) -> An
     rules, table = copy.rules, copy.table
     row = np.zeros(1, ENGINE)
     for name in EngineRules.__dataclass_fields__:
-        if name in ENGINE.names:
+        if name in (ENGINE.names or ()):
             row[name] = getattr(rules, name)
     units = (table.contexts / CONTEXT_UNIT).astype(np.int64)
     row["prefix_tokens"] = prefix_tokens

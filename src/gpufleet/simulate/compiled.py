@@ -6,12 +6,15 @@ They add, multiply, divide and compare, and draw nothing: compiled and plain giv
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, TypeVar, cast
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+HOW = {"error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
+"""Division by zero raises nothing; nothing is allocated, so that references need not be counted."""
 
 try:
-    import numba
+    numba = import_module("numba")
 except ImportError:
     IS_COMPILED = False
 else:
@@ -19,12 +22,10 @@ else:
 
 
 def compiled(function: Function) -> Function:
-    """A function in machine code; fused or reordered arithmetic is not allowed, and nothing is allocated in it."""
-    return function if not IS_COMPILED else cast("Function", numba.njit(error_model="numpy", _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function))
+    """A function in machine code that others call; fused or reordered arithmetic is not allowed."""
+    return cast("Function", numba.njit(no_cpython_wrapper=True, **HOW)(function)) if IS_COMPILED else function
 
 
 def compiled_and_kept(function: Function) -> Function:
-    """The same, kept for the next start with all that it calls."""
-    if not IS_COMPILED:
-        return function
-    return cast("Function", numba.njit(cache=True, error_model="numpy", _nrt=False, no_cfunc_wrapper=True)(function))
+    """The same for one that Python calls, kept for the next start with all that it calls."""
+    return cast("Function", numba.njit(cache=True, **HOW)(function)) if IS_COMPILED else function

@@ -153,7 +153,9 @@ def holder_of_prefix(state: Any, n: Any) -> Any:
         if least == NONE or requests_of(replica) < requests_of(state.replicas[least]):
             least = r
         known = known_prefix_blocks(state.words, replica, request)
-        if known > most or (known == most and best != NONE and requests_of(replica) < requests_of(state.replicas[best])):
+        if known > most or (
+            known == most and best != NONE and requests_of(replica) < requests_of(state.replicas[best])
+        ):
             most = known
             best = r
     if best == NONE:

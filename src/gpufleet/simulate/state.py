@@ -185,11 +185,8 @@ class State(NamedTuple):
 
 def plain(state: State) -> State:
     """The same as Python objects and lists, which uncompiled functions read faster."""
-    return State(
-        *(as_objects(records) for records in state[:5]),
-        state.grid.tolist(),
-        state.words.tolist(),
-    )
+    requests, replicas, engines, cluster, changes = (as_objects(records) for records in state[:5])
+    return State(requests, replicas, engines, cluster, changes, state.grid.tolist(), state.words.tolist())
 
 
 def as_objects(records: Any) -> list[Any]:

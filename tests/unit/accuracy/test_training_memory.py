@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.accuracy.own_file import scored
 
-from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.score import score_file
-from gpufleet.inputs.measurements import read_measurements
-from gpufleet.results.accuracy import FileAccuracy
 from gpufleet.units import GB, GIB
 
 GOOD = {
@@ -50,15 +47,8 @@ LEFT_OUT = {
 }
 
 
-def scored(folder: Path, *changes: dict[str, str]) -> FileAccuracy:
-    """The scores of a file with these rows."""
-    lines = [",".join({**GOOD, **change}.values()) for change in changes]
-    (folder / "own.csv").write_text("\n".join([",".join(GOOD), *lines]) + "\n", encoding="utf-8")
-    return score_file(read_measurements(folder / "own.csv"), ModelFinder())
-
-
 def test_a_peak_is_predicted_in_the_unit_that_the_row_prints(tmp_path: Path) -> None:
-    in_gib, in_gb, in_mib = scored(tmp_path, {}, {"unit": "GB"}, {"unit": "MiB", "peak_mem_gb": "40960"}).figures
+    in_gib, in_gb, in_mib = scored(tmp_path, GOOD, {}, {"unit": "GB"}, {"unit": "MiB", "peak_mem_gb": "40960"}).figures
     assert (in_gib.quantity, in_gib.unit, in_gb.unit) == ("peak_memory", "GiB", "GB")
     assert (in_gb.predicted or 0) * GB == pytest.approx((in_gib.predicted or 0) * GIB)
     assert in_mib.predicted == pytest.approx((in_gib.predicted or 0) * 1024)
@@ -66,7 +56,7 @@ def test_a_peak_is_predicted_in_the_unit_that_the_row_prints(tmp_path: Path) -> 
 
 
 def test_a_peak_that_is_reserved_has_fragmentation_too(tmp_path: Path) -> None:
-    allocated, reserved = scored(tmp_path, {}, {"notes": "peak reserved"}).figures
+    allocated, reserved = scored(tmp_path, GOOD, {}, {"notes": "peak reserved"}).figures
     assert (reserved.predicted or 0) > (allocated.predicted or 0)
 
 
@@ -76,7 +66,7 @@ def test_parts_that_a_paper_counts_are_quantities_of_their_own(tmp_path: Path) -
         {"status": "component", "notes": "component: parameters + gradients + optimizer states", "method": "full"},
         {"method": "full"},
     ]
-    activations, states, peak = scored(tmp_path, *parts).figures
+    activations, states, peak = scored(tmp_path, GOOD, *parts).figures
     assert (activations.quantity, states.quantity) == ("activations", "states")
     assert (states.predicted or 0) * GIB == pytest.approx(8 * 8.03e9, rel=0.02)
     assert (activations.predicted or 0) + (states.predicted or 0) < 1.2 * (peak.predicted or 0)
@@ -86,27 +76,27 @@ def test_verdicts_count_runs_that_ran_and_runs_that_did_not(tmp_path: Path) -> N
     oom = {"status": "OOM", "peak_mem_gb": "", "method": "full", "recompute": "none"}
     small = {"gpu_id": "", "gpu": "40GB GPU"}
     rows = [oom, {**oom, **small}, {**oom, "method": "qlora"}, {**GOOD, **small, "method": "full"}]
-    verdicts = scored(tmp_path, *rows).verdicts
+    verdicts = scored(tmp_path, GOOD, *rows).verdicts
     assert (verdicts.num_failed, verdicts.num_false_fits) == (3, 1)
     assert (verdicts.num_ran, verdicts.num_false_does_not_fit) == (1, 1)
 
 
 def test_a_gpu_that_nobody_knows_takes_no_verdict_but_a_peak(tmp_path: Path) -> None:
-    found = scored(tmp_path, {"gpu_id": "", "gpu": "a card"}, {"gpu_id": "", "gpu": "", "status": "OOM"})
+    found = scored(tmp_path, GOOD, {"gpu_id": "", "gpu": "a card"}, {"gpu_id": "", "gpu": "", "status": "OOM"})
     assert found.figures[0].predicted is not None
     assert (found.verdicts.num_ran, found.verdicts.num_failed) == (0, 0)
 
 
 def test_a_total_of_all_gpus_is_compared_as_such(tmp_path: Path) -> None:
     spread = {"num_gpus": "2", "sharding": "fsdp"}
-    one, both = scored(tmp_path, spread, {**spread, "notes": "total across GPUs"}).figures
+    one, both = scored(tmp_path, GOOD, spread, {**spread, "notes": "total across GPUs"}).figures
     assert both.predicted == pytest.approx(2 * (one.predicted or 0))
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_row_that_cannot_be_predicted_says_why_and_the_next_one_is_scored(tmp_path: Path, name: str) -> None:
     cells, words = HOSTILE[name]
-    found = scored(tmp_path, cells, {})
+    found = scored(tmp_path, GOOD, cells, {})
     refused, good = found.figures
     assert refused.predicted is None
     assert words in (refused.reason or "")
@@ -116,6 +106,6 @@ def test_a_row_that_cannot_be_predicted_says_why_and_the_next_one_is_scored(tmp_
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_a_row_that_is_no_measured_run_is_not_scored(tmp_path: Path, name: str) -> None:
     cells, words = LEFT_OUT[name]
-    found = scored(tmp_path, cells, {})
+    found = scored(tmp_path, GOOD, cells, {})
     assert found.num_scored_rows == 1
     assert [reason.reason for reason in found.left_out] == [words]

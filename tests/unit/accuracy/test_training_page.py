@@ -11,7 +11,16 @@ import pytest
 from tools.accuracy_page import CALIBRATION
 from tools.baselines import MFU_BASELINES, TrainingRow, training_rows
 from tools.calibrate.training_time import Measured, Unseen, powered, weighted_range
-from tools.training_page import LEFT_OUT_NAME, Group, groups_of, read_unseen, training_sections, training_table
+from tools.training_page import (
+    LEFT_OUT_NAME,
+    Group,
+    baselines_table,
+    groups_of,
+    mean_error,
+    read_unseen,
+    training_sections,
+    training_table,
+)
 
 from gpufleet.accuracy.score import score_files
 from gpufleet.accuracy.training_rows import StatedRun
@@ -19,7 +28,9 @@ from gpufleet.inputs.measurements import MeasurementFile, MeasurementRow, read_m
 from gpufleet.results.accuracy import AccuracyReport, ScoredFigure
 
 MEASUREMENTS = Path(__file__).resolve().parents[3] / "measurements"
+DECISIONS = Path(__file__).resolve().parents[3] / "docs" / "decisions"
 CONSTANT, BY_GPU = MFU_BASELINES
+UNSEEN_BY_GPU = (BY_GPU.name, "source left out")
 
 
 def figure(source: str, measured: float, predicted: float, row: int = 2) -> ScoredFigure:
@@ -110,3 +121,14 @@ def measured_by(source: str) -> Measured:
     """A run of a source of which no more is asked."""
     row = MeasurementRow(2, {"source": source})
     return Measured(row, cast("StatedRun", None), source, 1.0)
+
+
+def test_the_decision_names_errors_that_are_those_of_the_tables() -> None:
+    """Docs/decisions/0023: a MFU by GPU and recomputation on sources it has not seen, and experts left out."""
+    groups = groups_of(read_unseen(CALIBRATION / LEFT_OUT_NAME))
+    rows = training_rows([read_measurements(MEASUREMENTS / "training_throughput.csv")], None)
+    [baseline] = [line for line in baselines_table(rows, groups).rows if (line["model"], line["fit"]) == UNSEEN_BY_GPU]
+    experts = next(group for group in groups if (group.left_out, group.kind) == ("source", "experts"))
+    text = " ".join(next(DECISIONS.glob("0023-*.md")).read_text(encoding="utf-8").split())
+    assert f"misses a source that it has not seen by {str(baseline['alike']).replace('%', ' %')}" in text
+    assert f"outside their one source are missed by {experts.alike(mean_error):.0%}".replace("%", " %") in text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from tests.unit.accuracy.own_file import scored
 
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.score import score_file
@@ -12,7 +13,6 @@ from gpufleet.accuracy.training_rows import run_of
 from gpufleet.domain.training import Recompute, Sharding
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow, read_measurements
-from gpufleet.results.accuracy import FileAccuracy
 from gpufleet.units import GBIT
 
 GOOD = {
@@ -29,6 +29,8 @@ GOOD = {
     "precision": "bf16",
     "task": "pretrain",
     "tokens_per_s_per_gpu": "9000",
+    "tp": "",
+    "value_kind": "",
 }
 HOSTILE = {
     "an unknown GPU": ({"gpu_id": "no-such-gpu"}, "unknown GPU"),
@@ -51,20 +53,12 @@ LEFT_OUT = {
 }
 
 
-def scored(folder: Path, *changes: dict[str, str]) -> FileAccuracy:
-    """The scores of a file with these rows."""
-    lines = [",".join({**GOOD, "tp": "", "value_kind": "", **change}.values()) for change in changes]
-    header = ",".join({**GOOD, "tp": "", "value_kind": ""})
-    (folder / "own.csv").write_text("\n".join([header, *lines]) + "\n", encoding="utf-8")
-    return score_file(read_measurements(folder / "own.csv"), ModelFinder())
-
-
 def row(**cells: str) -> MeasurementRow:
     return MeasurementRow(2, {**GOOD, **cells})
 
 
 def test_a_run_is_predicted_with_its_range(tmp_path: Path) -> None:
-    (figure,) = scored(tmp_path, {}).figures
+    (figure,) = scored(tmp_path, GOOD, {}).figures
     assert (figure.quantity, figure.unit, figure.group) == ("tokens_per_s_per_gpu", "tokens/s", "pretrain, bf16")
     assert figure.predicted == pytest.approx(9000, rel=0.35)
     assert (figure.low or 0) < (figure.predicted or 0) < (figure.high or 0)
@@ -73,7 +67,7 @@ def test_a_run_is_predicted_with_its_range(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", HOSTILE)
 def test_a_row_that_cannot_be_predicted_says_why_and_the_next_one_is_scored(tmp_path: Path, name: str) -> None:
     cells, words = HOSTILE[name]
-    found = scored(tmp_path, cells, {})
+    found = scored(tmp_path, GOOD, cells, {})
     assert found.num_scored_rows == 2
     refused, good = found.figures
     assert refused.predicted is None
@@ -85,14 +79,14 @@ def test_a_row_that_cannot_be_predicted_says_why_and_the_next_one_is_scored(tmp_
 @pytest.mark.parametrize("name", LEFT_OUT)
 def test_a_row_that_is_no_measured_run_is_not_scored(tmp_path: Path, name: str) -> None:
     cells, words = LEFT_OUT[name]
-    found = scored(tmp_path, cells, {})
+    found = scored(tmp_path, GOOD, cells, {})
     assert found.num_scored_rows == 1
     assert [reason.reason for reason in found.left_out] == [words]
 
 
 def test_a_run_out_of_memory_is_a_verdict(tmp_path: Path) -> None:
     alone = {"num_gpus": "1", "dp": "1", "micro_batch": "16", "global_batch": "16", "tokens_per_s_per_gpu": "OOM"}
-    found = scored(tmp_path, alone)
+    found = scored(tmp_path, GOOD, alone)
     assert (found.verdicts.num_failed, found.verdicts.num_false_fits) == (1, 0)
 
 

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from gpufleet.api import BatchRequest, ServeRequest, plan_batch, plan_serve
-from gpufleet.catalog.load import SHIPPED, Catalog, load_catalog
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.cli import main
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import DataMissing, UnknownName, UsageError

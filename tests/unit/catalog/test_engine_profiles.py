@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from gpufleet.catalog.engines import find_engine
-from gpufleet.catalog.load import SHIPPED
+from gpufleet.catalog.table_files import SHIPPED
 from gpufleet.errors import UnknownName, UsageError
 
 

@@ -12,7 +12,8 @@ import pytest
 from gpufleet.catalog import kept as cache
 from gpufleet.catalog.calibration import load_calibration
 from gpufleet.catalog.kept import FOLDER_VARIABLE, kept
-from gpufleet.catalog.load import Days, read_catalog, table_files
+from gpufleet.catalog.load import read_catalog, table_files
+from gpufleet.catalog.prices_in_force import Days
 
 
 @pytest.fixture

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from gpufleet.errors import UsageError
@@ -22,4 +24,12 @@ def test_a_number_before_the_name_is_answered_with_the_right_spelling(written: s
 @pytest.mark.parametrize("written", ["", ":4", "H100:", "H100:0", "H100:４", "H100:-1", "H100:1025", "H100:4.0"])
 def test_a_number_that_is_none_is_refused(written: str) -> None:
     with pytest.raises(UsageError, match="cannot read a set of GPUs"):
+        parse_gpus(written)
+
+
+@pytest.mark.parametrize(("written", "meant"), [("8", "H100:8"), ("-3", "H100:3"), ("0", "H100:1"), ("+4", "H100:4")])
+def test_a_number_alone_is_answered_with_a_name_before_it(written: str, meant: str) -> None:
+    with pytest.raises(
+        UsageError, match=f"the GPU's name is missing; found '{re.escape(written)}'; .* from 1: {meant}"
+    ):
         parse_gpus(written)

@@ -30,8 +30,14 @@ from gpufleet.domain.training import (
 from gpufleet.performance.training import Stage, StepTerms, step_terms
 from gpufleet.performance.training_bounds import time_bounds
 from gpufleet.performance.training_kernels import KernelModel, Shards
-from gpufleet.performance.training_time import TrainingTime, immature_ratio, slot_bytes_per_s, tokens_per_s_per_gpu
-from gpufleet.performance.training_traffic import waited_seconds
+from gpufleet.performance.training_time import (
+    Held,
+    TrainingTime,
+    immature_ratio,
+    slot_bytes_per_s,
+    tokens_per_s_per_gpu,
+)
+from gpufleet.performance.training_traffic import sharded_seconds, waited_seconds
 from gpufleet.units import GB
 
 TABLES, CONSTANTS = load_catalog(), load_training_time()
@@ -175,3 +181,14 @@ def test_layouts_that_differ_only_between_devices_share_their_kernels() -> None:
     together = TrainingLayouts(**{name: np.concatenate([getattr(each, name) for each in parts]) for name in names})
     shards = Shards.of(together)
     assert (len(shards), set(shards.place.tolist())) == (1, {0})
+
+
+def test_experts_on_two_large_machines_are_gathered_over_their_network() -> None:
+    """The copies of an expert lie 16 ranks apart, on two machines of 16 GPUs, whatever lies on one of them."""
+    large = TrainingMachine(TABLES.accelerators["B200"], 16, False, 900 * GB, 400 * GB)
+    layout = one_layout(dp=32, ep=16, sharding=Sharding.ZERO_3, ranks_per_node=16)
+    model = KernelModel(shipped_architecture("deepseek-v3"), FULL, (large,), CALIBRATION)
+    time = TrainingTime(model, layout, CONSTANTS)
+    moved_bytes = 16 * float(Held.of(time.arch, layout).experts[0]) * (2 * BF16_MIXED.gathered_bytes + 2) / 2
+    seconds = sharded_seconds(time, np.zeros(1))
+    assert float(seconds[0]) > moved_bytes / (400 * GB)
