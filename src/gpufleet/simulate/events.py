@@ -267,7 +267,7 @@ def start_over(request: Any) -> None:
 
 @compiled
 def send_next(state: Any, request: Any, now_s: Any) -> None:
-    """A client that is answered sends its next request: `arrival_s` held its pause, `ready_s` the reading of its prompt."""
+    """A client that is answered sends its next: `arrival_s` held its pause, `ready_s` the reading of its prompt."""
     cluster = state.cluster[0]
     n = cluster.next_client
     if n >= len(state.requests):

@@ -41,7 +41,7 @@ def route(state: Any, n: Any, now_s: Any) -> Any:
     routing = cluster.routing
     if routing == ROUND_ROBIN:
         return next_in_turn(state, n)
-    if routing == RANDOM or routing == TWO_CHOICES:
+    if routing in (RANDOM, TWO_CHOICES):
         return at_random(state, n, routing == TWO_CHOICES)
     if routing == PREFIX_AWARE:
         return holder_of_prefix(state, n)

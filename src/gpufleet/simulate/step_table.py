@@ -1,7 +1,7 @@
 """The steps of one copy of a model as tables of its step model: batch x context, and batch x tokens of prompts.
 
-A step of decoding takes decode[batch, context]. Prompts of q tokens add r (extra[batch, q] + attention), r of the fitted
-constants that the closed form uses (`performance.serving`); on an engine that decodes nothing they take
+A step of decoding takes decode[batch, context]. Prompts of q tokens add r (extra[batch, q] + attention), r one of the
+fitted constants of the closed form (`performance.serving`); on an engine that decodes nothing they take
 max(k (idle[q] + attention), host). A chunk from token h to h + q attends as A(h + q) - A(h).
 """
 
