@@ -1,0 +1,1 @@
+"""Requests replayed one by one on replicas, and what is measured of a replay."""
