@@ -10,7 +10,8 @@ from gpufleet.records import dataclass
 from gpufleet.report.numbers import amount
 
 STEPS = (1.0, 2.0, 2.5, 5.0, 10.0)
-CLOCK_S = (15.0, 30.0, units.MINUTE, 5 * units.MINUTE, 15 * units.MINUTE, units.HOUR, 6 * units.HOUR, units.DAY)
+CLOCK_S = (15.0, 30.0, units.MINUTE, 5 * units.MINUTE, 15 * units.MINUTE, units.HOUR, 2 * units.HOUR,
+           6 * units.HOUR, 12 * units.HOUR, units.DAY)  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from gpufleet.report.page import WARNING, Column, Fact, Page, Row, Table, lines_
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
 from gpufleet.results.base import Figure
-from gpufleet.results.simulation import Simulation, SimulatedCost, SimulatedObjective, TimeLevel
+from gpufleet.results.simulation import SimulatedCost, SimulatedObjective, Simulation, TimeLevel
 from gpufleet.units import PERCENT
 
 METRICS = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}
@@ -36,9 +36,7 @@ RANGES = (
 UNSETTLED = "TTFT still changes in the second half: a longer replay (--requests, --duration) may say something else."
 
 
-def simulation_page(
-    result: Simulation, *, explain: bool = False, in_characters: bool = True
-) -> Page:
+def simulation_page(result: Simulation, *, explain: bool = False, in_characters: bool = True) -> Page:
     """Headline, latencies, objectives, what the replicas did, closed form, the course of it; inputs on request."""
     tables = [
         latency_table(result),
@@ -128,8 +126,9 @@ def notes(result: Simulation) -> Iterator[str]:
     """What puts the answer in doubt, what was measured, and what was noted on the way."""
     yield from doubts(result)
     yield measured_line(result)
-    yield RANGES
-    if not result.is_settled and result.is_stable:
+    if result.is_stable:
+        yield RANGES
+    if result.is_stable and not result.is_settled:
         yield UNSETTLED
     yield from (f"{note.rstrip('.')}." for note in result.notes)
 
@@ -138,11 +137,8 @@ def doubts(result: Simulation) -> Iterator[str]:
     """Warnings, which stand below the headline."""
     if not result.is_stable:
         q = result.queue
-        yield (
-            f"{WARNING}over the second half of the arrivals the queue grew by {per_second(q.growth_requests_per_s)} "
-            f"(standard error {significant(q.error_requests_per_s, 2)}): latencies tell how long was replayed, and "
-            "nothing else. More replicas, or a lower rate."
-        )
+        grew = f"{significant(q.growth_requests_per_s, 2)} (error {significant(q.error_requests_per_s, 2)}) requests/s"
+        yield f"{WARNING}from half-way on the queue grew by {grew}: latencies say how long was replayed, and no more."
     if result.is_partial:
         came = f"{count(result.num_arrived)} of {plural(result.num_requests, 'request')}"
         yield f"{WARNING}stopped after {duration(result.simulated_s)} of replayed time, when {came} had come."
@@ -231,7 +227,9 @@ def throughput_line(result: Simulation) -> str:
     """What got done."""
     good = result.goodput_requests_per_s
     kept = "" if good is None else f"; {per_second(good)} keep every objective"
-    tokens = f"{significant(result.output_tokens_per_s)} output and {significant(result.input_tokens_per_s)} input tokens/s"
+    tokens = (
+        f"{significant(result.output_tokens_per_s)} output and {significant(result.input_tokens_per_s)} input tokens/s"
+    )
     return f"Done: {per_second(result.requests_per_s)}, {tokens}{kept}."
 
 
@@ -244,7 +242,9 @@ def busy_line(result: Simulation) -> str:
 
 def queue_line(result: Simulation) -> str:
     """How many wait, and whether more and more do."""
-    grows = f"it grows by {per_second(result.queue.growth_requests_per_s)}" if not result.is_stable else "it does not grow"
+    grows = (
+        f"it grows by {per_second(result.queue.growth_requests_per_s)}" if not result.is_stable else "it does not grow"
+    )
     load = "" if result.load_ratio is None else f" Load factor {result.load_ratio:.2f} of what they sustain."
     return f"Queue: {level_text(result.waiting)} wait; {grows}.{load}"
 

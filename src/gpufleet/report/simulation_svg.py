@@ -22,7 +22,7 @@ from gpufleet.results.simulation import Simulation
 from gpufleet.units import MICROSECOND
 
 METRIC_LOOKS = {"ttft": ("TTFT", "first"), "tpot": ("TPOT", "second"), "latency": ("latency", "third")}
-LETTER_PX, LEAST_S, AIR = 7.2, MICROSECOND, 1.15
+LETTER_PX, HEAD_LETTER_PX, LEAST_S, AIR = 7.2, 9.0, MICROSECOND, 1.15
 STYLE = f"""
 {themed(".replay", ("page", "ink", "soft", "grid", "line", "over"))}.replay{{font:13px system-ui,sans-serif}}
 .replay .page{{fill:var(--page)}}.replay text{{fill:var(--ink)}}.replay .soft{{fill:var(--soft)}}
@@ -30,7 +30,7 @@ STYLE = f"""
 .replay .first,.replay .second,.replay .third{{fill:none;stroke-width:2;stroke-linejoin:round}}
 .replay .first{{stroke:var(--line)}}.replay .second{{stroke:var(--over);stroke-dasharray:7 3}}
 .replay .third{{stroke:var(--ink);stroke-dasharray:2 3}}
-.replay .limit{{stroke:var(--soft);stroke-dasharray:6 4;fill:none}}
+.replay .key{{paint-order:stroke;stroke:var(--page);stroke-width:4px;stroke-linejoin:round}}
 .replay .end{{text-anchor:end}}.replay .mid{{text-anchor:middle}}
 """
 Line = Sequence[tuple[float, float]]
@@ -103,7 +103,7 @@ def simulation_svg(result: Simulation, title: str, canvas: Canvas = WIDE) -> str
 
 def shortened(title: str, canvas: Canvas) -> str:
     """A title that ends before the picture does."""
-    room = int(canvas.plot_width / LETTER_PX)
+    room = int(canvas.plot_width / HEAD_LETTER_PX)
     return title if len(title) <= room else f"{title[: room - 1]}…"
 
 
@@ -123,7 +123,9 @@ def over_time(result: Simulation, canvas: Canvas) -> Iterator[Panel]:
     ]
     yield Panel("Requests that run and wait", across, levels, curves)
     whole = LinearAxis(1.0)
-    kv = Curve("KV", "first", points(axis, t.time_s, whole, t.kv_used_ratio), f"at most {percent(max(t.kv_used_ratio))}")
+    kv = Curve(
+        "KV", "first", points(axis, t.time_s, whole, t.kv_used_ratio), f"at most {percent(max(t.kv_used_ratio))}"
+    )
     yield Panel("KV cache in use", across, [(share, percent(share)) for share in (0.0, 0.5, 1.0)], [kv])
 
 
@@ -152,7 +154,9 @@ def panel_parts(panel: Panel, canvas: Canvas, top: float) -> Iterator[str]:
     yield written(canvas.left, top - 8, panel.title)
     yield from grid(panel, canvas, top)
     for curve in panel.curves:
-        path = "L".join(f"{canvas.left + x * canvas.plot_width:.1f} {bottom_of(canvas, top, y):.1f}" for x, y in curve.points)
+        path = "L".join(
+            f"{canvas.left + x * canvas.plot_width:.1f} {bottom_of(canvas, top, y):.1f}" for x, y in curve.points
+        )
         hint = escape(printable(f"{curve.name}: {curve.hint}"))
         yield f'<path class="{curve.look}" d="M{path}"><title>{hint}</title></path>'
     if len(panel.curves) > 1:
@@ -171,7 +175,7 @@ def key(panel: Panel, canvas: Canvas, top: float) -> Iterator[str]:
     y = top - 8 if is_wide else top + 14
     for curve in panel.curves:
         yield f'<path class="{curve.look}" d="M{at:.1f} {y - 4:.1f}h24"/>'
-        yield written(at + 30, y, curve.name, "soft")
+        yield written(at + 30, y, curve.name, "soft key")
         at += key_width(curve)
 
 

@@ -72,11 +72,11 @@ def percentile(values: FloatArray, share: float, value: float) -> Estimated:
     """A percentile between those of the shares that its own share may be: the interval is as skewed as the values.
 
     F^-1(q -+ h): the half width h is that of the mean of 'at most the percentile', whose batches have no bias
-    (Woodruff 1952, JASA 47; of correlated output Heidelberger & Lewis 1984, Operations Research 32). Where q + h
-    reaches 1, the values do not tell how high it may be.
+    (Woodruff 1952, JASA 47; of correlated output Heidelberger & Lewis 1984, Operations Research 32). Where no value
+    is left above the share q + h, they do not tell how high it may be.
     """
     half = half_width(values <= value)
-    if half is None or share + half >= 1:
+    if half is None or (1 - share - half) * len(values) < 1:
         return Estimated(value)
     low, high = np.quantile(values, [max(share - half, 0.0), share + half])
     return Estimated(value, min(float(low), value), max(float(high), value))

@@ -26,7 +26,9 @@ REPLICA = Replica(
 PRICE = ReplicaPrice(2.5, "aws p5.4xlarge us-east-1", "on_demand", "aws price list", date(2026, 10, 1))
 
 
-def simulated(replay: Replay, slo: Slo | None = None, *, whole: bool = False, load: str = "Poisson, 0.8/s") -> Simulation:
+def simulated(
+    replay: Replay, slo: Slo | None = None, *, whole: bool = False, load: str = "Poisson, 0.8/s"
+) -> Simulation:
     """The answer of a replay of one copy for each server of the queue."""
     told = Replayed(
         replica=REPLICA,
