@@ -59,8 +59,8 @@ class Replayed:
 
 
 def simulation_of(replay: Replay, found: Measured, told: Replayed) -> Simulation:
-    """The answer of a replay."""
-    grade, counted = told.replica["grade"], found.counted
+    """The answer of a replay; where the queue grows there is no figure of an endless one to be near, and no range."""
+    grade, counted, has_ranges = told.replica["grade"], found.counted, not found.queue.is_growing
     begin_s = float(replay.requests.arrival_s[0]) if len(replay.requests) else 0.0
     return Simulation(
         **told.replica,
@@ -78,9 +78,9 @@ def simulation_of(replay: Replay, found: Measured, told: Replayed) -> Simulation
         measured_s=counted.window_s,
         is_settled=counted.is_settled,
         is_partial=replay.is_partial,
-        latency=latency_figures(found.latency, grade),
-        classes=[class_of(one, grade) for one in found.classes],
-        objectives=[objective_of(one, grade) for one in found.limits],
+        latency=latency_figures(found.latency, grade, has_ranges),
+        classes=[class_of(one, grade, has_ranges) for one in found.classes],
+        objectives=[objective_of(one, grade, has_ranges) for one in found.limits],
         requests_per_s=found.requests_per_s,
         goodput_requests_per_s=found.goodput_requests_per_s if found.limits else None,
         output_tokens_per_s=found.output_tokens_per_s,
@@ -102,32 +102,34 @@ def simulation_of(replay: Replay, found: Measured, told: Replayed) -> Simulation
     )
 
 
-def latency_figures(latency: Latencies, grade: str) -> dict[str, Figure]:
+def latency_figures(latency: Latencies, grade: str, has_ranges: bool) -> dict[str, Figure]:
     """Every statistic by its name."""
     return {
-        figure_label("", metric, statistic): figure_of(estimated, SECONDS, grade)
+        figure_label("", metric, statistic): figure_of(estimated, SECONDS, grade, has_ranges)
         for metric, statistics in latency.items()
         for statistic, estimated in statistics.items()
     }
 
 
-def figure_of(estimated: Estimated, unit: str, grade: str) -> Figure:
+def figure_of(estimated: Estimated, unit: str, grade: str, has_ranges: bool) -> Figure:
     """A statistic as users get it."""
-    return Figure(value=estimated.value, unit=unit, low=estimated.low, high=estimated.high, grade=grade)
+    low, high = (estimated.low, estimated.high) if has_ranges else (None, None)
+    return Figure(value=estimated.value, unit=unit, low=low, high=high, grade=grade)
 
 
-def class_of(one: ClassMeasured, grade: str) -> SimulatedClass:
+def class_of(one: ClassMeasured, grade: str, has_ranges: bool) -> SimulatedClass:
     """A class of requests."""
-    return SimulatedClass(name=one.name, num_requests=one.num_requests, latency=latency_figures(one.latency, grade))
+    latency = latency_figures(one.latency, grade, has_ranges)
+    return SimulatedClass(name=one.name, num_requests=one.num_requests, latency=latency)
 
 
-def objective_of(one: LimitMeasured, grade: str) -> SimulatedObjective:
+def objective_of(one: LimitMeasured, grade: str, has_ranges: bool) -> SimulatedObjective:
     """A limit and how it is kept."""
     return SimulatedObjective(
         label=one.limit.label,
         limit_s=one.limit.limit_s,
-        figure=None if one.value is None else figure_of(one.value, SECONDS, grade),
-        within_ratio=figure_of(one.within_ratio, RATIO, grade),
+        figure=None if one.value is None else figure_of(one.value, SECONDS, grade, has_ranges),
+        within_ratio=figure_of(one.within_ratio, RATIO, grade, has_ranges),
         is_kept=one.is_kept,
         is_sure=one.is_sure,
     )

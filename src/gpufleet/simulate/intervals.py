@@ -3,6 +3,9 @@
 Neighbouring requests wait together, so that the usual error of a mean is far too small. Requests in the order of their
 arrival are cut into a few long batches, whose means hardly depend on each other (Law & Kelton, Simulation Modeling and
 Analysis, section 9.5.3; Schmeiser 1982, Operations Research 30: 10 to 30 batches).
+
+Of M/M/1 at load 0.8 and 10,000 requests, 80 % intervals of mean, p50 and p95 held the truth in 75 to 80 of 100 runs;
+at load 0.9 in about 73, of p99 in 45 (of 40,000 requests in 68): near capacity a run is long when it is very long.
 """
 
 from __future__ import annotations

@@ -83,6 +83,7 @@ def test_that_a_queue_grows_is_said_before_anything_else(steady: Simulation, ove
     assert re.match(r"Unstable: the queue grows by 0\.3\d requests/s\. ", spoken(overloaded))
     assert "Warning: from half-way on the queue grew by 0.3" in spoken(overloaded)
     assert "Unstable" not in spoken(steady)
+    assert {figure.low for figure in overloaded.latency.values()} == {None}
     assert "it does not grow" in spoken(steady)
 
 
