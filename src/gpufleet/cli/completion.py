@@ -145,9 +145,9 @@ def engine_names() -> list[str]:
 
 def route_names() -> list[str]:
     """How requests are dealt out to replicas."""
-    from gpufleet.questions.simulation import ROUTES
+    from gpufleet.domain.routing import ROUTINGS
 
-    return list(ROUTES)
+    return list(ROUTINGS)
 
 
 def arrival_names() -> list[str]:

@@ -116,7 +116,7 @@ ArrivalOption = Annotated[
 ]
 BurstinessOption = Annotated[
     Optional[float],  # noqa: UP045
-    text_option("--burstiness", "N", "Of gamma arrivals: squared variation of the time between; 1 is Poisson.", LOAD),
+    text_option("--burstiness", "N", "Of gamma arrivals, as vLLM has it: 1 is Poisson, less is burstier.", LOAD),
 ]
 InOption = Annotated[
     Optional[str],  # noqa: UP045

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError
 from gpufleet.records import dataclass
 from gpufleet.units import REQUESTS_PER_S, SECONDS
 
 POISSON, GAMMA, FIXED, BURST = ARRIVALS = ("poisson", "gamma", "fixed", "burst")
-ROUTES = ("round_robin", "random", "least_requests", "least_tokens", "least_kv", "two_choices", "prefix")
 DEFAULT_REQUESTS, MOST_REQUESTS, MOST_REPLICAS, MOST_RETRIES = 10_000, 10_000_000, 10_000, 100
 MOST_BURSTINESS, MOST_STRETCH, MOST_WAITING, MOST_SEED = 1e4, 1e6, 10**9, 2**63 - 1
 
@@ -19,8 +19,8 @@ MOST_BURSTINESS, MOST_STRETCH, MOST_WAITING, MOST_SEED = 1e4, 1e6, 10**9, 2**63 
 class Traffic:
     """What arrives: a trace, or requests that are drawn at a `rate`; a burst comes at once and has none.
 
-    `burstiness` is the squared coefficient of variation of the time between arrivals (1: Poisson), of gamma arrivals
-    alone. `requests` and `duration_s` end the replay at whichever comes first; of drawn arrivals `DEFAULT_REQUESTS`
+    `burstiness` of gamma arrivals is 1 over the squared variation of the time between them, as vLLM's benchmark has it:
+    1 is Poisson, less comes in bursts. `requests` and `duration_s` end the replay at whichever comes first; of drawn arrivals `DEFAULT_REQUESTS`
     where neither is said. A trace is told apart in time by `stretch` (2: half the rate), and keeps the share `thin` of
     its requests.
     """
@@ -48,7 +48,7 @@ class Traffic:
             hint = "--stretch and --thin change the rate of a trace."
             raise UsageError("a trace has arrivals of its own", found="--rate or --arrival beside --trace", hint=hint)
         if (self.burstiness is not None) != (self.arrival == GAMMA):
-            expected = "--arrival gamma --burstiness N, such as 4 (1: Poisson)"
+            expected = "--arrival gamma --burstiness N, such as 0.25 (1: Poisson)"
             raise UsageError("burstiness and gamma arrivals go together", expected=expected)
         return self
 
@@ -98,7 +98,7 @@ class Dealing:
     None never: no time-out, no limit on how many wait at a replica.
     """
 
-    route: str = ROUTES[0]
+    route: str = ROUTINGS[0]
     prefix_cache: bool = True
     timeout_s: float | None = None
     max_waiting: int | None = None
@@ -106,8 +106,8 @@ class Dealing:
 
     def checked(self) -> Dealing:
         """The same, or what cannot be meant."""
-        if self.route not in ROUTES:
-            raise UnknownName("way to deal out requests", self.route, ROUTES)
+        if self.route not in ROUTINGS:
+            raise UnknownName("way to deal out requests", self.route, ROUTINGS)
         refuse_outside("the time-out", self.timeout_s, SECONDS.least, SECONDS.most)
         refuse_outside("the number that may wait", self.max_waiting, 0, MOST_WAITING)
         refuse_outside("the number of retries", self.retries, 0, MOST_RETRIES)

@@ -12,10 +12,10 @@ import numpy as np
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.replay import UNFINISHED, Replay, Timeline
 from gpufleet.domain.requests import Requests
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.records import dataclass
 from gpufleet.simulate.compiled import IS_COMPILED
 from gpufleet.simulate.events import run_until
-from gpufleet.simulate.routing import ROUTINGS
 from gpufleet.simulate.state import (
     CHANGE,
     CLUSTER,

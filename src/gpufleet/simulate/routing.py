@@ -15,20 +15,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.simulate.compiled import compiled
 from gpufleet.simulate.kv_blocks import known_prefix_blocks
 from gpufleet.simulate.step_times import run_s, steps_until
 
-ROUTINGS = (
-    "round_robin",
-    "random",
-    "least_requests",
-    "least_tokens",
-    "least_kv",
-    "two_choices",
-    "prefix_aware",
-)
-ROUND_ROBIN, RANDOM, LEAST_REQUESTS, LEAST_TOKENS, LEAST_KV, TWO_CHOICES, PREFIX_AWARE = range(len(ROUTINGS))
+LEAST_REQUESTS, ROUND_ROBIN, RANDOM, LEAST_TOKENS, LEAST_KV, TWO_CHOICES, PREFIX_AWARE = range(len(ROUTINGS))
 NONE = -1
 READY = 2
 CROWDED = 2
