@@ -238,7 +238,9 @@ def first_steps(pools: Pools, batch: FloatArray) -> FloatArray:
     return np.asarray(np.maximum(1.0, steps * batch / (batch + 1.0)))
 
 
-def behind_others_s(curves: PoolCurves, wait_s: FloatArray, requests_per_s: FloatArray, met_ratio: Floats) -> FloatArray:
+def behind_others_s(
+    curves: PoolCurves, wait_s: FloatArray, requests_per_s: FloatArray, met_ratio: Floats
+) -> FloatArray:
     """What of a queue's wait is behind prompts that wait too, beyond the rest of the running step   [s].
 
     W - met rho S / 2; S: time between prompts that leave a full pool, rho: the load of it.
@@ -297,7 +299,7 @@ def shortest_answer_s(curves: PoolCurves) -> FloatArray:
 
 
 def first_token_s(curves: PoolCurves, found: Passage, quantile: float) -> FloatArray:
-    """Time to first token of Poisson arrivals that the share `quantile` stays below, of prompts of mean length   [s]."""
+    """TTFT that the share `quantile` of Poisson arrivals stays below, of prompts of mean length   [s]."""
     copies = np.asarray(curves.pools.prefill_copies, dtype=np.float64)
     busy = np.minimum(found.requests_per_s / copies * curves.prefill_s[0], 1.0)
     waits = np.maximum(busy**copies, found.requests_per_s * curves.pooled_service_s)
