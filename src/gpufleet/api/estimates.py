@@ -43,6 +43,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
@@ -69,8 +70,8 @@ def estimate(
     model: str | PathLike[str] | Architecture,
     gpus: str | tuple[str, int] | None = None,
     *,
-    prefill: str | None = None,
-    decode: str | None = None,
+    prefill: str | PoolRequest | None = None,
+    decode: str | PoolRequest | None = None,
     input_tokens: float | TokenCounts,
     output_tokens: float | TokenCounts,
     concurrency: float | None = None,
@@ -157,8 +158,8 @@ def estimate(
 
 def pools_instead(
     gpus: str | tuple[str, int] | None,
-    prefill: str | None,
-    decode: str | None,
+    prefill: str | PoolRequest | None,
+    decode: str | PoolRequest | None,
     ranks: tuple[int | None, int, int | None, int],
     *,
     explain: bool,
@@ -370,7 +371,7 @@ def checked_layout(
     layout = Layout(tensor, pp, ep or 1, attention_dp)
     if layout.num_devices != number:
         found = f"{layout.label} is {layout.num_devices} of {number}"
-        hint = f"A copy on {layout.num_devices} of them is written NAME:{layout.num_devices}."
+        hint = f"A copy on {layout.num_devices} of them is '--gpus NAME:{layout.num_devices}'."
         raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
     reason = refusal(arch, layout, weights)
     if reason:

@@ -16,7 +16,7 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.instance import Instance
 from gpufleet.domain.workload import Workload
-from gpufleet.errors import UsageError, named
+from gpufleet.errors import GpufleetError, UsageError, named
 from gpufleet.inputs.pool_request import PoolRequest, parse_pool
 from gpufleet.optimize.estimate import Load
 from gpufleet.optimize.links import usual_link, usual_machine
@@ -71,11 +71,17 @@ def pool_setup(
     instance: str | None,
 ) -> PoolSetup:
     """The copies of a pool, read and checked; what is wrong with them is said with the name of the pool."""
+    if (asked.max_batch, asked.max_step_tokens) != (None, None):
+        engine = engine.started_with(asked.max_batch, asked.max_step_tokens, None)
     with named(f"{name} pool"):
         gpu = resolve_gpu(tables, asked.name).accelerator
         own = instance if instance is not None and is_of(tables, instance, gpu) else None
         parts = (asked.number, asked.tp, asked.pp or 1, asked.ep, asked.attention_dp or 1)
-        copy = configured(tables, arch, asked.name, engine, parts, *formats, own)
+        try:
+            copy = configured(tables, arch, asked.name, engine, parts, *formats, own)
+        except GpufleetError as error:
+            error.hint = error.hint and error.hint.replace("'--gpus ", "'")
+            raise
     pool = PoolOfCopies(copy.candidates, asked.copies)
     shown = [row.model_copy(update={"value": pool.label}) if row.name == "gpus" else row for row in copy.inputs]
     return PoolSetup(pool, gpu, tuple(shown), copy.notes)

@@ -16,7 +16,10 @@ EXPECTED = "copies, a GPU with how many, and a layout, such as '2x H100:4 TP4' o
 
 
 class PoolRequest(NamedTuple):
-    """Copies of a model, each on `number` GPUs; parts of the layout that nobody stated are None."""
+    """Copies of a model, each on `number` GPUs; parts of the layout that nobody stated are None.
+
+    Each copy is started for `max_batch` sequences and `max_step_tokens`, by its engine's defaults where those are None.
+    """
 
     copies: int
     name: str
@@ -25,13 +28,15 @@ class PoolRequest(NamedTuple):
     pp: int | None = None
     ep: int | None = None
     attention_dp: int | None = None
+    max_batch: int | None = None
+    max_step_tokens: int | None = None
 
 
 def parse_pool(text: object, pool: str = "a pool") -> PoolRequest:
     """How many copies, on which GPUs and how many each, then the ranks of a copy: TP, PP, EP and (attention-)DP.
 
-    >>> parse_pool("2x H100:4 TP4")
-    PoolRequest(copies=2, name='H100', number=4, tp=4, pp=None, ep=None, attention_dp=None)
+    >>> parse_pool("2x H100:4 TP4")[:4]
+    (2, 'H100', 4, 4)
     >>> parse_pool("H200:8 DP8 EP8").copies
     1
     """
