@@ -17,7 +17,7 @@ from gpufleet.catalog.benchmark_scripts import BenchmarkClient, StartedPools, lo
 from gpufleet.catalog.engines import find_engine
 from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.query import resolve_gpu
-from gpufleet.errors import UnknownName
+from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.results.estimate import ServingEstimate
@@ -81,7 +81,7 @@ def gpu_of(name: str) -> str:
     """The GPU as the catalog calls it; a name that it does not know stays as it is."""
     try:
         return resolve_gpu(load_catalog(), name).accelerator.name
-    except UnknownName:
+    except UsageError:
         return name
 
 
@@ -93,6 +93,9 @@ def client_of(source: str) -> str:
 
 def ask_pools(row: MeasurementRow, models: ModelFinder) -> ServingEstimate:
     """What the api answers for both pools of a row; raises what the row does not say and what the api refuses."""
+    for column, what in (("engine", "engine"), ("gpu_id", "GPU")):
+        if not row.text(column):
+            raise UsageError(f"{what} not stated")
     model = models.of(row)
     row = replace(row, cells={**row.cells, "model_id": model.name})
     scripts = load_benchmark_scripts()
@@ -139,7 +142,8 @@ def pool_of(row: MeasurementRow, pool: str) -> PoolRequest:
     """The copies of a pool; a column that says 0 or nothing leaves its part of the layout open."""
 
     def part(name: str) -> int | None:
-        return int(row.number(f"{pool}_{name}") or 0) or None
+        column = f"{pool}_{name}"
+        return row.whole(column) if row.number(column) else None
 
     tp, dp = part("tp_size") or 1, part("attention_dp_size") or 1
     return PoolRequest(

@@ -135,12 +135,14 @@ class PoolCurves:
 
 
 def busy_prefill_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
-    """A step of prompts in an engine that has others at hand: phi t_kernels, as its prompts among others cost   [s].
+    """A step of prompts in an engine that has others at hand: min(phi t_kernels, a lone step)   [s].
 
-    phi: `prefill_mixing_ratio`; the host prepares the next step while the device runs this one.
+    phi: `prefill_mixing_ratio`, what prompts of a busy engine cost; the host prepares the next step while the device
+    runs this one.
     """
     kernels_s = model.seconds(prompts_load(prompts, lengths))
-    return np.asarray(model.candidates.engine_constant("prefill_mixing_ratio") * kernels_s, dtype=np.float64)
+    busy_s = model.candidates.engine_constant("prefill_mixing_ratio") * kernels_s
+    return np.minimum(busy_s, prefill_step_s(model, prompts, lengths))
 
 
 def geometric(most: FloatArray, points: int) -> FloatArray:
