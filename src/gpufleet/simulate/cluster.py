@@ -104,7 +104,8 @@ class Cluster:
     `clients`: each sends its next request `think_s` after it is answered, and arrival times of requests say nothing
     after the first of each; None: requests come at their times. A request that has not begun after `timeout_s`, or that
     meets `most_waiting` others, is sent again up to `retries` times, `backoff_s` later. KV of a prompt moves between
-    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt.
+    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt. `copy_of_class`: the copy that alone serves
+    the requests of each class; without it all copies serve all.
     """
 
     copies: tuple[Copy, ...]
@@ -120,6 +121,7 @@ class Cluster:
     transfer_s_per_token: float = 0.0
     changes: tuple[Change, ...] = field(default=())
     keeps_prefixes: bool = True
+    copy_of_class: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.members or not self.copies or self.routing not in ROUTINGS:
@@ -336,6 +338,7 @@ def request_records(
         rows[name] = column if order is None else column[order]
     rows["first_token_s"] = rows["finish_s"] = np.nan
     rows["replica"] = rows["next"] = rows["older"] = rows["newer"] = NONE
+    rows["wanted_copy"] = np.array(cluster.copy_of_class)[rows["request_class"]] if cluster.copy_of_class else NONE
     rows["fate"] = UNFINISHED
     return order, rows
 

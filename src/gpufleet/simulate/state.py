@@ -39,6 +39,7 @@ REQUEST = np.dtype(
         ("cached_tokens", "i4"),
         ("preemptions", "i4"),
         ("retries", "i4"),
+        ("wanted_copy", "i4"),
         ("request_class", "i2"),
         ("fate", "i1"),
         ("has_kv", "i1"),
@@ -46,8 +47,8 @@ REQUEST = np.dtype(
     align=True,
 )
 """A request: `prompt_tokens` are to be prefilled now (after a preemption with what was generated), `left_tokens` still
-to be generated; `late_s` is what its client sees later than the engine has it. `next` links queues, `older` and `newer`
-the running requests of a replica in the order of their admission."""
+to be generated; `wanted_copy` alone serves it (-1: any); `late_s` is what its client sees later than the engine has it.
+`next` links queues, `older` and `newer` the running requests of a replica in the order of their admission."""
 
 REPLICA = np.dtype(
     [
