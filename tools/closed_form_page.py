@@ -17,7 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from gpufleet.api.simulated_copies import CopyQuestion
-from gpufleet.api.simulations import simulate
+from gpufleet.api.simulations import simulate_serving
 from gpufleet.errors import GpufleetError
 from gpufleet.results.simulation import Simulation
 
@@ -75,7 +75,7 @@ def compared(rng: np.random.Generator) -> Compared | None:
 
 def answered(copy: CopyQuestion, inputs: int, outputs: int, rate: float, requests: int) -> Simulation:
     """A replay with the closed form beside it."""
-    return simulate(
+    return simulate_serving(
         copy.model, copy.gpus, engine=copy.engine, rate=rate, input_tokens=inputs, output_tokens=outputs,
         requests=requests,
     )  # fmt: skip
@@ -103,6 +103,11 @@ def rows(found: Sequence[Compared]) -> Iterator[str]:
         yield f"| {name} | {' | '.join(cells)} |"
 
 
+def worst_row(one: Compared) -> str:
+    """A question that is far off."""
+    return f"| {one.said} | {one.load:.2f} | {one.kv_used:.0%} | {one.errors['ttft.p95']:+.0%} |"
+
+
 def page(found: Sequence[Compared]) -> str:
     """The page of docs."""
     heads = " | ".join(f"load {low:g} to {high:g}" for low, high in LOADS)
@@ -116,8 +121,8 @@ def page(found: Sequence[Compared]) -> str:
     return f"""# The closed form against the replay
 
 `make closed-form` asks {len(found)} random questions twice: by the closed form that plans and estimates use, and by
-[replaying](simulator.md) {NUM_REQUESTS:,} requests. Both take the same steps and the same lengths; the difference is what
-arrivals, lengths and waiting do. Load is the share of what one replica sustains, by the closed form.
+[replaying](simulator.md) {NUM_REQUESTS:,} requests. Both take the same steps and the same lengths; the difference is
+what arrivals, lengths and waiting do. Load is the share of what one replica sustains, by the closed form.
 
 Each cell: median of closed form / replay - 1, median size of it, share of questions that are more than {FAR:.0%} apart.
 
@@ -128,9 +133,10 @@ Each cell: median of closed form / replay - 1, median size of it, share of quest
 
 ## Where the closed form is furthest off, TTFT p95
 
-Of {len(full)} questions in which the KV pool filled beyond {FULL:.0%} at some time, {np.mean(full):.0%} are more than {FAR:.0%}
-apart; of the {len(roomy)} others, {np.mean(roomy):.0%}. A pool that fills makes requests wait for room, which the closed form
-allows for at the 95th percentile of the load alone. Where answers are set aside whole (TensorRT-LLM), it fills sooner.
+Of {len(full)} questions in which the KV pool filled beyond {FULL:.0%} at some time, {np.mean(full):.0%} are more than
+{FAR:.0%} apart; of the {len(roomy)} others, {np.mean(roomy):.0%}. A pool that fills makes requests wait for room, which
+the closed form allows for at the 95th percentile of the load alone. Where answers are set aside whole (TensorRT-LLM), it
+fills sooner.
 
 | question (tokens in/out) | load | KV in use, at most | closed form against replay |
 | --- | --- | --- | --- |

@@ -41,7 +41,7 @@ from gpufleet.simulate.metrics import measured
 from gpufleet.units import SECONDS
 
 
-def simulate(
+def simulate_serving(
     model: str | PathLike[str] | Architecture,
     gpus: str | tuple[str, int] | None = None,
     *,

@@ -296,11 +296,11 @@ def simulate(
 
 def replayed(model: str, gpus: str | None, words: Mapping[str, object], kept: list[Replay] | None) -> Simulation:
     """The answer, with a bar while it takes long; Ctrl-C ends the replay, and what is done so far is the answer."""
-    from gpufleet.api.simulations import simulate as simulate_requests
+    from gpufleet.api.simulations import simulate_serving
 
     on_replay = None if kept is None else kept.append
     with interrupts_noted() as should_stop, progress_bar("requests") as on_progress:
-        return simulate_requests(
+        return simulate_serving(
             model,
             gpus,
             on_progress=on_progress,
