@@ -135,8 +135,8 @@ Each cell: median of closed form / replay - 1, median size of it, share of quest
 
 Of {len(full)} questions in which the KV pool filled beyond {FULL:.0%} at some time, {np.mean(full):.0%} are more than
 {FAR:.0%} apart; of the {len(roomy)} others, {np.mean(roomy):.0%}. A pool that fills makes requests wait for room, which
-the closed form allows for at the 95th percentile of the load alone. Where answers are set aside whole (TensorRT-LLM), it
-fills sooner.
+the closed form allows for at the 95th percentile of the load alone. Where answers are set aside whole (TensorRT-LLM),
+it fills sooner.
 
 | question (tokens in/out) | load | KV in use, at most | closed form against replay |
 | --- | --- | --- | --- |

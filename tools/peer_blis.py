@@ -2,8 +2,9 @@
 
     python -m tools.peer_blis
 
-inference-sim (BLIS), roofline mode, qwen3-14b on one H100, preset "chatbot": prompts of 256 +- 100 tokens within 2 to 800,
-answers of 256 +- 100 within 1 to 1,024, 20 requests/s. Its run is no measurement: it knows peaks of the device alone.
+inference-sim (BLIS), roofline mode, qwen3-14b on one H100, preset "chatbot": prompts of 256 +- 100 tokens within 2 to
+800, answers of 256 +- 100 within 1 to 1,024, 20 requests/s. Its run is no measurement: it knows peaks of the device
+alone.
 """
 
 from __future__ import annotations

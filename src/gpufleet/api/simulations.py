@@ -121,7 +121,8 @@ def simulate_serving(
     if on_replay is not None:
         on_replay(happened)
     objectives = parse_slo(slo) if isinstance(slo, str) else slo or planned.slo
-    figures = measured(happened, objectives, whole=arriving.is_whole, warm_up_s=warm_up_s)
+    is_whole = arriving.is_whole or mishaps.cold_start_s is not None
+    figures = measured(happened, objectives, whole=is_whole, warm_up_s=warm_up_s)
     return simulation_of(happened, figures, told_of(fleet, planned, arriving, dealing, front, mishaps, tables))
 
 

@@ -36,13 +36,17 @@ RANGES = (
 UNSETTLED = "TTFT still changes in the second half: a longer replay (--requests, --duration) may say something else."
 
 
+STATISTICS_BESIDE = ("mean", "p95")
+"""Statistics of the closed form that a page shows beside the replay; `--explain` shows all."""
+
+
 def simulation_page(result: Simulation, *, explain: bool = False, in_characters: bool = True) -> Page:
     """Headline, latencies, objectives, what the replicas did, closed form, the course of it; inputs on request."""
     tables = [
         latency_table(result),
         *objective_tables(result),
         lines_table("What the replicas did", list(did_lines(result))),
-        *closed_form_tables(result),
+        *closed_form_tables(result, explain),
         *(drawn_tables(result) if in_characters else picture_tables(result)),
         *([inputs_table(result)] if explain else []),
     ]
@@ -282,9 +286,10 @@ def cost_line(cost: SimulatedCost) -> str:
     return f"Cost: {usd_per_hour(cost.usd_per_hour)}{tokens}; {replayed} ({cost.machine}, {kind}; {source})."
 
 
-def closed_form_tables(result: Simulation) -> list[Table]:
+def closed_form_tables(result: Simulation, explain: bool) -> list[Table]:
     """What `estimate` says of the same load, beside the replay; the ranges of one are not those of the other."""
-    rows = [closed_form_row(name, figure, result) for name, figure in result.closed_form.items()]
+    shown = {name: figure for name, figure in result.closed_form.items() if explain or name.endswith(STATISTICS_BESIDE)}
+    rows = [closed_form_row(name, figure, result) for name, figure in shown.items()]
     columns = [
         Column("figure", "figure"),
         Column("replayed", "replayed", align="right"),

@@ -161,10 +161,11 @@ class Running:
         self.cluster, self.requests = cluster, requests
         self.order, self.records = begun(cluster, requests, generator)
         self.state = self.records if IS_COMPILED else plain(self.records)
-        self.samples: list[tuple[float, ...]] = []
         self.is_over = not len(requests)
         self.step_s = requests.span_s / SAMPLES
-        self.next_s = float(requests.arrival_s[0]) + self.step_s if len(requests) else 0.0
+        begin_s = 0.0 if self.is_over else float(requests.arrival_s[0])
+        self.next_s = begin_s + self.step_s
+        self.samples = [self.sample(begin_s)]
         self.num_events = max(FEWEST_EVENTS, EVENTS_PER_REQUEST * len(requests) // SAMPLES)
 
     def go_on(self) -> bool:

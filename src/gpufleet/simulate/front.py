@@ -45,6 +45,7 @@ def with_cached(happened: Replay, requests: Requests, is_hit: BoolArray) -> Repl
         cached_tokens=column(happened.cached_tokens, 0),
         preemptions=column(happened.preemptions, 0),
         retries=column(happened.retries, 0),
+        end_s=happened.end_s if happened.is_partial else max(happened.end_s, float(requests.arrival_s[-1])),
     )
 
 

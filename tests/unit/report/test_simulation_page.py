@@ -126,7 +126,7 @@ def test_a_replay_of_nothing_is_a_page_too() -> None:
     assert simulation_drawing(nothing) == ""
     for chosen in OutputFormat:
         page = page_of(nothing, chosen, explain=True)
-        assert page_as_html(page) and page_as_csv(page) and page_as_markdown(page)
+        assert all((page_as_html(page), page_as_csv(page), page_as_markdown(page)))
     assert Simulation.model_validate_json(as_json(nothing)).num_requests == 0
 
 
