@@ -69,7 +69,7 @@ def test_values_lie_in_their_intervals_and_percentiles_rise(values: list[float])
     percentiles = [found[name].value for name in STATISTICS if name != "mean"]
     assert percentiles == sorted(percentiles)
     for e in found.values():
-        assert min(values) <= e.value * (1 + 1e-9) and e.value <= max(values) * (1 + 1e-9)
+        assert min(values) * (1 - 1e-9) <= e.value <= max(values) * (1 + 1e-9)
         assert e.low is None or e.high is None or 0 <= e.low <= e.value <= e.high
 
 
