@@ -163,7 +163,19 @@ def deliver(state: Any, n: Any, now_s: Any) -> None:
     if replica.end_s == math.inf:
         begin_step(state, r, now_s)
     else:
+        if replica.is_blocked and is_served_next(state, replica, n):
+            replica.is_blocked = 0
         cut_run(replica, engine, now_s)
+
+
+@compiled
+def is_served_next(state: Any, replica: Any, n: Any) -> Any:
+    """Whether a request that comes goes before all that wait: it may find room where the first of them does not."""
+    request_class = state.requests[n].request_class
+    for earlier in range(request_class):
+        if state.words[replica.queues + 2 * earlier] != NONE:
+            return False
+    return state.words[replica.queues + 2 * request_class] == n
 
 
 @compiled
@@ -370,6 +382,7 @@ def empty(state: Any, replica: Any, engine: Any) -> None:
     replica.joining = NONE
     replica.partial = NONE
     replica.newest = NONE
+    replica.held_since = NONE
     replica.oldest_idle = NONE
     replica.newest_idle = NONE
     replica.end_s = math.inf

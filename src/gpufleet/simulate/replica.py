@@ -45,6 +45,18 @@ def begin_step(state: Any, r: Any, now_s: Any) -> None:
         begin_run(state, replica, engine)
     else:
         replica.end_s = math.inf
+    if replica.moved != NONE:
+        first_tokens_of_moved(state, replica)
+
+
+@compiled
+def first_tokens_of_moved(state: Any, replica: Any) -> None:
+    """Sequences whose KV was moved here have their first token with the step that admits them."""
+    first_s = replica.end_s if replica.num_prompts > 0 else replica.clock_s + replica.step_s
+    while replica.moved != NONE:
+        request = state.requests[replica.moved]
+        replica.moved = request.next
+        request.first_token_s = first_s
 
 
 @compiled
@@ -187,11 +199,19 @@ def is_admitted(state: Any, replica: Any, engine: Any, n: Any) -> Any:
     request = state.requests[n]
     if replica.running + replica.num_joining >= engine.largest_batch:
         return False
-    needed = blocks_of(engine, tokens_at_admission(engine, request))
+    needed = blocks_of(engine, tokens_after_admission(engine, request))
     if request.num_prefix_blocks > 0:
         known = known_prefix_blocks(state.words, replica, request)
         needed -= (known - idle_among(state.words, replica, request, known)) * kv_blocks_of_prefix(engine)
     return replica.used_blocks + growth(engine, replica, state.words, 1) + needed <= engine.num_blocks
+
+
+@compiled
+def tokens_after_admission(engine: Any, request: Any) -> Any:
+    """Tokens that a sequence needs blocks for with its first step; KV that was moved here grows in it already."""
+    if engine.reserves_answers:
+        return request.prompt_tokens + request.left_tokens
+    return request.prompt_tokens + 1
 
 
 @compiled
@@ -220,8 +240,8 @@ def admit(state: Any, r: Any, replica: Any, engine: Any, n: Any, budget: Any) ->
     take_blocks(state, replica, engine, request.held_blocks)
     if request.has_kv:
         start_decoding(state, replica, engine, n, request)
-        step = decode_at(engine, state.grid, state.words, replica.running, mean_context(replica))
-        request.first_token_s = replica.clock_s + step[0]
+        request.next = replica.moved
+        replica.moved = n
         return 1
     return take_chunk(state, replica, engine, n, budget)
 
@@ -231,10 +251,13 @@ def reuse_prefix(state: Any, replica: Any, engine: Any, request: Any) -> None:
     """Skip what the pool holds of a prompt, but for its last token, which says what comes next."""
     known = known_prefix_blocks(state.words, replica, request)
     read_prefix(state, replica, engine, request)
+    if request.has_kv:
+        return
     cached = known * engine.prefix_tokens
     if cached >= request.prompt_tokens:
         cached = request.prompt_tokens - 1
-    request.cached_tokens = cached
+    if request.preemptions == 0:
+        request.cached_tokens = cached
     request.prefilled_tokens = cached
     replica.tokens_left -= cached
 

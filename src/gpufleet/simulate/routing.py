@@ -90,14 +90,20 @@ def tokens_left(replica: Any, now_s: Any) -> Any:
 
 @compiled
 def next_in_turn(state: Any, n: Any) -> Any:
-    """The next open replica after the one that had the last request."""
+    """The next open replica after the one that had the last request; prompts and KV that moved take turns apart."""
     cluster = state.cluster[0]
     count = len(state.replicas)
+    moved = state.requests[n].has_kv
+    r = cluster.turn_of_moved if moved else cluster.turn
     for _ in range(count):
-        r = cluster.turn
-        cluster.turn = r + 1 if r + 1 < count else 0
+        following = r + 1 if r + 1 < count else 0
         if is_open(state, r, n):
+            if moved:
+                cluster.turn_of_moved = following
+            else:
+                cluster.turn = following
             return r
+        r = following
     return NONE
 
 

@@ -60,7 +60,7 @@ def first_waiting(state: Any, replica: Any, now_s: Any) -> Any:
             if request.prompt_tokens != request.input_tokens or now_s - request.ready_s <= cluster.timeout_s:
                 return n
             leave_queue(state, replica, n)
-            replica.tokens_left -= request.prompt_tokens + request.left_tokens
+            replica.tokens_left -= request.left_tokens + (0 if request.has_kv else request.prompt_tokens)
             request.fate = TIMED_OUT
             request.next = cluster.ended
             cluster.ended = n
