@@ -92,6 +92,7 @@ bench: $(VENV)/installed.stamp
 	@$(BIN)/python benchmarks/plan_serve.py
 	@$(BIN)/python benchmarks/estimate.py
 	@$(BIN)/python benchmarks/offer_query.py
+	@$(BIN)/python benchmarks/simulate.py
 
 size:
 	@$(PYTHON) tools/environment.py create build/size
@@ -106,11 +107,11 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate]'
 	@touch $@ $(VENV)/installed.stamp
 
 $(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt

@@ -5,11 +5,14 @@ from __future__ import annotations
 from os import PathLike
 
 from gpufleet.api.estimates import configured, started_engine
+from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
-from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import Infeasible
 from gpufleet.inputs.gpu_request import parse_gpus
@@ -46,7 +49,8 @@ class FoundCopy:
     """The copy, and how its names were read."""
 
     copy: Copy
-    model: str
+    arch: Architecture
+    candidates: Candidates
     inputs: tuple[Input, ...]
     notes: tuple[str, ...]
 
@@ -72,7 +76,7 @@ def copy_of(
             expected=f"{held.least_tokens:,.0f} at least",
             hint=f"'gpufleet fit {arch.name} --gpus {name}:{number}' shows what would fit.",
         )
-    return FoundCopy(copy, arch.name, replica.inputs, replica.notes)
+    return FoundCopy(copy, arch, replica.candidates, replica.inputs, replica.notes)
 
 
 def named(gpus: str) -> tuple[str, int]:

@@ -5,14 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from os import PathLike
 
-from gpufleet.catalog.load import Catalog
+import numpy as np
+
+from gpufleet.answers.simulation import simulation_of
+from gpufleet.api.planned_replicas import Replicas, planned_replicas, stated_replicas
+from gpufleet.api.replayed_requests import arriving_requests
+from gpufleet.api.simulated_copies import CopyQuestion, FoundCopy, copy_of
+from gpufleet.api.told_of_replays import told_of
+from gpufleet.catalog.load import load_catalog
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.replay import Replay
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.inputs.slo import parse_slo
-from gpufleet.questions.simulation import ROUTES, Dealing, Traffic, checked_replicas, refuse_outside
+from gpufleet.questions.simulation import Dealing, Traffic, refuse_outside
 from gpufleet.results.simulation import Simulation
+from gpufleet.simulate.cluster import Cluster, Member, replay
+from gpufleet.simulate.metrics import measured
 from gpufleet.units import SECONDS
 
 
@@ -44,7 +55,7 @@ def simulate(
     stretch: float = 1.0,
     thin: float = 1.0,
     seed: int = 0,
-    route: str = ROUTES[0],
+    route: str = ROUTINGS[0],
     slo: str | Slo | None = None,
     prefix_cache: bool = True,
     timeout_s: float | None = None,
@@ -62,10 +73,36 @@ def simulate(
     where TTFT has settled. `on_progress` is told the share of the requests that are done, `should_stop` is asked now
     and then and ends the replay early (`is_partial`), and `on_replay` is handed every request's times.
     """
-    arriving = Traffic(None if trace is None else str(trace), rate, arrival, burstiness, input_tokens, output_tokens,
-                       requests, duration_s, stretch, thin, seed).checked()  # fmt: skip
+    asked = Traffic(None if trace is None else str(trace), rate, arrival, burstiness, input_tokens, output_tokens,
+                    requests, duration_s, stretch, thin, seed)  # fmt: skip
     dealing = Dealing(route, prefix_cache, timeout_s, max_waiting, retries).checked()
-    copies = None if replicas is None else checked_replicas(replicas)
     refuse_outside("the warm-up", warm_up_s, 0, SECONDS.most)
-    objectives = parse_slo(slo) if isinstance(slo, str) else slo
-    raise NotImplementedError(f"the core that replays {arriving} by {dealing} on {copies} copies under {objectives}")
+    copy = CopyQuestion(model, gpus or "", tp, pp, ep, attention_dp, precision, kv_precision, engine, engine_version,
+                        instance, max_batch, max_step_tokens, memory_fraction)  # fmt: skip
+    tables = load_catalog() if catalog is None else catalog
+    planned = planned_replicas(copy, replicas) if gpus is None else stated_replicas(copy, replicas, tables)
+    arriving = arriving_requests(
+        asked.checked(is_planned=planned.workload is not None), planned.workload, planned.arch, seed
+    )
+    objectives = parse_slo(slo) if isinstance(slo, str) else slo or planned.slo
+    found = copy_of(planned.copy, arriving.requests, catalog=tables)
+    happened = replay(
+        cluster_of(found, planned, dealing), arriving.requests, np.random.default_rng(seed), on_progress, should_stop
+    )
+    if on_replay is not None:
+        on_replay(happened)
+    figures = measured(happened, objectives, whole=arriving.is_whole, warm_up_s=warm_up_s)
+    return simulation_of(happened, figures, told_of(found, planned, arriving, dealing, tables))
+
+
+def cluster_of(found: FoundCopy, planned: Replicas, dealing: Dealing) -> Cluster:
+    """The replicas behind their router; clients that are refused or kept waiting come again at once."""
+    return Cluster(
+        copies=(found.copy,),
+        members=(Member(),) * planned.count,
+        routing=dealing.route,
+        timeout_s=np.inf if dealing.timeout_s is None else dealing.timeout_s,
+        most_waiting=dealing.max_waiting,
+        retries=dealing.retries,
+        keeps_prefixes=dealing.prefix_cache,
+    )

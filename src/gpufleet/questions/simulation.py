@@ -20,9 +20,9 @@ class Traffic:
     """What arrives: a trace, or requests that are drawn at a `rate`; a burst comes at once and has none.
 
     `burstiness` of gamma arrivals is 1 over the squared variation of the time between them, as vLLM's benchmark has it:
-    1 is Poisson, less comes in bursts. `requests` and `duration_s` end the replay at whichever comes first; of drawn arrivals `DEFAULT_REQUESTS`
-    where neither is said. A trace is told apart in time by `stretch` (2: half the rate), and keeps the share `thin` of
-    its requests.
+    1 is Poisson, less comes in bursts. `requests` and `duration_s` end the replay at whichever comes first; of drawn
+    arrivals `DEFAULT_REQUESTS` where neither is said. A trace is told apart in time by `stretch` (2: half the rate),
+    and keeps the share `thin` of its requests.
     """
 
     trace: str | None = None
@@ -37,13 +37,15 @@ class Traffic:
     thin: float = 1.0
     seed: int = 0
 
-    def checked(self) -> Traffic:
-        """The same, or what does not go together."""
+    def checked(self, *, is_planned: bool = False) -> Traffic:
+        """The same, or what does not go together; a plan says rate and lengths where nothing else does."""
         self._refuse_numbers()
         if self.arrival is not None and self.arrival not in ARRIVALS:
             raise UnknownName("way to arrive", self.arrival, ARRIVALS)
-        if self.trace is None:
+        if self.trace is None and not is_planned:
             self._refuse_drawn()
+        if self.trace is None:
+            self._refuse_what_traces_say()
         elif self.arrival is not None or self.rate is not None:
             hint = "--stretch and --thin change the rate of a trace."
             raise UsageError("a trace has arrivals of its own", found="--rate or --arrival beside --trace", hint=hint)
@@ -72,9 +74,11 @@ class Traffic:
         if self.input_tokens is None or self.output_tokens is None:
             lengths = "--in TOKENS and --out TOKENS, or --trace FILE"
             raise UsageError("nothing says how long requests are", expected=lengths)
+        self._refuse_number_drawn()
+
+    def _refuse_what_traces_say(self) -> None:
         if self.stretch != 1 or self.thin != 1:
             raise UsageError("--stretch and --thin change a trace", expected="--trace FILE, or another --rate")
-        self._refuse_number_drawn()
 
     def _refuse_number_drawn(self) -> None:
         drawn, hint = self.expected_requests, "Their number is --requests, or --rate x --duration."

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 
 BLOCKS = "▁▂▃▄▅▆▇█"
 NOTHING = " "
@@ -21,7 +22,7 @@ def course(values: Sequence[float], width: int, high: float | None = None) -> st
         return ""
     parts = min(width, len(values))
     edges = [round(i * len(values) / parts) for i in range(parts + 1)]
-    highest = [max(values[begin:end]) for begin, end in zip(edges, edges[1:], strict=False)]
+    highest = [max(values[begin:end]) for begin, end in pairwise(edges)]
     return "".join(block(value / top) for value in highest)
 
 
