@@ -479,13 +479,18 @@ def num_prefix_blocks(cluster: Cluster, requests: Requests) -> int:
 def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat) -> Any:
     """What all replicas share, before anything has happened."""
     row = np.zeros(1, CLUSTER)
+    is_closed = cluster.clients is not None
     count = len(requests) if cluster.clients is None else min(cluster.clients, len(requests))
-    comes_later = cluster.clients is not None or cluster.retries or cluster.changes or has_pools(cluster)
+    comes_later = is_closed or cluster.retries or cluster.changes or has_pools(cluster)
     row["now_s"] = begins_s(cluster, requests)
     for name in ("timeout_s", "backoff_s", "transfer_fixed_s", "transfer_s_per_token"):
         row[name] = getattr(cluster, name)
-    row["num_arrivals"] = row["next_client"] = count
-    row["later"] = words.add(np.zeros(len(requests) + 1 if comes_later else 1))
+    row["next_client"] = count
+    row["num_later" if is_closed else "num_arrivals"] = count
+    later = np.zeros(len(requests) + 1 if comes_later else 1)
+    if is_closed:
+        later[:count] = np.argsort(rows["ready_s"][:count], kind="stable")
+    row["later"] = words.add(later)
     row["unrouted"] = row["last_unrouted"] = row["ended"] = NONE
     row["num_classes"] = len(requests.class_names)
     row["num_prefix_blocks"] = num_prefix_blocks(cluster, requests)
@@ -493,7 +498,7 @@ def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat)
     row["most_retries"] = cluster.retries
     row["routing"] = ROUTINGS.index(cluster.routing)
     row["num_changes"] = len(cluster.changes)
-    row["is_closed"] = cluster.clients is not None
+    row["is_closed"] = is_closed
     row["request_s"] = cluster.copies[0].rules.request_s
     row["readers"] = len(cluster.members)
     if count:

@@ -82,7 +82,6 @@ REPLICA = np.dtype(
         ("num_joining", "i8"),
         ("moved", "i8"),
         ("newest", "i8"),
-        ("next_poll", "i8"),
         ("held_since", "i8"),
         ("heap", "i8"),
         ("phases", "i8"),
