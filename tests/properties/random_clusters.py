@@ -113,6 +113,7 @@ def clusters(draw: st.DrawFn, is_open: bool = False, waits_for_batches: bool = F
         transfer_s_per_token=draw(st.sampled_from([0.0, 1e-4])),
         changes=draw(changes(len(some))),
         keeps_prefixes=draw(st.sampled_from([True, True, False])),
+        copy_of_class=draw(st.sampled_from([(), (), (0, len(made) - 1)])),
     )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -11,21 +10,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pytest import MonkeyPatch
-
-from gpufleet.domain.replay import ANSWERED, FATES, TOO_LONG, UNFINISHED, Replay
-from gpufleet.domain.requests import Requests
-from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, Running, replay
-from gpufleet.simulate.compiled import IS_COMPILED
-from gpufleet.simulate.state import READY
 from tests.properties.random_clusters import (
-    columns_of,
     clusters,
+    columns_of,
     digest,
     plain_modules,
     requests,
     table_of,
 )
+
+from gpufleet.domain.replay import ANSWERED, FATES, TOO_LONG, UNFINISHED, Replay
+from gpufleet.domain.requests import Requests
+from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, Running, replay
+from gpufleet.simulate.compiled import IS_COMPILED
 
 MANY = settings.get_profile("repeatable").max_examples * 20
 """2,000 clusters."""
@@ -170,7 +167,7 @@ def test_runs_of_steps_are_single_steps(
     plain: dict[str, ModuleType], cluster: Cluster, asked: Requests, seed: int
 ) -> None:
     at_once = columns_of(plain["cluster"].replay(cluster, asked, dice(seed)))
-    with MonkeyPatch.context() as patched:
+    with pytest.MonkeyPatch.context() as patched:
         patched.setattr(plain["replica"], "steps_in_cell", lambda *_: 1)
         one_by_one = columns_of(plain["cluster"].replay(cluster, asked, dice(seed)))
     for name, column in at_once.items():
@@ -197,6 +194,33 @@ def test_what_is_stopped_is_marked_and_true_as_far_as_it_goes(cluster: Cluster, 
     ended = part.is_answered
     assert np.array_equal(part.finish_s[ended], whole.finish_s[ended])
     assert part.is_partial or digest(part) == digest(whole)
+
+
+@given(st.integers(1, 3), st.integers(1, 3), st.floats(1e-3, 1.0))
+def test_in_turn_no_replica_of_a_pool_is_passed_over(prefilling: int, decoding: int, gap_s: float) -> None:
+    """Prompts and the KV they leave come by turns; each of the two pools has turns of its own."""
+    pools = (Member(role=1),) * prefilling + (Member(role=2),) * decoding
+    copy = Copy(EngineRules(8, 64, 10_000), table_of(0.01, prompt_s=1e-3))
+    ones = np.ones(36, np.int64)
+    done = replay(Cluster((copy,), pools, "round_robin"), Requests(gap_s * np.arange(36), ones, 9 * ones, 0 * ones))
+    assert np.all(np.bincount(done.replica, minlength=len(pools))[prefilling:] == 36 // decoding)
+    assert np.all(done.busy_s > 0)
+
+
+@given(st.integers(2, 30), st.floats(0.0, 2.0), seeds)
+def test_requests_of_a_closed_loop_stand_in_the_order_they_were_sent(num: int, think_s: float, seed: int) -> None:
+    """Clients pause as long as dice say: who was asked first is not who sends first."""
+    copy = Copy(EngineRules(4, 64, 10_000, token_s=1e-3, late_steps=1.0), table_of(0.01, prompt_s=1e-3))
+    tokens = dice(seed).integers(1, 40, (2, num))
+    zero = np.zeros(num, np.int64)
+    done = replay(Cluster((copy,), clients=3, think_s=think_s), Requests(1.0 * zero, *tokens, zero), dice(seed))
+    assert np.all(done.ttft_s > 0)
+    assert sorted(zip(*tokens, strict=True)) == sorted(
+        zip(done.requests.input_tokens, done.requests.output_tokens, strict=True)
+    )
+    alone_s = 0.01 * (done.requests.output_tokens - 1)
+    assert np.all(done.latency_s >= alone_s)
+    assert max(np.sum((done.requests.arrival_s <= t) & (done.finish_s > t)) for t in done.requests.arrival_s) <= 3
 
 
 @settings(max_examples=FEWER)

@@ -13,9 +13,9 @@ from gpufleet.accuracy.grouping import all_groups
 from gpufleet.accuracy.inference_memory import score_memory
 from gpufleet.accuracy.inference_throughput import score_throughput
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.not_planned import NOT_PLANNED_SCORERS
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
+from gpufleet.accuracy.pools import score_disagg_point
 from gpufleet.accuracy.serving_points import score_serving_point
 from gpufleet.accuracy.statistics import is_predicted, worst_first
 from gpufleet.accuracy.training_memory import score_training_memory
@@ -30,10 +30,10 @@ SCORERS: Mapping[str, Scorer] = {
     "inference_memory": score_memory,
     "inference_throughput": score_throughput,
     "serving_points": score_serving_point,
+    "serving_points_disagg": score_disagg_point,
     "other_models": score_other_model,
     "training_throughput": score_training_throughput,
     "training_memory": score_training_memory,
-    **NOT_PLANNED_SCORERS,
 }
 NUM_WORST = 10
 ROW = Quantity("row", "", "")

@@ -9,6 +9,7 @@ from gpufleet.answers.simulation import Replayed
 from gpufleet.api.planned_replicas import Replicas
 from gpufleet.api.replayed_requests import Arriving
 from gpufleet.api.simulated_copies import FoundCopy
+from gpufleet.api.simulated_fleet import SimulatedFleet
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.calibration import Calibration
@@ -17,7 +18,7 @@ from gpufleet.errors import GpufleetError
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load, solve_estimate
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Client
 from gpufleet.performance.step import StepModel
-from gpufleet.questions.simulation import Dealing
+from gpufleet.questions.simulation import Dealing, InFront, Mishaps
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import PERCENT
@@ -25,24 +26,37 @@ from gpufleet.units import PERCENT
 LEAST_RATE = 1e-6  # not a conversion: a load at which nothing waits
 
 
-def told_of(found: FoundCopy, planned: Replicas, arriving: Arriving, dealing: Dealing, tables: Catalog) -> Replayed:
-    """What is said of a replay beside its figures."""
-    calibration = calibration_of(tables)
-    model = StepModel.build(planned.arch, found.candidates, calibration)
-    per_replica = rate_of_one(arriving.workload, planned.count)
+def told_of(
+    fleet: SimulatedFleet,
+    planned: Replicas,
+    arriving: Arriving,
+    dealing: Dealing,
+    front: InFront,
+    mishaps: Mishaps,
+    tables: Catalog,
+) -> Replayed:
+    """What is said of a replay beside its figures; the closed form knows replicas of one kind without mishaps."""
+    calibration, found = calibration_of(tables), fleet.found
+    is_plain = len(fleet.copies) == 1 and not front.cache_hits and mishaps == Mishaps()
+    per_replica = rate_of_one(arriving.workload, len(fleet.members)) if is_plain else None
     ratio = None if per_replica is None else load_ratio(found, per_replica, calibration)
-    beside = closed_form(found, per_replica, ratio, calibration)
-    inputs = [*found.inputs, Input(name="routing", value=dealing.route.replace("_", " "), origin="default")]
+    routing = Input(name="routing", value=dealing.route.replace("_", " "), origin="default")
     return Replayed(
-        replica_of(model),
-        planned.count,
-        arriving.load,
-        inputs,
-        [*found.notes, *arriving.notes],
+        replica_of(StepModel.build(found.arch, found.candidates, calibration)),
+        fleet.num_alike,
+        f"{arriving.load}, {fleet.beside}" if fleet.beside else arriving.load,
+        [*found.inputs, *fleet.inputs, routing],
+        [*found.notes, *arriving.notes, *front_notes(front)],
         ratio,
-        planned.price,
-        beside,
+        fleet.price,
+        closed_form(found, per_replica, ratio, calibration),
     )
+
+
+def front_notes(front: InFront) -> list[str]:
+    """What a response cache is taken to do."""
+    hits = front.cache_hits
+    return [f"{hits:.0%} of the requests are answered from the response cache as they come"] if hits else []
 
 
 def rate_of_one(workload: Workload | None, replicas: int) -> Workload | None:

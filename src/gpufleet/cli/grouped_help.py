@@ -17,6 +17,7 @@ OF_ANSWERS: dict[str, tuple[str, ...]] = {
         "--why-not",
         "--flips",
         "--pareto",
+        "--verify",
         "--picture",
         "--per-request",
         "--token-price",

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 app = verb()
 
 INTERRUPTED = 130
+AUTO = "auto"
 NO_TIME = ("0", "0s", "none", "off")
 SWITCH = {"on": True, "off": False}
 
@@ -59,7 +60,7 @@ ReplicasOption = Annotated[
 RouteOption = Annotated[
     Optional[str],  # noqa: UP045
     text_option(
-        "--route", "NAME", "How requests are dealt out: round_robin (default), least_tokens, ...",
+        "--route", "NAME", "How requests are dealt out: least_requests (default), round_robin, ...",
         REPLICAS,
     ),
 ]  # fmt: skip
@@ -145,7 +146,7 @@ SloOption = Annotated[
 ]
 TimeoutOption = Annotated[
     Optional[str],  # noqa: UP045
-    text_option("--timeout", "TIME", "Requests that are not answered by then are given up.", REPLICAS),
+    text_option("--timeout", "TIME", "Requests that have not begun by then are given up.", REPLICAS),
 ]
 MaxWaitingOption = Annotated[
     Optional[int],  # noqa: UP045
@@ -153,6 +154,39 @@ MaxWaitingOption = Annotated[
 ]
 RetriesOption = Annotated[
     int, text_option("--retries", "N", "How often a request that was refused or given up comes again.", REPLICAS)
+]
+PrefillOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--prefill", "POOL", "Copies that only prefill, in place of --gpus: '2x H100:4 TP4'.", REPLICAS),
+]
+DecodeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--decode", "POOL", "Copies that only decode, beside --prefill: 'H200:8'.", REPLICAS),
+]
+ColdStartOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--cold-start", "TIME", "All replicas start cold and take this long: 5min, or auto.", REPLICAS),
+]
+MtbfOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--mtbf", "TIME", "Mean time between failures of a replica: 30d, or auto; each comes back.", REPLICAS),
+]
+CacheHitsOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--cache-hits", "SHARE", "Share of requests that a response cache answers.", LOAD),
+]
+SmallModelOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--small-model", "MODEL", "A small model that gets a share of the requests.", REPLICAS),
+]
+SmallGpusOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--small-gpus", "NAME:N", "GPUs of each copy of the small model.", REPLICAS),
+]
+SmallReplicasOption = Annotated[int, text_option("--small-replicas", "N", "Copies of the small model.", REPLICAS)]
+SmallShareOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--small-share", "SHARE", "Share of the requests that the small model gets: 60%.", REPLICAS),
 ]
 WarmUpOption = Annotated[
     Optional[str],  # noqa: UP045
@@ -206,6 +240,15 @@ def simulate(
     max_step_tokens: MaxStepTokensOption = None,
     memory_fraction: MemoryFractionOption = None,
     prefix_cache: PrefixCacheOption = "on",
+    prefill: PrefillOption = None,
+    decode: DecodeOption = None,
+    cache_hits: CacheHitsOption = None,
+    small_model: SmallModelOption = None,
+    small_gpus: SmallGpusOption = None,
+    small_replicas: SmallReplicasOption = 1,
+    small_share: SmallShareOption = None,
+    cold_start: ColdStartOption = None,
+    mtbf: MtbfOption = None,
     warm_up: WarmUpOption = None,
     per_request: PerRequestOption = None,
     picture: PictureOption = None,
@@ -219,6 +262,12 @@ def simulate(
     words = {
         **arriving(rate, trace, input_tokens, output_tokens, arrival, requests, duration, thin),
         **dealt(route, timeout, max_waiting, retries, prefix_cache, warm_up, memory_fraction),
+        **beside_replicas(cache_hits, small_share, cold_start, mtbf),
+        "prefill": prefill,
+        "decode": decode,
+        "small_model": small_model,
+        "small_gpus": small_gpus,
+        "small_replicas": small_replicas,
         "burstiness": burstiness,
         "stretch": stretch,
         "seed": seed,
@@ -308,6 +357,25 @@ def dealt(
         "warm_up_s": warm_up_s(warm_up),
         "memory_fraction": None if memory_fraction is None else parse_ratio(memory_fraction),
     }
+
+
+def beside_replicas(
+    cache_hits: str | None, small_share: str | None, cold_start: str | None, mtbf: str | None
+) -> dict[str, object]:
+    """What stands in front of the replicas and what befalls them, read."""
+    return {
+        "cache_hits": 0.0 if cache_hits is None else parse_ratio(cache_hits),
+        "small_share": None if small_share is None else parse_ratio(small_share),
+        "cold_start_s": seconds_or_auto(cold_start),
+        "mtbf_s": seconds_or_auto(mtbf),
+    }
+
+
+def seconds_or_auto(text: str | None) -> float | str | None:
+    """A time, or that the tables say it."""
+    if text is None or text.strip().casefold() == AUTO:
+        return text and AUTO
+    return parse_duration(text, "'5min' or 'auto'")
 
 
 def warm_up_s(text: str | None) -> float | None:

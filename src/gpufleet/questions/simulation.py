@@ -11,6 +11,7 @@ from gpufleet.records import dataclass
 from gpufleet.units import REQUESTS_PER_S, SECONDS
 
 POISSON, GAMMA, FIXED, BURST = ARRIVALS = ("poisson", "gamma", "fixed", "burst")
+AUTO = "auto"
 DEFAULT_REQUESTS, MOST_REQUESTS, MOST_REPLICAS, MOST_RETRIES = 10_000, 10_000_000, 10_000, 100
 MOST_BURSTINESS, MOST_STRETCH, MOST_WAITING, MOST_SEED = 1e4, 1e6, 10**9, 2**63 - 1
 
@@ -119,6 +120,49 @@ class Dealing:
             raise UsageError(
                 "nothing is retried that is not refused", expected="--timeout or --max-waiting with --retries"
             )
+        return self
+
+
+@dataclass(frozen=True)
+class Mishaps:
+    """What befalls replicas: a cold start of all of them at the beginning, and losses; seconds, or what tables say.
+
+    A lost replica comes back after a cold start.
+    """
+
+    cold_start_s: float | str | None = None
+    mtbf_s: float | str | None = None
+
+    def checked(self) -> Mishaps:
+        """The same, or what cannot be meant."""
+        for what, value in (("the cold start", self.cold_start_s), ("the time between failures", self.mtbf_s)):
+            if isinstance(value, str):
+                if value != AUTO:
+                    raise UsageError(f"{what} cannot be read", found=value, expected=f"seconds, or {AUTO}")
+            else:
+                refuse_outside(what, value, 0 if what == "the cold start" else SECONDS.least, SECONDS.most)
+        return self
+
+
+@dataclass(frozen=True)
+class InFront:
+    """What stands before the replicas: a response cache, and a small model for a share of what it does not answer."""
+
+    cache_hits: float = 0.0
+    small_model: str | None = None
+    small_gpus: str | None = None
+    small_replicas: int = 1
+    small_share: float | None = None
+
+    def checked(self) -> InFront:
+        """The same, or what does not go together."""
+        refuse_outside("the share of cached answers", self.cache_hits, 0, 1)
+        said = (self.small_model, self.small_gpus, self.small_share)
+        if any(value is not None for value in said) and None in said:
+            expected = "--small-model, --small-gpus and --small-share"
+            raise UsageError("a small model has its GPUs and its share", expected=expected)
+        refuse_outside("the share of the small model", self.small_share, 0, 1)
+        checked_replicas(self.small_replicas)
         return self
 
 

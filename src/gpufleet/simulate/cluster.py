@@ -45,8 +45,7 @@ class EngineRules:
 
     Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
-    Requests take `request_s`, and `token_s` x prompt one after another, to reach the engine; tokens leave `late_steps`
-    decode steps late.
+    A request takes `request_s` + `token_s` x prompt to reach the engine; tokens leave `late_steps` decode steps late.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
     """
 
@@ -106,7 +105,8 @@ class Cluster:
     `clients`: each sends its next request `think_s` after it is answered, and arrival times of requests say nothing
     after the first of each; None: requests come at their times. A request that has not begun after `timeout_s`, or that
     meets `most_waiting` others, is sent again up to `retries` times, `backoff_s` later. KV of a prompt moves between
-    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt.
+    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt. `copy_of_class`: the copy that alone serves
+    the requests of each class; without it all copies serve all.
     """
 
     copies: tuple[Copy, ...]
@@ -122,6 +122,7 @@ class Cluster:
     transfer_s_per_token: float = 0.0
     changes: tuple[Change, ...] = field(default=())
     keeps_prefixes: bool = True
+    copy_of_class: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.members or not self.copies or self.routing not in ROUTINGS:
@@ -325,11 +326,10 @@ def request_records(
 ) -> tuple[IntArray | None, Any]:
     """One record for each request in the order in which engines get them, and that order where it is another."""
     rules = cluster.copies[0].rules
-    reading_s: FloatArray = rules.token_s * requests.input_tokens.astype(np.float64)
-    together = requests.arrival_s if cluster.clients is None else requests.arrival_s[: cluster.clients]
-    read_s = reading_s if cluster.clients is None else reading_s[: cluster.clients]
-    ready_s = reading_s.copy()
-    ready_s[: len(together)] = rules.request_s + one_by_one(together, read_s, len(cluster.members))
+    handling_s: FloatArray = rules.request_s + rules.token_s * requests.input_tokens.astype(np.float64)
+    ready_s = requests.arrival_s + handling_s
+    if cluster.clients is not None:
+        ready_s[cluster.clients :] = handling_s[cluster.clients :]
     columns = {
         "arrival_s": sent_s(cluster, requests, generator),
         "ready_s": ready_s,
@@ -348,6 +348,7 @@ def request_records(
         rows[name] = column if order is None else column[order]
     rows["first_token_s"] = rows["finish_s"] = np.nan
     rows["replica"] = rows["next"] = rows["older"] = rows["newer"] = NONE
+    rows["wanted_copy"] = np.array(cluster.copy_of_class)[rows["request_class"]] if cluster.copy_of_class else NONE
     rows["fate"] = UNFINISHED
     return order, rows
 
@@ -361,19 +362,6 @@ def sent_s(cluster: Cluster, requests: Requests, generator: np.random.Generator 
         pauses_s *= generator.exponential(size=len(requests))
     pauses_s[: cluster.clients] = requests.arrival_s[: cluster.clients]
     return pauses_s
-
-
-def one_by_one(arrival_s: FloatArray, reading_s: FloatArray, servers: int) -> FloatArray:
-    """When prompts have been read that servers take in turn: the first at its arrival, no two of a server at once.
-
-    d_i = max(a_i, d_(i - 1)) + r_i / servers, and no sooner than a_i + r_i   (Lindley 1952)   [s]
-
-    >>> one_by_one(np.array([0.0, 0.0, 5.0]), np.ones(3), 1).tolist()
-    [1.0, 2.0, 6.0]
-    """
-    before_s = np.concatenate([[0.0], np.cumsum(reading_s / servers)])
-    begun_s = np.maximum.accumulate(arrival_s - before_s[:-1])
-    return np.asarray(np.maximum(begun_s + before_s[1:], arrival_s + reading_s))
 
 
 def prefix_tokens(cluster: Cluster, requests: Requests) -> int:
@@ -499,10 +487,6 @@ def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat)
     row["routing"] = ROUTINGS.index(cluster.routing)
     row["num_changes"] = len(cluster.changes)
     row["is_closed"] = is_closed
-    row["request_s"] = cluster.copies[0].rules.request_s
-    row["readers"] = len(cluster.members)
-    if count:
-        row["read_until_s"] = rows["ready_s"][:count].max() - row["request_s"]
     return row
 
 

@@ -276,7 +276,7 @@ def start_over(request: Any) -> None:
 
 @compiled
 def send_next(state: Any, request: Any, now_s: Any) -> None:
-    """A client that is answered sends its next: `arrival_s` held its pause, `ready_s` the reading of its prompt."""
+    """A client that is answered sends its next: `arrival_s` held its pause, `ready_s` what handling takes."""
     cluster = state.cluster[0]
     n = cluster.next_client
     if n >= len(state.requests):
@@ -285,17 +285,8 @@ def send_next(state: Any, request: Any, now_s: Any) -> None:
     following = state.requests[n]
     ended_s = request.finish_s if request.fate == ANSWERED else now_s
     following.arrival_s += ended_s
-    following.ready_s = cluster.request_s + read(cluster, following.arrival_s, following.ready_s)
+    following.ready_s += following.arrival_s
     come_later(state, n)
-
-
-@compiled
-def read(cluster: Any, arrival_s: Any, reading_s: Any) -> Any:
-    """When a prompt has been read, which servers take in turn: see `cluster.one_by_one`."""
-    begun_s = cluster.read_until_s if cluster.read_until_s > arrival_s else arrival_s
-    cluster.read_until_s = begun_s + reading_s / cluster.readers
-    soonest_s = arrival_s + reading_s
-    return cluster.read_until_s if cluster.read_until_s > soonest_s else soonest_s
 
 
 @compiled

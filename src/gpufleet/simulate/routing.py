@@ -52,7 +52,8 @@ def route(state: Any, n: Any, now_s: Any) -> Any:
 def is_open(state: Any, r: Any, n: Any) -> Any:
     """Whether a replica is ready and does what a request needs next: prefill, decode, or both."""
     replica = state.replicas[r]
-    if replica.state != READY:
+    wanted = state.requests[n].wanted_copy
+    if replica.state != READY or (wanted != NONE and wanted != replica.engine):
         return False
     if replica.role == 0:
         return True
@@ -97,21 +98,17 @@ def steps_done(replica: Any, now_s: Any) -> Any:
 
 @compiled
 def next_in_turn(state: Any, n: Any) -> Any:
-    """The next open replica after the one that had the last request; prompts and KV that moved take turns apart."""
+    """The open replica whose turn is longest past; so replicas that serve other requests pass nobody over."""
     cluster = state.cluster[0]
-    count = len(state.replicas)
-    moved = state.requests[n].has_kv
-    r = cluster.turn_of_moved if moved else cluster.turn
-    for _ in range(count):
-        following = r + 1 if r + 1 < count else 0
-        if is_open(state, r, n):
-            if moved:
-                cluster.turn_of_moved = following
-            else:
-                cluster.turn = following
-            return r
-        r = following
-    return NONE
+    chosen = NONE
+    for r in range(len(state.replicas)):
+        is_earlier = chosen == NONE or state.replicas[r].last_turn < state.replicas[chosen].last_turn
+        if is_earlier and is_open(state, r, n):
+            chosen = r
+    if chosen != NONE:
+        cluster.turn += 1
+        state.replicas[chosen].last_turn = cluster.turn
+    return chosen
 
 
 @compiled
