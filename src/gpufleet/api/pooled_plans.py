@@ -12,7 +12,7 @@ from gpufleet.optimize.pools_plan import cheapest_pools, not_tried
 from gpufleet.results.plan import ServePlan
 from gpufleet.units import GBIT
 
-NOTHING = "Prefill and decode apart: no pools keep every limit with the machines on sale"
+NOTHING = "Prefill and decode apart: no pools were found that keep every limit with the machines on sale"
 
 
 def with_pools(plan: ServePlan, prepared: Prepared) -> ServePlan:

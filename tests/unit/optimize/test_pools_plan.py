@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from gpufleet.api import ServeRequest, estimate, plan_serve
 from gpufleet.optimize.pools_plan import machines_for_both
 from gpufleet.report.plan import plan_page
+from gpufleet.report.pools import pools_price_line
 from gpufleet.report.text import page_as_text
 from gpufleet.results.plan import ServePlan
 
@@ -80,7 +81,7 @@ def test_nothing_is_planned_apart_unless_asked() -> None:
 def test_limits_that_no_pools_keep_are_said() -> None:
     none = plan("ttft.p95<10ms")
     assert none.pools is None
-    assert any("no pools keep every limit" in note for note in none.notes)
+    assert any("no pools were found that keep every limit" in note for note in none.notes)
 
 
 @pytest.mark.parametrize(
@@ -107,12 +108,11 @@ def test_pools_over_the_budget_are_none() -> None:
     assert not found.deployments
 
 
-def test_pools_that_serve_what_nothing_else_does_are_said_so() -> None:
-    """No copy keeps 11 ms at the 95th percentile where prompts interrupt it; one that only decodes does."""
-    found = plan("ttft.p95<2s,tpot.p95<11ms")
-    assert not found.deployments
-    assert found.pools.cost_ratio is None
-    assert "nothing else serves this" in page_as_text(plan_page(found), 100)
+def test_pools_beside_no_answer_are_said_to_stand_alone() -> None:
+    alone = plan().pools.model_copy(update={"cost_ratio": None})
+    assert pools_price_line(alone).endswith("/h; nothing else serves this.")
+    alike = alone.model_copy(update={"cost_ratio": 1.0})
+    assert pools_price_line(alike).endswith("as much as copies that do both.")
 
 
 def test_the_page_says_machines_price_and_what_is_planned() -> None:
