@@ -140,6 +140,8 @@ def pools_of_plan_table(pools: PooledDeployment) -> Table:
         }
         for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
     ]
+    if pools.decode.machines is None:
+        rows[0]["machines"] += " (for both)"
     planned = ", ".join(f"{label} {duration(seconds)}" for label, seconds in pools.planned_s.items())
     notes = [pools_price_line(pools), *([f"Planned: {planned}."] if planned else [])]
     return Table(columns, rows, "Prefill and decode apart", notes=notes)
