@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import pytest
-
 from tests.conftest import RunGpufleet as Run
 
 LOAD = ("--in", "4000", "--out", "500", "--concurrency", "64")
