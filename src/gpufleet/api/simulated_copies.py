@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from os import PathLike
 
-from gpufleet.api.estimates import configured, started_engine
+from gpufleet.api.configured import configured
+from gpufleet.api.estimates import started_engine
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
