@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from gpufleet.catalog.load import SHIPPED, toml_of
-from gpufleet.domain.failures import Failures
+from gpufleet.domain.failures import CountedFailures, Failures
 from gpufleet.domain.interruption import Spread
 from gpufleet.units import DAY, HOUR, KILO
 
@@ -30,6 +30,10 @@ def load_failures() -> Failures:
         source_of_generation={name: counts[row["expected"]]["source_id"] for name, row in taken.items()},
         source_of_unknown=counts[unknown["expected"]]["source_id"],
         sources=tuple(dict.fromkeys(count["source_id"] for count in counts.values())),
+        counts={
+            name: CountedFailures(failures_per_gpu_hour(count), count["source_id"], count["evidence"])
+            for name, count in counts.items()
+        },
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, Floats
+from gpufleet.domain.interruption import Spread
 from gpufleet.units import HOUR
 
 NEVER_S = np.inf
@@ -33,6 +34,20 @@ def mean_between_s(per_s: Floats) -> FloatArray:
     rate = np.asarray(per_s, dtype=np.float64)
     with np.errstate(over="ignore"):
         return np.where(rate > 0, 1 / np.where(rate > 0, rate, 1.0), NEVER_S)
+
+
+def machine_mtbf_hours(per_gpu_hour: Spread, gpus_per_machine: float) -> Spread:
+    """Mean hours between failures of one machine, whichever of its GPUs brings it down.
+
+    MTBF = 1 / (failures per GPU-hour x GPUs)   [h]   The least is of the most failures. Failures are counted for each
+    GPU with its share of the machine, so that one of fewer GPUs fails less often.
+
+    >>> found = machine_mtbf_hours(Spread(1e-5, 2e-5, 4e-5), 8)
+    >>> round(found.low), round(found.expected), round(found.high)
+    (3125, 6250, 12500)
+    """
+    ends = (per_gpu_hour.high, per_gpu_hour.expected, per_gpu_hour.low)
+    return Spread(*(float(mean_between_s(rate * gpus_per_machine)) for rate in ends))
 
 
 def first_order_interval_s(write_s: Floats, mean_between_s: Floats) -> FloatArray:

@@ -40,3 +40,24 @@ def test_counted_generations_are_those_of_accelerators() -> None:
     assert failures.per_gpu_hour_of_generation.keys() <= generations
     assert all(failures.is_counted(generation) for generation in failures.per_gpu_hour_of_generation)
     assert failures.source_of("Hopper") == "llama-3-interruptions"
+
+
+@pytest.mark.parametrize(
+    ("count", "gpu_hours"),
+    [
+        ("llama-3", 50_677),
+        ("llama-3-gpus-alone", 79_230),
+        ("crusoe", 22_482),
+        ("rsc-2", 82_051),
+        ("bloom", 43_008),
+        ("rsc-1024", 8_090),
+    ],
+)
+def test_each_source_says_how_many_gpu_hours_lie_between_failures(count: str, gpu_hours: float) -> None:
+    assert load_failures().counts[count].mtbf_gpu_hours == pytest.approx(gpu_hours, rel=1e-4)
+
+
+def test_what_a_small_cluster_counted_lies_within_what_is_taken() -> None:
+    """BLOOM: 384 A100, one to two failed GPUs a week."""
+    ampere = load_failures().per_gpu_hour("Ampere")
+    assert ampere.low <= load_failures().counts["bloom"].per_gpu_hour <= ampere.high

@@ -10,12 +10,14 @@ from hypothesis import strategies as st
 from gpufleet.catalog.failures import load_failures
 from gpufleet.catalog.interruptions import load_interruptions
 from gpufleet.catalog.training_runs import load_training_runs
+from gpufleet.domain.interruption import NEVER, Spread
 from gpufleet.performance.checkpoints import checkpoint_s, restart_s
 from gpufleet.performance.restarts import (
     checkpoint_interval_s,
     elapsed_run_s,
     first_order_interval_s,
     lost_ratio,
+    machine_mtbf_hours,
     mean_between_s,
     stops_in,
     stops_per_s,
@@ -160,3 +162,17 @@ def test_more_stops_do_not_shorten_a_run_that_saves_as_often_as_is_best(
     intervals = checkpoint_interval_s(write, mean_between_s(rate))
     fewer, more = elapsed_run_s(work, rate, write, restart, intervals)
     assert more >= fewer * (1 - 0.0021)
+
+
+@given(st.tuples(RATES, RATES, RATES).map(sorted), st.integers(1, 72))
+def test_a_machine_of_more_gpus_fails_sooner_and_the_ends_change_places(rates: list[float], gpus: int) -> None:
+    one, several = (machine_mtbf_hours(Spread(*rates), number) for number in (1, gpus))
+    assert one.low <= one.expected <= one.high
+    for end in ("low", "expected", "high"):
+        assert getattr(several, end) * gpus == pytest.approx(getattr(one, end))
+    if rates[2] > 0:
+        assert one.low == pytest.approx(1 / rates[2])
+
+
+def test_what_never_fails_has_no_end() -> None:
+    assert machine_mtbf_hours(NEVER, 8) == Spread(np.inf, np.inf, np.inf)
