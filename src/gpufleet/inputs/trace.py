@@ -170,25 +170,25 @@ def chained(first: Row, rows: Iterator[Row]) -> Iterator[Row]:
     yield from rows
 
 
-def csv_rows(text: str) -> Iterator[Row]:
+def csv_rows(text: str, what: str = WHAT) -> Iterator[Row]:
     """Line number and cells of each row, columns by their names in small letters."""
-    reader = csv.reader(lines_of(text))
+    reader = csv.reader(lines_of(text, what))
     try:
         header = [name.strip().lower() for name in next(reader, [])]
         for cells in reader:
             if cells:
                 yield reader.line_num, dict(zip(header, cells, strict=False))
     except csv.Error as error:
-        raise UsageError(f"{WHAT}: line {reader.line_num} is not CSV", found=str(error)) from error
+        raise UsageError(f"{what}: line {reader.line_num} is not CSV", found=str(error)) from error
 
 
-def lines_of(text: str) -> Iterator[str]:
+def lines_of(text: str, what: str = WHAT) -> Iterator[str]:
     """The lines of a text one by one, each of a length that somebody could have meant."""
     start, number = 0, 1
     while start < len(text):
         end = text.find("\n", start) + 1 or len(text)
         if end - start > LONGEST_LINE:
-            raise UsageError(f"{WHAT}: line {number} is too long", expected=f"at most {LONGEST_LINE:,} characters")
+            raise UsageError(f"{what}: line {number} is too long", expected=f"at most {LONGEST_LINE:,} characters")
         yield text[start:end]
         start, number = end, number + 1
 

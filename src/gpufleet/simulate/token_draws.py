@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from itertools import pairwise
 from statistics import NormalDist
 from typing import Protocol
@@ -18,7 +19,7 @@ from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import checked_number, chunks
 from gpufleet.units import TOKENS
 
-POINTS_OF_A_PIECE, HALVINGS = 256, 60
+POINTS_OF_A_PIECE, NUM_BENDS, HALVINGS = 256, 49, 60
 MEDIAN_PART = NUM_PARTS // 2
 LONGEST_STRETCH, FURTHEST = 1e6, 8.0
 LEAST_BEND = 0.02
@@ -36,6 +37,18 @@ class QuantileCurve:
     def mean(self) -> float:
         """Mean tokens   [tokens]."""
         return float(np.diff(self.share) @ (self.tokens[1:] + self.tokens[:-1])) / 2
+
+    @property
+    def squared_variation(self) -> float:
+        """Variance over the square of the mean   [1]."""
+        low, high = self.tokens[:-1], self.tokens[1:]
+        second = float(np.diff(self.share) @ (low * low + low * high + high * high)) / 3
+        return second / self.mean**2 - 1
+
+    def followed_by(self, other: QuantileCurve) -> QuantileCurve:
+        """This curve and one that begins where it ends; it never falls."""
+        tokens = np.concatenate([self.tokens, other.tokens])
+        return QuantileCurve(np.concatenate([self.share, other.share]), np.maximum.accumulate(tokens))
 
     def at(self, share: FloatArray) -> FloatArray:
         """Tokens that these shares of the requests stay below."""
@@ -163,16 +176,18 @@ def quantile_curve(counts: TokenCounts) -> QuantileCurve:
     """The tokens of every share of the requests, from what is known: eighths, percentiles, the longest, the mean.
 
     Between two known points x_0 and x_1 stands x_0 + (x_1 - x_0) v^a, v from 0 to 1, whose mean is that of the piece:
-    a = (x_1 - x_0) / (mean - x_0) - 1. Where percentiles and means do not agree, the means count; the whole is
-    stretched to the mean. None is longer than the longest where that is known; elsewhere the last percentile ends it.
+    a = (x_1 - x_0) / (mean - x_0) - 1. Of the ways that the longest eighth may bend, the one whose variation is
+    nearest counts. Where percentiles and means do not agree, the means count; the whole is stretched to the mean.
+    None is longer than the longest where that is known; elsewhere the last percentile ends it, as in a plan.
     """
     ends = eighth_ends(counts)
     pieces = [power_piece(ends[i], ends[i + 1], counts.octiles[i]) for i in range(NUM_PARTS - 1)]
     shares = [(np.arange(POINTS_OF_A_PIECE) / POINTS_OF_A_PIECE + i) / NUM_PARTS for i in range(NUM_PARTS - 1)]
-    top = top_eighth(counts, ends[-1])
-    share, tokens = (np.concatenate(columns) for columns in ([*shares, top.share], [*pieces, top.tokens]))
+    lower = QuantileCurve(np.concatenate(shares), np.concatenate(pieces))
+    curves = [lower.followed_by(top) for top in top_eighths(counts, ends[-1])]
+    nearest = min(curves, key=lambda curve: abs(curve.squared_variation - counts.squared_variation))
     most = counts.longest if counts.longest and not counts.beyond_ratio else math.inf
-    return with_mean(QuantileCurve(share, np.maximum.accumulate(tokens)), counts.mean, max(most, counts.mean))
+    return with_mean(nearest, counts.mean, max(most, counts.mean))
 
 
 def eighth_ends(counts: TokenCounts) -> list[float]:
@@ -191,18 +206,32 @@ def power_piece(low: float, high: float, mean: float) -> FloatArray:
     return np.asarray(low + (high - low) * at ** max((high - low) / above - 1, 0.0)) if high > low else low + 0 * at
 
 
-def top_eighth(counts: TokenCounts, low: float) -> QuantileCurve:
-    """The longest eighth, through the upper percentiles; how it bends between them is what its mean says."""
+def top_eighths(counts: TokenCounts, low: float) -> list[QuantileCurve]:
+    """The longest eighth through the upper percentiles, bent in all ways that have its mean."""
     knots = [low, *(max(tokens, low) for tokens in counts.percentiles[1:]), max(counts.most, low)]
     shares = [(NUM_PARTS - 1) / NUM_PARTS, *QUANTILES[1:], 1.0]
     weights = np.diff(shares) * NUM_PARTS
-    rise = float(weights @ np.diff(knots))
-    mean_rise = counts.octiles[-1] - float(weights @ knots[:-1])
-    bend = min(max(mean_rise / rise, LEAST_BEND), 1 - LEAST_BEND) if rise > 0 else LEAST_BEND
-    pieces = [power_piece(a, b, a + (b - a) * bend) for a, b in pairwise(knots)]
+    bends = bends_of_top(weights * np.diff(knots), counts.octiles[-1] - float(weights @ knots[:-1]))
     steps = np.arange(POINTS_OF_A_PIECE) / POINTS_OF_A_PIECE
-    at = [a + (b - a) * steps for a, b in pairwise(shares)]
-    return QuantileCurve(np.concatenate([*at, [1.0]]), np.concatenate([*pieces, [knots[-1]]]))
+    at = np.concatenate([*(a + (b - a) * steps for a, b in pairwise(shares)), [1.0]])
+    return [QuantileCurve(at, bent_through(knots, each)) for each in bends]
+
+
+def bent_through(knots: Sequence[float], bends: Sequence[float]) -> FloatArray:
+    """Tokens through all knots, the mean of each piece so far on the way to its end."""
+    pieces = [power_piece(a, b, a + (b - a) * bend) for (a, b), bend in zip(pairwise(knots), bends, strict=True)]
+    return np.concatenate([*pieces, knots[-1:]])
+
+
+def bends_of_top(rises: FloatArray, mean_rise: float) -> list[list[float]]:
+    """How far the mean of each piece has gone towards its end: one share for all, or one for the last piece alone."""
+    inner, last = float(rises[:-1].sum()), float(rises[-1])
+    most = 1 - LEAST_BEND
+    alike = min(max(mean_rise / (inner + last), LEAST_BEND), most) if inner + last > 0 else LEAST_BEND
+    tried = np.linspace(LEAST_BEND, most, NUM_BENDS).tolist() if inner > 0 else []
+    pairs = [((mean_rise - last * bend) / inner, bend) for bend in tried]
+    apart = [[other] * (len(rises) - 1) + [bend] for other, bend in pairs if LEAST_BEND <= other <= most]
+    return [[alike] * len(rises), *apart]
 
 
 def with_mean(curve: QuantileCurve, mean: float, most: float) -> QuantileCurve:
