@@ -370,7 +370,5 @@ def waits_s(tick_s: float, arrivals: FloatArray, served: FloatArray, part: float
     edges = np.arange(len(arrivals) + 1, dtype=np.float64)
     left = np.concatenate([[0.0], np.cumsum(served)])
     came = np.concatenate([[0.0], np.cumsum(arrivals)])[:-1] + part * arrivals
-    last_at = np.concatenate([np.diff(left) > 0, [True]])
-    leaves = np.interp(came, left[last_at], edges[last_at], right=np.inf)
-    leaves = np.where(came > left[-1] * (1 + NONE_AT_ALL), np.inf, np.where(np.isinf(leaves), edges[-1], leaves))
+    leaves = np.where(came > left[-1] * (1 + NONE_AT_ALL), np.inf, np.interp(came, left, edges))
     return np.asarray(np.maximum(leaves - (edges[:-1] + part), 0.0) * tick_s)

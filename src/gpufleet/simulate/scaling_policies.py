@@ -72,7 +72,8 @@ class Stabilised:
     """Recommendations turned into replicas: the windows first, then the policies of how fast.
 
     Down: not below the highest recommendation of the window; up: not above the lowest of its own; then at most what
-    the policy that allows most allows, of the replicas that there were when its period began.   Source: KEP-853
+    the policy that allows most allows, of the replicas that there were when its period began. The replicas that it finds
+    count as its first recommendation.   Source: KEP-853
     """
 
     def __init__(self, behaviour: Behaviour) -> None:
@@ -84,6 +85,8 @@ class Stabilised:
 
     def next(self, time_s: float, current: int, recommended: int) -> int:
         """Replicas after one more recommendation."""
+        if not self.highest.held:
+            self.highest.add(time_s, current)
         high, low = self.highest.add(time_s, recommended), self.lowest.add(time_s, recommended)
         steady = min(max(current, low), high) if low <= high else recommended
         if steady == current:
@@ -131,11 +134,11 @@ def hpa_desired(ready: int, starting: int, per_pod: float, target: float, tolera
     (6, 2, 5)
     """
     replicas, ratio = ready + starting, per_pod / target
-    if not ready or abs(ratio - 1) <= tolerance:
+    if not ready or abs(ratio - 1) <= tolerance + NONE_AT_ALL:
         return replicas
     assumed = 0.0 if ratio > 1 else 1.0
     whole = (ratio * ready + assumed * starting) / replicas
-    if abs(whole - 1) <= tolerance or (whole > 1) != (ratio > 1):
+    if abs(whole - 1) <= tolerance + NONE_AT_ALL or (whole > 1) != (ratio > 1):
         return replicas
     wanted = math.ceil(whole * replicas - NONE_AT_ALL)
     return max(wanted, replicas) if ratio > 1 else min(wanted, replicas)
@@ -149,7 +152,7 @@ def hpa_desired_of_total(replicas: int, total: float, target: float, tolerance: 
     >>> hpa_desired_of_total(2, 250.0, 100.0), hpa_desired_of_total(3, 310.0, 100.0)
     (3, 3)
     """
-    if replicas and abs(total / (target * replicas) - 1) <= tolerance:
+    if replicas and abs(total / (target * replicas) - 1) <= tolerance + NONE_AT_ALL:
         return replicas
     return math.ceil(total / target - NONE_AT_ALL)
 

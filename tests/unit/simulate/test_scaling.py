@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.unit.simulate.scaled_services import small_service
 
 from gpufleet.simulate.perfect import needed_replicas, perfect_play
 from gpufleet.simulate.predictive import Forecasting, Predictive
 from gpufleet.simulate.scaling import NONE_AT_ALL, Played, Policy, Seen, Service, play, waits_s
 from gpufleet.simulate.scaling_policies import Hpa, Keda, QueueDepth, SkyServe, Static, Utilisation, Wva
-from tests.unit.simulate.scaled_services import small_service
 
 LAWS = {
     "static": lambda service: Static(3),
