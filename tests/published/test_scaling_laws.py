@@ -9,6 +9,7 @@ docs.skypilot.co/en/stable/serving/autoscaling.html.
 from __future__ import annotations
 
 import pytest
+from tests.unit.simulate.scaled_services import seen_at, small_service
 
 from gpufleet.simulate.scaling_policies import (
     Behaviour,
@@ -26,7 +27,6 @@ from gpufleet.simulate.scaling_policies import (
     hpa_desired_of_total,
 )
 from gpufleet.units import HOUR
-from tests.unit.simulate.scaled_services import seen_at, small_service
 
 MINUTE_S = 60.0
 

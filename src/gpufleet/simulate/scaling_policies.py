@@ -72,8 +72,8 @@ class Stabilised:
     """Recommendations turned into replicas: the windows first, then the policies of how fast.
 
     Down: not below the highest recommendation of the window; up: not above the lowest of its own; then at most what
-    the policy that allows most allows, of the replicas that there were when its period began. The replicas that it finds
-    count as its first recommendation.   Source: KEP-853
+    the policy that allows most allows, of the replicas that there were when its period began. The replicas found at
+    first are its first recommendation.   Source: KEP-853
     """
 
     def __init__(self, behaviour: Behaviour) -> None:
