@@ -101,7 +101,7 @@ class LeadForecast:
     """
 
     SMOOTHED, LEVEL_STEPS, MEMORY, PRIOR, CLIP = 15, 2, 0.9995, 20.0, 1.0
-    SEASON_WEIGHT, ERRORS_SEASONS, NEAR_RATIO, FEWEST = 0.4, 3, 0.25, 300
+    SEASON_WEIGHT, ERRORS_SEASONS, NEAR_RATIO, FEWEST, LATEST_HOURS = 0.4, 3, 0.25, 300, 0.7
 
     def __init__(self, lead_steps: int, season_steps: int, hour_steps: int, least: float) -> None:
         self.lead, self.hour_steps, self.least = lead_steps, hour_steps, least
@@ -167,8 +167,9 @@ class LeadForecast:
         if number < 2 * self.LEVEL_STEPS + self.hour_steps:
             return None
         errors = np.array(self.errors)
+        latest = errors[-round(self.LATEST_HOURS * self.hour_steps) :]
         near = max(int(number * self.NEAR_RATIO), self.FEWEST)
         if near < number:
             distance = np.abs(np.array(self.forecasts) - self.expected_log)
-            errors = errors[np.argpartition(distance, near)[:near]]
+            errors = np.concatenate([errors[np.argpartition(distance, near)[:near]], latest])
         return np.asarray(np.exp(np.quantile(errors, quantiles)))

@@ -65,14 +65,15 @@ class DayBudget:
     may come out too low; it is learned from misses meant and misses seen, and shrinks with what is left.
     """
 
-    CAREFUL, FREE, RESERVE_RATIO, LEAST_RATIO, MOST_RESERVE = 0.6, 0.97, 1.25, 0.05, 0.7
+    CAREFUL, FREE, RESERVE_RATIO, LEAST_RATIO, MOST_RESERVE = 0.6, 0.97, 1.2, 0.02, 0.7
+    MOST_RATIO, FIRST_HOUR_RATIO, RESERVE_DAYS = 1.0, 0.3, 7
     GAIN, GAIN_S, LEAST, MOST = 0.3, 3 * HOUR, 3e-4, 0.9
 
     def __init__(self, miss_ratio: float, step_s: float, tolerance: float = 0.03) -> None:
         self.miss_ratio, self.step_s, self.tolerance = miss_ratio, step_s, tolerance
         self.steps = round(DAY / step_s)
         self.hour_steps = round(HOUR / step_s)
-        self.hours: deque[float] = deque(maxlen=2 * round(DAY / HOUR))
+        self.hours: deque[float] = deque(maxlen=self.RESERVE_DAYS * round(DAY / HOUR))
         self.hour, self.came, self.missed, self.usual, self.count = 0.0, 0.0, 0.0, 0.0, 0
         self.now = tolerance
 
@@ -97,11 +98,12 @@ class DayBudget:
         rest = self.usual - self.came if self.usual else by_time / max(1 - left_ratio, NONE_AT_ALL)
         rest = max(rest, by_time / 2, NONE_AT_ALL)
         whole = self.miss_ratio * (self.came + rest)
+        unknown = self.FIRST_HOUR_RATIO * whole if len(self.hours) < 24 else 0.0
         used = self.FREE - (self.FREE - self.CAREFUL) * rest / (self.came + rest)
         hours_left = left_ratio * DAY / HOUR
-        reserve = self.RESERVE_RATIO * max(self.hours, default=0.0) * min(hours_left, 1.0)
+        reserve = self.RESERVE_RATIO * max([unknown, *self.hours]) * min(hours_left, 1.0)
         spare = whole * used - self.missed - min(reserve, self.MOST_RESERVE * whole)
-        return min(max(spare / rest, 0.0), 2 * self.miss_ratio)
+        return min(max(spare / rest, 0.0), self.MOST_RATIO * self.miss_ratio)
 
     def learn(self, unused: float, passed: int) -> None:
         """A larger tolerance where fewer missed than were meant to, a smaller one where more did."""
@@ -120,7 +122,8 @@ class Predictive:
     only after `hold_ratio` cold starts that wanted no more, as a start again costs one.
     """
 
-    LEAST_LOAD, RECENT_S, QUANTILE_STEPS = 0.05, MINUTE, 5
+    GROWTH = 2.0
+    LEAST_LOAD, RECENT_S, QUANTILE_STEPS = 0.05, MINUTE / 2, 5
 
     def __init__(self, service: Service, hold_ratio: float = 1.5, min_replicas: int = 1) -> None:
         self.service, self.min_replicas = service, min_replicas
@@ -146,11 +149,17 @@ class Predictive:
         self.count += 1
         if self.count % self.ticks == 0:
             self.step()
-        wanted = self.wanted
-        if seen.queue > 0:
-            backlog = seen.queue / max(self.service.cold_start_s, self.service.tick_s)
-            wanted = max(wanted, self.needed_now(sum(self.recent) / len(self.recent) + backlog), 1)
-        return self.held.add(seen.time_s, wanted)
+        wanted, known = self.wanted, sum(self.recent) / len(self.recent)
+        if known > wanted * self.each:
+            wanted = max(wanted, self.fewest(np.array([known]), np.ones(1)))
+        held = self.held.add(seen.time_s, wanted)
+        return max(held, self.needed_for_backlog(seen, known)) if seen.queue > 0 else held
+
+    def needed_for_backlog(self, seen: Seen, rate_per_s: float) -> int:
+        """Replicas that work off what will wait when a start is over, in as long as the start took."""
+        lead_s = max(self.service.cold_start_s, self.service.tick_s)
+        grows = max(rate_per_s - seen.ready * self.service.replica.sustained_per_s, 0.0)
+        return max(self.needed_now(rate_per_s + self.GROWTH * grows + seen.queue / lead_s), 1)
 
     def step(self) -> None:
         """One more minute."""
