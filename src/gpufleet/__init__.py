@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpufleet.api import (
+        AutoscaleResult,
         BatchPlan,
         BatchRequest,
         Comparison,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         FleetComparison,
         FleetPlan,
         PlanChanges,
+        RateCurve,
         RequestKind,
         ServePlan,
         ServeRequest,
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
         TrainingFit,
         TrainingPlan,
         TrainRequest,
+        autoscale,
         compare,
         compare_plans,
         estimate,
@@ -52,6 +55,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AutoscaleResult",
     "BatchPlan",
     "BatchRequest",
     "Comparison",
@@ -66,6 +70,7 @@ __all__ = [
     "FleetComparison",
     "FleetPlan",
     "PlanChanges",
+    "RateCurve",
     "RequestKind",
     "ServePlan",
     "ServeRequest",
@@ -74,6 +79,7 @@ __all__ = [
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
+    "autoscale",
     "compare",
     "compare_plans",
     "estimate",

@@ -26,11 +26,13 @@ from gpufleet.domain.slo import Slo
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError, Infeasible, UsageError
 from gpufleet.inputs.plan_file import read_plan
+from gpufleet.inputs.traffic import read_traffic
 from gpufleet.optimize.autoscale import (
     MOST_TICKS,
     PRESETS,
     ROOM_RATIO,
     Outcome,
+    Preset,
     Traffic,
     autocorrelation,
     outcome,
@@ -75,7 +77,7 @@ class ScaledPlan:
 
 def autoscale(
     plan: ServePlan | FleetPlan | str | PathLike[str],
-    rates: RateCurve,
+    rates: RateCurve | str | PathLike[str],
     *,
     policies: Sequence[str] | None = None,
     target: float = DEFAULT_TARGET,
@@ -89,6 +91,7 @@ def autoscale(
 ) -> AutoscaleResult:
     """Play laws of scaling on a plan's machine: what each costs, who keeps `target` on every day, what to set.
 
+    `rates`: a curve, or a file of rates or of requests.
     Requests of each tick are drawn from the curve with `seed`. Without `policies` all are played with the settings of
     their documents; `tune` searches each one's settings in hindsight, but not those of our own law, which learns.
     Without `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`: twice what the peak
@@ -98,10 +101,18 @@ def autoscale(
     held = scaled_plan(one_plan(plan), tables)
     start = start_of_machine(held, tables) if cold_start_s is None else None
     lead_s = start.seconds.value if start is not None else float(cold_start_s or 0.0)
-    traffic = traffic_of(held, rates, Bounds(lead_s, target, min_machines, max_machines, tick_s), seed)
-    presets = [preset_named(name) for name in dict.fromkeys(policies or PRESETS)]
+    curve = rates if isinstance(rates, RateCurve) else read_traffic(str(rates))
+    traffic = traffic_of(held, curve, Bounds(lead_s, target, min_machines, max_machines, tick_s), seed)
+    presets = presets_of(policies)
     outcomes = [tuned(traffic, p) if tune else outcome(traffic, p) for p in presets]
     return result_of(held, traffic, outcomes, start=start, seed=seed, is_tuned=tune)
+
+
+def presets_of(names: Sequence[str] | None) -> list[Preset]:
+    """The named laws, each once; all of them where none is asked for."""
+    if names is not None and not names:
+        raise UsageError("no policy is named", expected=f"some of {', '.join(PRESETS)}")
+    return [preset_named(name) for name in dict.fromkeys(PRESETS if names is None else names)]
 
 
 @dataclass(frozen=True)
@@ -203,6 +214,8 @@ def traffic_of(held: ScaledPlan, rates: RateCurve, bounds: Bounds, seed: int) ->
         raise UsageError(
             "the curve is too long", found=f"{rates.span_s / DAY:,.0f} days", hint="Take some weeks of it."
         )
+    if seed < 0:
+        raise UsageError("a seed is not negative", found=seed)
     if not rates.num_expected > 0:
         raise UsageError("the curve holds no requests", expected="at least one rate above zero")
     if rates.span_s < 2 * bounds.tick_s:

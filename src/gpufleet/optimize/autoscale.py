@@ -30,7 +30,7 @@ from gpufleet.units import DAY, HOUR, MINUTE
 
 Settings = Mapping[str, float | None]
 QUARTER_HOUR_S = 15 * MINUTE
-PERFECT, OURS, OURS_TO_ZERO = "perfect forecast", "predictive", "predictive-to-zero"
+PERFECT, OURS, OURS_TO_ZERO = "perfect forecast", "predictive", "predictive-zero"
 MOST_TICKS, ROOM_RATIO = 2_000_000, 2.0
 
 
@@ -299,7 +299,9 @@ def undominated(outcomes: Sequence[Outcome]) -> list[Outcome]:
 
 def refuse_service(service: Service) -> None:
     """Refuse a least above the most, no replica at all, a target that nothing keeps, and a replica that breaks it."""
-    if not 0 <= service.min_replicas <= service.max_replicas:
+    if service.min_replicas < 0:
+        raise UsageError("the least number of machines is not negative", found=service.min_replicas)
+    if service.min_replicas > service.max_replicas:
         found = f"least {service.min_replicas}, most {service.max_replicas}"
         raise UsageError("the least number of machines is above the most", found=found)
     if service.max_replicas < 1:

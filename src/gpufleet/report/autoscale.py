@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from gpufleet.report.numbers import amount, count, duration, percent, several, significant, usd, usd_per_hour
+from gpufleet.report.numbers import count, duration, percent, several, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Page, Row, Table, lines_table
 from gpufleet.report.scaling_plot import ScalingPoint, scaling_picture
 from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay
@@ -69,7 +69,7 @@ def days_words(result: AutoscaleResult) -> str:
 
 def target(result: AutoscaleResult) -> str:
     """The target as it is written."""
-    return f"{significant(PERCENT * result.target_ratio)}%"
+    return f"{PERCENT * result.target_ratio:.10g}%"
 
 
 def question(result: AutoscaleResult) -> str:
@@ -94,9 +94,10 @@ def laws_table(result: AutoscaleResult) -> Table:
         Column("kept_ratio_worst_day", "day", percent, align="right"),
         Column("kept_ratio", "mean", percent, align="right"),
         Column("kept_ratio_worst_quarter_hour", "15min", percent, align="right"),
-        Column("cold_requests", "cold", amount, align="right"),
+        Column("cold_ratio", "cold", percent, align="right"),
+        Column("cold_requests", "cold requests", where="data"),
         Column("scale_events", "steps", count, align="right"),
-        Column("meets_target", "target", yes_or_no),
+        Column("meets_target", "kept", yes_or_no),
     ]
     plays = [*result.plays, result.perfect]
     names = [play.policy for play in result.plays]
@@ -105,7 +106,7 @@ def laws_table(result: AutoscaleResult) -> Table:
     span = days_words(result)
     picture = scaling_picture([point(result, play) for play in result.plays], result.target_ratio, span)
     chosen = names.index(result.recommendation.policy)
-    return Table(columns, [law_row(play) for play in plays], title, chosen=chosen, picture=picture)
+    return Table(columns, [law_row(play, result.requests) for play in plays], title, chosen=chosen, picture=picture)
 
 
 def point(result: AutoscaleResult, play: PolicyPlay) -> ScalingPoint:
@@ -113,14 +114,15 @@ def point(result: AutoscaleResult, play: PolicyPlay) -> ScalingPoint:
     return ScalingPoint(play.policy, play.usd, play.kept_ratio_worst_day, play.policy in result.front)
 
 
-def law_row(play: PolicyPlay) -> Row:
+def law_row(play: PolicyPlay, requests: float) -> Row:
     """One law."""
-    return {**play.model_dump(), "scale_events": play.scale_ups + play.scale_downs}
+    cold = play.cold_requests / requests if requests else 0.0
+    return {**play.model_dump(), "cold_ratio": cold, "scale_events": play.scale_ups + play.scale_downs}
 
 
 def yes_or_no(kept: bool) -> str:
     """Whether it keeps the target."""
-    return "kept" if kept else "missed"
+    return "yes" if kept else "no"
 
 
 def settings_table(result: AutoscaleResult) -> Table:

@@ -103,11 +103,10 @@ def test_a_day_that_lost_its_budget_is_strict_until_midnight() -> None:
     budget = DayBudget(0.05, 60.0)
     for _ in range(1440 + 100):
         budget.add(100.0, 1.0)
-    relaxed = budget.now
+    assert budget.now > 2 * budget.tolerance * budget.LEAST_RATIO
     budget.add(100.0, 100.0)
     for _ in range(10):
         budget.add(100.0, 60.0)
-    assert budget.now < 0.8 * relaxed
     for _ in range(20):
         budget.add(100.0, 60.0)
     strict = budget.tolerance * budget.LEAST_RATIO
