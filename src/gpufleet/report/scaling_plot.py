@@ -12,7 +12,8 @@ from gpufleet.report.page import Picture
 from gpufleet.report.palette import themed
 
 WIDTH, HEIGHT, LEFT, RIGHT, TOP, BOTTOM = 860, 400, 70, 150, 60, 56
-NICE, ROWS, LINE_PX = (1.0, 2.0, 5.0), 5, 14
+NICE, ROWS = (1.0, 2.0, 5.0), 5
+LETTER_PX, LINE_PX, DOT_PX, AWAY_PX = 7.0, 15.0, 6, 9
 TITLE = "Cost against the worst day: higher and to the left is better"
 STYLE = f"""
 {themed(".scaling", ("page", "ink", "soft", "grid", "line", "over"))}.scaling{{font:13px system-ui,sans-serif}}
@@ -113,16 +114,36 @@ def steps(axes: Axes, points: Sequence[ScalingPoint]) -> str:
     return f'<path class="steps" d="M{axes.x(best[0][0]):.1f} {axes.y(best[0][1]):.1f}{path}"/>'
 
 
+Box = tuple[float, float, float, float]
+
+
 def dots(axes: Axes, points: Sequence[ScalingPoint]) -> Iterator[str]:
-    """Each law with its name, where the names above leave room."""
-    taken: list[tuple[float, float]] = []
-    for p in sorted(points, key=lambda p: (not p.is_best, p.usd)):
-        x, y = axes.x(p.usd), axes.y(p.kept_ratio)
-        look, radius = ("best", 6) if p.is_best else ("other", 4)
+    """Each law, with its name where there is room beside it; the pointer tells the others."""
+    ranked = sorted(points, key=lambda p: (not p.is_best, p.usd))
+    places = [(axes.x(p.usd), axes.y(p.kept_ratio)) for p in ranked]
+    taken: list[Box] = [(x - DOT_PX, y - DOT_PX, x + DOT_PX, y + DOT_PX) for x, y in places]
+    for p, (x, y) in zip(ranked, places, strict=True):
         hint = escape(printable(f"{p.name}: {usd(p.usd)}, {percent(p.kept_ratio)}"))
+        look, radius = ("best", DOT_PX) if p.is_best else ("other", DOT_PX - 2)
         yield f'<circle class="{look}" cx="{x:.1f}" cy="{y:.1f}" r="{radius}"><title>{hint}</title></circle>'
-        at = y + 4
-        while any(abs(at - other_y) < LINE_PX and abs(x - other_x) < RIGHT for other_x, other_y in taken):
-            at += LINE_PX
-        taken.append((x, at))
-        yield written(x + 10, at, p.name, "" if p.is_best else "soft")
+        box = next((b for b in boxes(x, y, len(p.name) * LETTER_PX) if is_free(b, taken)), None)
+        if box is not None:
+            taken.append(box)
+            yield written(box[0], box[3] - 3, p.name, "" if p.is_best else "soft")
+
+
+def boxes(x: float, y: float, width: float) -> Iterator[Box]:
+    """Places of a name: right of its dot, then left, each beside, below and above; then farther away."""
+    for away in (1, 2):
+        for left in (x + AWAY_PX, x - AWAY_PX - width):
+            for down in (0.0, LINE_PX * away, -LINE_PX * away):
+                top = y + down - LINE_PX / 2
+                yield left, top, left + width, top + LINE_PX
+
+
+def is_free(box: Box, taken: Sequence[Box]) -> bool:
+    """Whether a box lies on the picture and on nothing else."""
+    left, top, right, bottom = box
+    if left < LEFT or right > WIDTH or top < TOP - LINE_PX / 2 or bottom > HEIGHT - BOTTOM:
+        return False
+    return not any(left < r and other < right and top < b and t < bottom for other, t, r, b in taken)

@@ -83,8 +83,9 @@ def test_quantiles_of_errors_rise_and_are_one_where_nothing_changes() -> None:
     assert ratios is not None
     assert np.all(np.diff(ratios) >= 0)
     assert ratios[0] < 1 < ratios[-1]
-    steady = after(lead_forecast(), [3.0] * 100)
-    assert isinstance(steady, LeadForecast)
+    steady = lead_forecast()
+    for _ in range(100):
+        steady.add(3.0)
     assert steady.ratios(QUANTILES) == pytest.approx(np.ones(len(QUANTILES)))
     assert steady.expected == pytest.approx(3.0)
 
