@@ -18,6 +18,7 @@ TITLE = "Cost against the worst day: higher and to the left is better"
 STYLE = f"""
 {themed(".scaling", ("page", "ink", "soft", "grid", "line", "over"))}.scaling{{font:13px system-ui,sans-serif}}
 .scaling .page{{fill:var(--page)}}.scaling text{{fill:var(--ink)}}.scaling .soft{{fill:var(--soft)}}
+.scaling .label{{paint-order:stroke;stroke:var(--page);stroke-width:4px;stroke-linejoin:round}}
 .scaling .head{{font-weight:600;font-size:15px}}.scaling .grid{{stroke:var(--grid);fill:none}}
 .scaling .steps{{stroke:var(--line);stroke-width:2;fill:none}}.scaling .best{{fill:var(--line)}}
 .scaling .other{{fill:var(--page);stroke:var(--soft);stroke-width:1.5}}
@@ -129,7 +130,7 @@ def dots(axes: Axes, points: Sequence[ScalingPoint]) -> Iterator[str]:
         box = next((b for b in boxes(x, y, len(p.name) * LETTER_PX) if is_free(b, taken)), None)
         if box is not None:
             taken.append(box)
-            yield written(box[0], box[3] - 3, p.name, "" if p.is_best else "soft")
+            yield written(box[0], box[3] - 3, p.name, "label" if p.is_best else "label soft")
 
 
 def boxes(x: float, y: float, width: float) -> Iterator[Box]:

@@ -11,7 +11,7 @@ from gpufleet.simulate.scaling import NONE_AT_ALL, Played, Service, settled
 def needed_replicas(service: Service, arrivals: FloatArray) -> IntArray:
     """The fewest replicas in each tick at which the target share of its requests keeps the limits, with no backlog."""
     rates = arrivals / service.tick_s
-    return np.ceil(rates / service.planned_per_s - NONE_AT_ALL).astype(np.int64)
+    return np.ceil(rates / service.kept_per_s - NONE_AT_ALL).astype(np.int64)
 
 
 def perfect_play(service: Service, arrivals: FloatArray, start_s: float = 0.0) -> Played:

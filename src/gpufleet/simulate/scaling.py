@@ -17,6 +17,7 @@ from typing import Protocol
 import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.performance.serving import HIGHEST_LOAD_RATIO
 from gpufleet.records import dataclass
 
 TICK_S = 15.0
@@ -130,9 +131,14 @@ class Service:
         return math.ceil(busy / self.tick_s)
 
     @cached_property
-    def planned_per_s(self) -> float:
+    def kept_per_s(self) -> float:
         """The rate per replica up to which the target share keeps its limits; what is sustained where none does."""
         return self.replica.rate_within(self.target_ratio) or self.replica.sustained_per_s
+
+    @property
+    def planned_per_s(self) -> float:
+        """The rate that a plan gives a replica: what keeps the limits, and at most the load that plans allow."""
+        return min(self.kept_per_s, HIGHEST_LOAD_RATIO * self.replica.sustained_per_s)
 
     @property
     def planned_batch(self) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +15,7 @@ from gpufleet.simulate.predictive import Forecasting, Predictive
 from gpufleet.simulate.scaling import NONE_AT_ALL, Played, Policy, Seen, Service, play, waits_s
 from gpufleet.simulate.scaling_policies import Hpa, Keda, QueueDepth, SkyServe, Static, Utilisation, Wva
 
-LAWS = {
+LAWS: dict[str, Callable[[Service], Policy]] = {
     "static": lambda service: Static(3),
     "hpa": Hpa,
     "keda": Keda,
