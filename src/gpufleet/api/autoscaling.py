@@ -11,8 +11,8 @@ import numpy as np
 
 from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
 from gpufleet.api.cold_starts import cold_start_of
+from gpufleet.api.configured import configured
 from gpufleet.api.demands import demand_of
-from gpufleet.api.estimates import configured
 from gpufleet.api.plan_changes import recorded, refuse_mix
 from gpufleet.api.recorded_question import request_of
 from gpufleet.api.requests import ServeRequest

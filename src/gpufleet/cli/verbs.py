@@ -22,7 +22,6 @@ VERBS: tuple[Verb, ...] = (
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
     Verb("simulate", "gpufleet.cli.simulate", "Requests replayed one by one: percentiles, queues, what bursts do"),
-    Verb("encode", "gpufleet.cli.encode", "The same for encoders: text, images, speech (BERT, T5, ViT, Whisper)"),
     Verb("encode", "gpufleet.cli.encode", "Estimates of encoders: text, images, speech (BERT, ViT, Whisper)"),
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each compared with our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
