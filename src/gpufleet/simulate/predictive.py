@@ -119,13 +119,13 @@ class Predictive:
     Every minute the rate one cold start ahead is forecast, with the spread of the forecast's own past errors; the
     plan's closed form says which share of requests keeps its limits at each of those rates. `DayBudget` says how many
     may not. Never fewer than the rate of now needs; the backlog counts as a rate that a cold start works off; fewer
-    only after `hold_ratio` cold starts that wanted no more, as a start again costs one.
+    only after `hold_ratio` cold starts that wanted no more: one is what a new start costs.
     """
 
     GROWTH = 2.0
     LEAST_LOAD, RECENT_S, QUANTILE_STEPS = 0.05, MINUTE / 2, 5
 
-    def __init__(self, service: Service, hold_ratio: float = 1.5, min_replicas: int = 1) -> None:
+    def __init__(self, service: Service, hold_ratio: float = 1.0, min_replicas: int = 1) -> None:
         self.service, self.min_replicas = service, min_replicas
         self.each = service.planned_per_s
         self.ticks = max(round(OWN_STEP_S / service.tick_s), 1)
