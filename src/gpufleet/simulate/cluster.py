@@ -46,7 +46,8 @@ class EngineRules:
     Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
     A request takes `request_s` + `token_s` x prompt to reach the engine; tokens leave `late_steps` decode steps late.
-    `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
+    `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
+    was made for.
     """
 
     largest_batch: int
@@ -66,6 +67,7 @@ class EngineRules:
     late_steps: float = 0.0
     poll_steps: int = 1
     gather_steps: int = 0
+    longest_tokens: int = UNLIMITED
 
     def __post_init__(self) -> None:
         if min(self.largest_batch, self.step_tokens, self.num_blocks, self.block_tokens, self.groups) < 1:
