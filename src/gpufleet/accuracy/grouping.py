@@ -69,6 +69,14 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
         "GPU": GPU,
         "grade": GRADE,
     },
+    "serving_under_load": {
+        EVERYTHING: everything,
+        "group": GROUP,
+        "engine": ENGINE,
+        "model": MODEL,
+        "GPU": GPU,
+        "grade": GRADE,
+    },
     "training_throughput": {
         EVERYTHING: everything,
         "source": source_document,
@@ -90,6 +98,7 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
 PARTIES: Mapping[str, Callable[[ScoredFigure], str]] = {
     "param_counts": GROUP,
     "serving_points": GROUP,
+    "serving_under_load": GROUP,
 }
 
 
