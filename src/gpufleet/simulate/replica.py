@@ -161,13 +161,22 @@ def looks_for_requests(replica: Any, engine: Any) -> Any:
     if engine.is_static:
         return False
     if engine.poll_steps > 1:
+        skip_empty_polls(replica, engine)
         if replica.steps < replica.next_poll:
             return False
-        replica.next_poll = replica.steps + engine.poll_steps
+        replica.next_poll += engine.poll_steps
     if engine.gather_steps > 0 and replica.waiting < engine.groups:
         return has_gathered(replica, engine)
     replica.held_since = NONE
     return True
+
+
+@compiled
+def skip_empty_polls(replica: Any, engine: Any) -> None:
+    """Polls come at their interval whether somebody waits or not: the next one from here."""
+    if replica.steps > replica.next_poll:
+        passed = (replica.steps - replica.next_poll + engine.poll_steps - 1) // engine.poll_steps
+        replica.next_poll += passed * engine.poll_steps
 
 
 @compiled
