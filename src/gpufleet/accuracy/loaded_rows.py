@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 
+from gpufleet.accuracy.benchmark_clients import launch_options
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.precisions import precision_of
 from gpufleet.catalog.calibration import load_habits
@@ -18,7 +19,8 @@ from gpufleet.performance.token_lengths import log_normal
 from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import POISSON
 
-RELEASE = re.compile(r"\bvllm (\d+\.\d+)|^v?(\d+(?:\.\w+)+)", re.IGNORECASE)
+RELEASE = re.compile(r"\bvllm (\d+(?:\.\w+)+)|^v?(\d+(?:\.\w+)+)", re.IGNORECASE)
+LAST_OF_A_SERIES = ".99"
 CHECKPOINT_FORMAT = re.compile(r"(?<![a-z0-9])w\d+a\d+(?![a-z0-9])", re.IGNORECASE)
 LONGEST_ANSWER = re.compile(r"\b(?:capped at|max) ([\d,]+)")
 BURSTINESS = re.compile(r"\bburstiness ([\d.]+)")
@@ -44,13 +46,13 @@ def replica_row(row: MeasurementRow) -> MeasurementRow:
 
 
 def release_of(label: str) -> str:
-    """The engine's own release in the label of a build; the label where it holds none.
+    """The engine's own release in the label of a build; the label where it holds none; of a series, 0.8.x, its last.
 
     >>> release_of("0.7.3 (V0)"), release_of("llm-d-dev 0.0.4 (vLLM 0.8.x build)"), release_of("nightly")
-    ('0.7.3', '0.8', 'nightly')
+    ('0.7.3', '0.8.99', 'nightly')
     """
     found = RELEASE.search(label.strip())
-    return label if found is None else found.group(1) or found.group(2)
+    return label if found is None else (found.group(1) or found.group(2)).replace(".x", LAST_OF_A_SERIES)
 
 
 @dataclass(frozen=True)
@@ -155,8 +157,9 @@ def tokens_of(row: MeasurementRow, which: str, longest: float | None) -> float |
 def step_tokens_of(row: MeasurementRow, engine: EngineLabel) -> int | None:
     """The budget of a step that a row states; where prompts are taken whole, the longest context fits one step."""
     stated, context = row.whole("max_num_batched_tokens"), row.whole("max_model_len")
-    if stated is not None or context is None or not takes_whole_contexts(engine):
-        return stated
+    known = stated or launch_options(row, engine.name, row.whole("tp") or 1).limits.max_step_tokens
+    if known is not None or context is None or not takes_whole_contexts(engine):
+        return known
     return max(context, SMALLEST_BUDGET_OF_WHOLE_CONTEXTS)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import USUAL_WAVES, client_of
+from gpufleet.accuracy.benchmark_clients import USUAL_WAVES, client_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
 from gpufleet.accuracy.loaded_rows import (
@@ -90,10 +90,11 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
     Lengths differ at a rate; otherwise the closed form takes their means.
     """
     lengths, arrivals, replicas = lengths_of(row), arrivals_of(row), row.whole("replicas") or 1
+    launched = launch_options(row, engine.name, row.whole("tp") or 1)
     load = Load(
         input_tokens=lengths.means[0],
         output_tokens=lengths.means[1],
-        max_batch=row.whole("max_num_seqs"),
+        max_batch=row.whole("max_num_seqs") or launched.limits.max_batch,
         max_step_tokens=step_tokens_of(row, engine),
         memory_fraction=row.positive("gpu_memory_fraction"),
     )
