@@ -25,14 +25,15 @@ CHECKPOINT_FORMAT = re.compile(r"(?<![a-z0-9])w\d+a\d+(?![a-z0-9])", re.IGNORECA
 LONGEST_ANSWER = re.compile(r"\b(?:capped at|max) ([\d,]+)")
 BURSTINESS = re.compile(r"\bburstiness ([\d.]+)")
 RECURRING = re.compile(r"\bsame (?:\d+ )?prompts\b", re.IGNORECASE)
+MOST_REPLICAS = 1000
 SMALLEST_BUDGET_OF_WHOLE_CONTEXTS = 2048
 CLOSED, AT_ONCE, CONSTANT, POISSON_ARRIVALS, GAMMA = "closed", "all at once", "constant", "poisson", "gamma"
 ARRIVALS = (POISSON_ARRIVALS, CONSTANT, GAMMA, CLOSED, AT_ONCE)
 
 
 def replica_row(row: MeasurementRow) -> MeasurementRow:
-    """The row of one of its replicas: its GPUs, the engine's release, and the format that the checkpoint is named by."""
-    replicas, gpus = row.whole("replicas") or 1, row.whole("num_gpus")
+    """The row of one of its replicas: its GPUs, the engine's release, and the format in the checkpoint's name."""
+    replicas, gpus = replicas_of(row), row.whole("num_gpus")
     if gpus is not None and gpus % replicas:
         raise UsageError("the replicas do not share the GPUs evenly", found=f"{replicas} of {gpus} GPUs")
     cells = dict(row.cells)
@@ -43,6 +44,14 @@ def replica_row(row: MeasurementRow) -> MeasurementRow:
     if named is not None and row.text("precision") and precision_of(named.group()) is not None:
         cells["precision"] = named.group()
     return replace(row, cells=cells)
+
+
+def replicas_of(row: MeasurementRow) -> int:
+    """Replicas behind one service."""
+    replicas = row.whole("replicas") or 1
+    if replicas > MOST_REPLICAS:
+        raise UsageError("too many replicas", found=replicas, expected=f"at most {MOST_REPLICAS:,}")
+    return replicas
 
 
 def release_of(label: str) -> str:
@@ -177,4 +186,3 @@ def keeps_prefixes(row: MeasurementRow) -> bool:
 def has_recurring_prompts(row: MeasurementRow) -> bool:
     """Whether a row says that the engine had answered the same prompts before, and kept them where it had room."""
     return keeps_prefixes(row) and bool(RECURRING.search(row.text("prefix_cache")))
-

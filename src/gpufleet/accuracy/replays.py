@@ -10,9 +10,10 @@ import numpy as np
 
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, kv_room_of
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.serving import REFUSALS, Lengths, Load, Protocol, Setup, ask, formats_of
+from gpufleet.accuracy.serving import REFUSALS, Load, Protocol, Setup, ask, formats_of
 from gpufleet.api.simulated_copies import CopyQuestion, copy_of
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.replay import Replay
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import GpufleetError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -24,6 +25,7 @@ from gpufleet.simulate.cluster import Cluster, Copy, Member, replay
 from gpufleet.units import PERCENT
 
 SEED = 17
+LEAST_BUSY_S = 1e-9
 ENOUGH_REQUESTS, MOST_DRAWS = 2000, 5
 TIMES = ("ttft", "tpot", "latency")
 MEAN, QUANTILES = "mean", {"p50": 0.50, "p90": 0.90, "p95": 0.95, "p99": 0.99}
@@ -98,22 +100,26 @@ def generator_of(draw: int) -> np.random.Generator:
 
 def replayed(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load) -> Replayed:
     """Every draw of an experiment, replayed; raises where the copy cannot run."""
-    copy = copy_under(row, setup, experiment, limits)
     members = (Member(),) * experiment.replicas
+    copy = copy_under(row, setup, experiment, limits)
     cluster = Cluster((copy,), members, BALANCED_BY_CONNECTION, clients=experiment.clients)
-    draws, running = [], 1.0
-    for i, requests in enumerate(experiment.draws):
-        result = replay(cluster, requests, generator_of(i))
-        counted = slice(experiment.uncounted, None)
-        draws.append(
-            {
-                "ttft": result.ttft_s[counted],
-                "tpot": result.tpot_s[counted],
-                "latency": result.latency_s[counted],
-            }
-        )
-        running = max(running, float(np.nansum(result.latency_s)) / max(float(np.sum(result.busy_s)), 1e-9))
-    return Replayed(draws, physics_of(row, setup, experiment, limits, running))
+    results = [replay(cluster, requests, generator_of(i)) for i, requests in enumerate(experiment.draws)]
+    running = max(map(mean_running, results))
+    return Replayed(
+        [times_of(result, experiment.uncounted) for result in results],
+        physics_of(row, setup, experiment, limits, running),
+    )
+
+
+def times_of(result: Replay, uncounted: int) -> Mapping[str, FloatArray]:
+    """Seconds of all requests but the first `uncounted`, by TIMES."""
+    seconds = (result.ttft_s, result.tpot_s, result.latency_s)
+    return {name: each[uncounted:] for name, each in zip(TIMES, seconds, strict=True)}
+
+
+def mean_running(result: Replay) -> float:
+    """Requests that a busy replica holds on average: seconds from arrival to answer over seconds of work   [1]."""
+    return float(np.nansum(result.latency_s)) / max(float(np.sum(result.busy_s)), LEAST_BUSY_S)
 
 
 def compare_with_replay(
@@ -135,35 +141,27 @@ def compare_with_replay(
     return RowScores([roomy.scored(quantity, found.prediction(*parts)) for quantity, parts in wanted.items()])
 
 
-LIMITS = (
-    "max_batch",
-    "max_step_tokens",
-    "memory_fraction",
-    "waves",
-    "poll_interval_steps",
-    "gather_steps",
-    "length_spread",
-)
-
-
 def physics_of(
     row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load, running: float
 ) -> ServingEstimate | None:
     """The closed form with as many sequences at once as the replay had; None where it refuses them."""
-    lengths = mean_lengths(experiment.draws)
+    asked = limits.copy()
+    asked.pop("rate", None)
+    asked.pop("full_queue", None)
+    asked.pop("requests", None)
+    asked["input_tokens"], asked["output_tokens"] = mean_lengths(experiment.draws)
+    asked["concurrency"] = max(round(running), 1)
     try:
-        options = {name: limits[name] for name in LIMITS if name in limits}
-        return ask(row, setup, Load(**options, **lengths, concurrency=max(round(running), 1)))
+        return ask(row, setup, asked)
     except GpufleetError:
         return None
 
 
-def mean_lengths(draws: Sequence[Requests]) -> Lengths:
-    """Mean tokens of all requests."""
-    return Lengths(
-        input_tokens=float(np.mean([draw.input_tokens.mean() for draw in draws])),
-        output_tokens=float(np.mean([draw.output_tokens.mean() for draw in draws])),
-    )
+def mean_lengths(draws: Sequence[Requests]) -> tuple[float, float]:
+    """Mean tokens of a prompt and of an answer."""
+    means = [(draw.input_tokens.mean(), draw.output_tokens.mean()) for draw in draws]
+    prompts, answers = np.mean(means, axis=0)
+    return float(prompts), float(answers)
 
 
 def copy_under(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load) -> Copy:

@@ -38,6 +38,10 @@ SCORERS: Mapping[str, Scorer] = {
     **NOT_PLANNED_SCORERS,
 }
 REPLAYING: Mapping[str, Scorer] = {"serving_points": replay_serving_point, "serving_under_load": replay_under_load}
+REPLAYED_NOTE = (
+    "replayed: each row's requests were simulated as they were sent; low and high are the closed form's about its own "
+    "figure, applied to the replayed one: what is not known of the hardware and the engine, not how a short run varies"
+)
 NUM_WORST = 10
 ROW = Quantity("row", "", "")
 
@@ -76,6 +80,7 @@ def score_file(file: MeasurementFile, models: ModelFinder, *, simulate: bool = F
         verdicts=verdict_counts(scored),
         left_out=reason_counts(row.left_out for row in rows),
         without_prediction=reason_counts(map(shared_reason, ran)),
+        notes=[REPLAYED_NOTE] if is_replayed else [],
         figures=[figure for row in rows for figure in row.figures],
     )
 

@@ -9,11 +9,13 @@ import numpy as np
 from gpufleet.accuracy.benchmark_clients import conditions_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
+from gpufleet.accuracy.loaded_rows import mean_of
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import MEAN, Experiment, compare_with_replay, draws_for, generator_of
 from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, Setup, compare_with_estimate
 from gpufleet.catalog.calibration import load_habits
 from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.domain.arrays import IntArray
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
@@ -41,9 +43,7 @@ def replay_serving_point(row: MeasurementRow, file: str, models: ModelFinder) ->
     return scored(row, file, compare)
 
 
-def scored(
-    row: MeasurementRow, file: str, compare: Callable[[Comparison, Sequence[Quantity]], RowScores]
-) -> RowScores:
+def scored(row: MeasurementRow, file: str, compare: Callable[[Comparison, Sequence[Quantity]], RowScores]) -> RowScores:
     """One row beside its predictions, or why it is not scored."""
     wanted = stated(row, (TTFT, TPOT))
     excluded = why_not_scored(row) or (None if wanted else "states neither TTFT nor TPOT")
@@ -126,9 +126,13 @@ def length_spreads(load: Load, engine: EngineLabel) -> tuple[float, float]:
 
 
 def drawn(load: Load, spreads: tuple[float, float], num: int, rng: np.random.Generator) -> Requests:
-    """Requests all at once, lengths drawn evenly from [1 - spread, 1] of the longest, whose mean is the row's."""
-    lengths = [
-        np.maximum(np.rint(rng.uniform(1 - spread, 1, num) * mean / (1 - spread / 2)), 1).astype(np.int64)
-        for mean, spread in zip((load["input_tokens"], load["output_tokens"]), spreads, strict=True)
-    ]
-    return requests_of(burst_times_s(num), *lengths)
+    """Requests all at once, of the row's mean lengths."""
+    means = mean_of(load["input_tokens"]), mean_of(load["output_tokens"])
+    prompts, answers = (evenly_drawn(rng, mean, spread, num) for mean, spread in zip(means, spreads, strict=True))
+    return requests_of(burst_times_s(num), prompts, answers)
+
+
+def evenly_drawn(rng: np.random.Generator, mean: float, spread: float, num: int) -> IntArray:
+    """Tokens drawn evenly from [1 - spread, 1] of the longest, whose mean is this   [tokens]."""
+    longest = mean / (1 - spread / 2)
+    return np.asarray(np.maximum(np.rint(rng.uniform(1 - spread, 1, num) * longest), 1).astype(np.int64))

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import USUAL_WAVES, client_of, launch_options
+from gpufleet.accuracy.benchmark_clients import client_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
 from gpufleet.accuracy.loaded_rows import (
@@ -20,11 +21,13 @@ from gpufleet.accuracy.loaded_rows import (
     keeps_prefixes,
     lengths_of,
     replica_row,
+    replicas_of,
     step_tokens_of,
 )
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.replays import Experiment, compare_with_replay, draws_for, generator_of, quantile_name
 from gpufleet.accuracy.serving import Load, Protocol, Reading, Setup, compare_with_estimate
+from gpufleet.catalog.benchmark_scripts import USUAL_WAVES
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.requests import PrefixBlocks, Requests
 from gpufleet.errors import UsageError
@@ -32,7 +35,7 @@ from gpufleet.inputs.measurements import MeasurementRow
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
-from gpufleet.simulate.generated import BLOCK_TOKENS
+from gpufleet.simulate.generated import BLOCK_TOKENS, MOST_PREFIX_BLOCKS
 from gpufleet.simulate.token_draws import drawn_tokens
 from gpufleet.units import MILLISECOND
 
@@ -89,7 +92,7 @@ def load_of(row: MeasurementRow, engine: EngineLabel) -> Load:
 
     Lengths differ at a rate; otherwise the closed form takes their means.
     """
-    lengths, arrivals, replicas = lengths_of(row), arrivals_of(row), row.whole("replicas") or 1
+    lengths, arrivals, replicas = lengths_of(row), arrivals_of(row), replicas_of(row)
     launched = launch_options(row, engine.name, row.whole("tp") or 1)
     load = Load(
         input_tokens=lengths.means[0],
@@ -126,7 +129,7 @@ PROTOCOL = Protocol(load_of, lambda _: READINGS, replica_row)
 
 def experiment_of(row: MeasurementRow, file: str, setup: Setup, load: Load) -> Experiment:
     """The requests of a row: those that were seen, where its trace lies beside the file, else drawn."""
-    arrivals, replicas = arrivals_of(row), row.whole("replicas") or 1
+    arrivals, replicas = arrivals_of(row), replicas_of(row)
     trace = trace_of(row, file)
     num = len(trace.input_tokens) if trace is not None else requests_of_run(row, arrivals)
     repeats = 1 if has_recurring_prompts(row) else 0
@@ -197,7 +200,10 @@ def shared_blocks(row: MeasurementRow, prompts: IntArray, runs: int) -> PrefixBl
     prefix, recurs = row.whole("prefix_tokens") or 0, has_recurring_prompts(row)
     common = np.minimum(prefix, prompts) // BLOCK_TOKENS
     own = prompts // BLOCK_TOKENS - common if recurs else np.zeros_like(prompts)
-    if not common.any() and not own.any():
+    num_blocks = int((common + own).sum()) * runs
+    if num_blocks > MOST_PREFIX_BLOCKS:
+        raise UsageError("too many blocks of prompts to replay", found=f"{num_blocks:,}")
+    if not num_blocks:
         return None
     begins = int(common.max()) + np.cumsum(own) - own
     blocks = [np.concatenate([np.arange(c), b + np.arange(n)]) for c, b, n in zip(common, begins, own, strict=True)]
@@ -207,9 +213,15 @@ def shared_blocks(row: MeasurementRow, prompts: IntArray, runs: int) -> PrefixBl
 
 def trace_of(row: MeasurementRow, file: str) -> Trace | None:
     """The single requests of a row, where the file that it names lies in a folder beside its own."""
-    name = row.text("trace")
-    if not name or Path(name).name != name:
-        return None
-    path = Path(file).parent / TRACES / name
-    return read_trace(path, {"experiment": row.text("id")}) if path.is_file() else None
+    return read_trace(trace_path(row, file), {"experiment": row.text("id")}) if has_trace(row, file) else None
 
+
+def has_trace(row: MeasurementRow, file: str) -> bool:
+    """Whether the single requests of a row lie beside its file; a name with a folder in it is none."""
+    name = row.text("trace")
+    return bool(name) and Path(name).name == name and os.path.isfile(trace_path(row, file))
+
+
+def trace_path(row: MeasurementRow, file: str) -> Path:
+    """Where they would be."""
+    return Path(file).parent / TRACES / row.text("trace")

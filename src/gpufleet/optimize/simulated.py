@@ -95,7 +95,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
 def steps_of_its_own(*, mixes_prompts: bool) -> float:
     """Of the fitted steps between arrival and first token, those that the simulator plays itself.
 
-    The rest of the step under way, and where prompts share steps with decoding, the decode step that carries the prompt.
+    The rest of the step under way, and the decode step that carries the prompt where prompts share steps.
     """
     return REST_OF_A_STEP + mixes_prompts
 
