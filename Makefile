@@ -12,7 +12,7 @@ TRIES ?= 1000
 SEED ?= 1
 PYTHONS ?= python3.10 python3.11 python3.12 python3.13
 
-.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs page-pictures site accuracy size bench constraints clean
+.PHONY: help plan test quick lint types contracts pytest test-clocks test-lowest brute-force mutants fuzz docs page-pictures site accuracy closed-form size bench constraints clean
 
 help:
 	@echo "make plan      set up and answer $(WORKLOAD)"
@@ -27,6 +27,7 @@ help:
 	@echo "make page-pictures  draw the pictures of a page of HTML in docs/ again (Chromium)"
 	@echo "make site      build the documentation as a site in build/site"
 	@echo "make accuracy  score all measurements, write docs/accuracy.md and its picture"
+	@echo "make closed-form  compare the closed form with replays of 300 questions, write docs/closed_form.md"
 	@echo "make bench     time a plan and an estimate, count the configurations rated"
 	@echo "make constraints  write the newest versions of packages for $(PYTHONS)"
 	@echo "make size      installed size and number of packages"
@@ -88,10 +89,14 @@ site: $(VENV)/site.stamp
 accuracy: $(VENV)/installed.stamp
 	@$(BIN)/python -m tools.accuracy_page
 
+closed-form: $(VENV)/installed.stamp
+	@$(BIN)/python -m tools.closed_form_page
+
 bench: $(VENV)/installed.stamp
 	@$(BIN)/python benchmarks/plan_serve.py
 	@$(BIN)/python benchmarks/estimate.py
 	@$(BIN)/python benchmarks/offer_query.py
+	@$(BIN)/python benchmarks/simulate.py
 
 size:
 	@$(PYTHON) tools/environment.py create build/size
@@ -106,11 +111,11 @@ $(VENV)/created.stamp:
 	@touch $@
 
 $(VENV)/installed.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[refresh,simulate]'
 	@touch $@
 
 $(VENV)/developer.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt
-	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev]'
+	@$(BIN)/python tools/environment.py install $(VENV) --editable '.[dev,simulate]'
 	@touch $@ $(VENV)/installed.stamp
 
 $(VENV)/site.stamp: $(VENV)/created.stamp pyproject.toml constraints.txt

@@ -20,7 +20,6 @@ from statistics import fmean, median
 from tools.baselines import Baseline, best_constant_efficiency, ladder, scored_figures
 from tools.training_page import training_sections
 
-from gpufleet.accuracy.not_planned import NOT_PLANNED
 from gpufleet.accuracy.panels import accuracy_panels
 from gpufleet.accuracy.score import score_files
 from gpufleet.accuracy.statistics import PartyCount, group_scores, half_width_ratio, held_interval, worst_first
@@ -54,6 +53,7 @@ TABLE_SUFFIXES = (".csv", ".json", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
 KIND_ORDER = (
     "serving_points",
+    "serving_points_disagg",
     "inference_throughput",
     "inference_memory",
     "training_throughput",
@@ -61,6 +61,7 @@ KIND_ORDER = (
     "param_counts",
     "other_models",
 )
+TIMED_KINDS = ("serving_points", "inference_throughput")
 LEFT_OUT_NAMES = {
     "model": "model",
     "gpu": "GPU",
@@ -211,8 +212,7 @@ def main() -> None:
 def measurement_files(folder: Path) -> list[Path]:
     """The files of a folder, in the order of their kinds."""
     found = [(read_measurements(path).kind, path) for path in sorted(folder.glob("*.csv"))]
-    order = [*KIND_ORDER, *NOT_PLANNED]
-    return [path for _, path in sorted(found, key=lambda pair: order.index(pair[0]))]
+    return [path for _, path in sorted(found, key=lambda pair: KIND_ORDER.index(pair[0]))]
 
 
 def read_left_out(folder: Path) -> list[LeftOut]:
@@ -256,7 +256,6 @@ def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence
         COMPARED,
         table_as_markdown(compared_table(report)),
         NOT_COMPARED,
-        table_as_markdown(not_compared_table()),
         LEFT_OUT,
         *(
             table_as_markdown(Table(LEFT_OUT_COLUMNS, table.rows, title=f"Without the {table.name}"))
@@ -395,7 +394,7 @@ def memory_verdicts(report: AccuracyReport) -> str:
 
 def rungs_of(files: Sequence[Path], models: Path | None) -> list[Rung]:
     """Every baseline over the files that state times and rates."""
-    timed = [file for file in map(read_measurements, files) if file.kind in KIND_ORDER[:2]]
+    timed = [file for file in map(read_measurements, files) if file.kind in TIMED_KINDS]
     if not timed:
         return []
     steps = ladder(best_constant_efficiency(timed, models))
@@ -492,12 +491,6 @@ def compared_table(report: AccuracyReport) -> Table:
 def whole_of(file: FileAccuracy) -> list[GroupScores]:
     """The scores of all rows of a file, by quantity."""
     return [group for group in file.groups if group.by == EVERYTHING]
-
-
-def not_compared_table() -> Table:
-    """Kinds of files that nothing predicts."""
-    rows = [{"kind": kind, "reason": found.reason} for kind, found in NOT_PLANNED.items()]
-    return Table([Column("kind", "file"), Column("reason", "why")], rows)
 
 
 if __name__ == "__main__":

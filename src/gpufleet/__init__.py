@@ -30,6 +30,7 @@ if TYPE_CHECKING:
         ServePlan,
         ServeRequest,
         ServingEstimate,
+        Simulation,
         TrainingEstimate,
         TrainingFit,
         TrainingPlan,
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
         plan_fleet,
         plan_serve,
         plan_train,
+        simulate_serving,
     )
 
 __all__ = [
@@ -70,6 +72,7 @@ __all__ = [
     "ServePlan",
     "ServeRequest",
     "ServingEstimate",
+    "Simulation",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
@@ -89,6 +92,7 @@ __all__ = [
     "plan_fleet",
     "plan_serve",
     "plan_train",
+    "simulate_serving",
 ]
 
 

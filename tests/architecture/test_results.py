@@ -8,10 +8,23 @@ import sys
 import pytest
 
 READS_A_PLAN = "import sys, gpufleet.results.{module}; print(*sorted(sys.modules))"
-PHYSICS = ("architecture", "memory", "pricing", "performance", "layout", "optimize", "catalog", "inputs", "answers")
+PHYSICS = (
+    "architecture",
+    "memory",
+    "pricing",
+    "performance",
+    "layout",
+    "simulate",
+    "optimize",
+    "catalog",
+    "inputs",
+    "answers",
+)
 
 
-@pytest.mark.parametrize("module", ["plan", "batch", "fleet", "fit", "estimate", "encoder_service", "plan_changes"])
+@pytest.mark.parametrize(
+    "module", ["plan", "batch", "fleet", "fit", "estimate", "encoder_service", "plan_changes", "simulation"]
+)
 def test_a_result_is_read_without_numpy_or_physics(module: str) -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", READS_A_PLAN.format(module=module)], capture_output=True, text=True, check=True

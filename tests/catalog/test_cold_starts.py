@@ -10,8 +10,9 @@ import pytest
 
 from gpufleet.catalog.cold_starts import FOLDER, OBSERVED_COLUMNS, load_cold_starts, load_observed_starts, observed_from
 from gpufleet.catalog.engines import load_engines
-from gpufleet.catalog.load import load_catalog, toml_of
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.schema import Place
+from gpufleet.catalog.table_files import toml_of
 from gpufleet.errors import UsageError
 
 OBSERVED = load_observed_starts()

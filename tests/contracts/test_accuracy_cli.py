@@ -138,25 +138,32 @@ def test_a_picture_is_drawn_beside_the_answer(run_gpufleet: Run, own: Callable[.
     assert run_gpufleet("accuracy", file, "--picture", file).returncode == 2
 
 
-NOT_PREDICTED = {
-    "isl,osl,concurrency,prefill_num_workers,decode_num_workers,silicon_ttft_ms": (
-        "1000,100,8,1,1,90",
-        "prefill and decode on separate GPUs",
-    ),
+POOLS = "isl,osl,concurrency,prefill_num_workers,decode_num_workers,silicon_ttft_ms,backend,system,model_path"
+UNSAID = {
+    "1000,100,8,,,90,vllm,h100_sxm,llama-3.1-8b": "workers not stated",
+    "1000,100,,1,1,90,vllm,h100_sxm,llama-3.1-8b": "concurrency not stated",
+    "1000,100,8,1,1,90,vllm,,llama-3.1-8b": "GPU not stated",
+    "1000,100,8,1,1,90,,h100_sxm,llama-3.1-8b": "engine not stated",
 }
 
 
-@pytest.mark.parametrize("header", NOT_PREDICTED)
-def test_files_that_nothing_predicts_yet_say_so_row_by_row(
-    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path, header: str
+@pytest.mark.parametrize("row", UNSAID)
+def test_pools_of_which_too_little_is_said_have_the_reason(
+    run_gpufleet: Run, own: Callable[..., str], tmp_path: Path, row: str
 ) -> None:
-    row, reason = NOT_PREDICTED[header]
-    done = run_gpufleet("accuracy", own(header, row), "--rows", "rows.csv")
+    done = run_gpufleet("accuracy", own(POOLS, row), "--rows", "rows.csv")
     assert done.returncode == 5
-    assert reason in done.stderr
+    assert UNSAID[row] in done.stderr
     (scored,) = rows_of(tmp_path / "rows.csv")
-    assert float(scored["measured"]) > 0
-    assert reason in scored["reason"]
+    assert float(scored["measured"]) == 90
+    assert UNSAID[row] in scored["reason"]
+
+
+def test_prefill_and_decode_apart_are_scored(run_gpufleet: Run, own: Callable[..., str], tmp_path: Path) -> None:
+    done = run_gpufleet("accuracy", own(POOLS, "1000,100,8,1,1,90,vllm,h100_sxm,llama-3.1-8b"), "--rows", "rows.csv")
+    assert done.returncode == 0, done.stderr
+    (scored,) = rows_of(tmp_path / "rows.csv")
+    assert 0 < float(scored["low"]) < float(scored["predicted"]) < float(scored["high"])
 
 
 TRAINED = {

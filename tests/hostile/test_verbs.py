@@ -43,6 +43,7 @@ class Case(NamedTuple):
 
 
 FIT = "fit llama-3.3-70b --gpus L40S:4"
+SIMULATE = "simulate llama-3.1-8b --gpus H100:1 --rate 5/s --in 1000 --out 200"
 PLAN = "plan serve llama-3.3-70b --rate 50/s --in 1000 --out 300"
 CASES = [
     Case("catalog gpus --gpu H1000", ("H100",)),
@@ -110,6 +111,14 @@ CASES = [
     Case("plan serve", ("MODEL",)),
     Case("plan sevre", ("serve",)),
     Case("estimate llama-3.3-70bb --gpus H100:8 --in 1000 --out 10 --full-queue", ("llama-3.3-70b",)),
+    Case("simulate llama-3.1-8b --gpus H100:1", ("--rate",)),
+    Case(f"{SIMULATE} --requests 1000000000", ("10,000,000",)),
+    Case(f"{SIMULATE} --requests 1e300"),
+    Case(f"{SIMULATE} --replicas 0", ("replicas",)),
+    Case(f"{SIMULATE} --route leats_kv", ("least_kv",)),
+    Case(f"{SIMULATE} --arrival gama", ("gamma",)),
+    Case(f"{SIMULATE} --stretch nan", ("--stretch",)),
+    Case(f"{SIMULATE} --per-request missing/rows.csv", ("cannot write",)),
     Case("encode bert-bsae --gpus T4 --in 128", ("bert-base",)),
     Case("encode bert-base --gpus T4", ("--in",)),
     Case("encode bert-base --gpus T44 --in 128", ("T4",)),

@@ -77,6 +77,14 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
         "GPU": GPU,
         "grade": GRADE,
     },
+    "serving_points_disagg": {
+        EVERYTHING: everything,
+        "client x engine x GPU": GROUP,
+        "engine": ENGINE,
+        "model": MODEL,
+        "GPU": GPU,
+        "grade": GRADE,
+    },
     "training_throughput": {
         EVERYTHING: everything,
         "source": source_document,
@@ -99,6 +107,7 @@ PARTIES: Mapping[str, Callable[[ScoredFigure], str]] = {
     "param_counts": GROUP,
     "serving_points": GROUP,
     "serving_under_load": GROUP,
+    "serving_points_disagg": GROUP,
 }
 
 

@@ -13,9 +13,9 @@ from gpufleet.accuracy.grouping import all_groups
 from gpufleet.accuracy.inference_memory import score_memory
 from gpufleet.accuracy.inference_throughput import score_throughput
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.not_planned import NOT_PLANNED_SCORERS
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
+from gpufleet.accuracy.pools import score_disagg_point
 from gpufleet.accuracy.serving_points import replay_serving_point, score_serving_point
 from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load
 from gpufleet.accuracy.statistics import is_predicted, worst_first
@@ -32,10 +32,10 @@ SCORERS: Mapping[str, Scorer] = {
     "inference_throughput": score_throughput,
     "serving_points": score_serving_point,
     "serving_under_load": score_under_load,
+    "serving_points_disagg": score_disagg_point,
     "other_models": score_other_model,
     "training_throughput": score_training_throughput,
     "training_memory": score_training_memory,
-    **NOT_PLANNED_SCORERS,
 }
 REPLAYING: Mapping[str, Scorer] = {"serving_points": replay_serving_point, "serving_under_load": replay_under_load}
 REPLAYED_NOTE = (

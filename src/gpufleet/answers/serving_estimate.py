@@ -8,6 +8,7 @@ from typing import TypeAlias, TypedDict
 from gpufleet.answers.formulas import PRODUCT, stream_words
 from gpufleet.answers.ranks import ranks_of
 from gpufleet.answers.service_figures import latency_figures
+from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.layout import Layout
 from gpufleet.domain.slo import METRICS
@@ -22,7 +23,6 @@ from gpufleet.performance.layer_operators import (
     POSITIONS,
     STATE,
 )
-from gpufleet.performance.serving import Serving
 from gpufleet.performance.step import StepModel
 from gpufleet.performance.uncertainty import Bounds, fastest_token_s, grades, time_bounds
 from gpufleet.provenance import Grade
@@ -52,8 +52,8 @@ def serving_estimate(
     lengths, model = question.lengths, solution.model
     replica = model.once(replica_of)
     bounds = time_bounds(model, serving.batch, lengths)
-    tpot = _factors(bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)))
-    ttft = _factors(bounds["ttft"])
+    tpot = factors(bounds["tpot"].stopping_at(serving.tpot_s, model.once(least_token_s)))
+    ttft = factors(bounds["ttft"])
     grade = replica["grade"]
     terms = decode_terms(question, solution, grade)
     binding = what_binds(question, solution, terms)
@@ -61,8 +61,9 @@ def serving_estimate(
     whole = first + (float(lengths.output_tokens) - 1) * later
     figures = _of_arrivals(solution, bounds, grade)
     means = [figures[f"{metric}.mean"] for metric in METRICS if figures]
-    ttft_s, tpot_s, latency_s = means or _latencies((first, later, whole), tpot, ttft, grade)
-    requests_per_s, output_tokens_per_s = _rates(question, serving, tpot, grade)
+    ttft_s, tpot_s, latency_s = means or latencies((first, later, whole), tpot, ttft, grade)
+    rate, output_tokens = float(serving.requests_per_s[0]), float(lengths.output_tokens)
+    requests_per_s, output_tokens_per_s = rates(question.load.scenario, rate, output_tokens, tpot, grade)
     return ServingEstimate(
         **replica,
         scenario=question.load.scenario,
@@ -125,19 +126,20 @@ def _layout(c: Candidates) -> Layout:
     return Layout(int(c.tp[0]), int(c.pp[0]), int(c.ep[0]), int(c.attention_dp[0]))
 
 
-def _figure(value: float, unit: str, low: float, high: float, grade: str) -> Figure:
+def figure_between(value: float, unit: str, low: float, high: float, grade: str) -> Figure:
+    """A figure whose range holds its value."""
     return Figure(value=value, unit=unit, low=min(low, value), high=max(high, value), grade=grade)
 
 
-def _latencies(seconds: Sequence[float], tpot: Factors, ttft: Factors, grade: str) -> tuple[Figure, Figure, Figure]:
+def latencies(seconds: Sequence[float], tpot: Factors, ttft: Factors, grade: str) -> tuple[Figure, Figure, Figure]:
     """TTFT, TPOT and end-to-end latency, what comes after the first token as late as its steps."""
     first, later, whole = seconds
     (first_low, first_high), (later_low, later_high) = _ends(ttft, first), _ends(tpot, later)
     rest_low, rest_high = _ends(tpot, whole - first)
     return (
-        _figure(first, "s", first_low, first_high, grade),
-        _figure(later, "s", later_low, later_high, grade),
-        _figure(whole, "s", first_low + rest_low, first_high + rest_high, grade),
+        figure_between(first, "s", first_low, first_high, grade),
+        figure_between(later, "s", later_low, later_high, grade),
+        figure_between(whole, "s", first_low + rest_low, first_high + rest_high, grade),
     )
 
 
@@ -159,7 +161,7 @@ def _percentiles(figures: Mapping[str, Figure]) -> list[LatencyPercentile]:
     ]
 
 
-def _factors(bounds: Bounds) -> Factors:
+def factors(bounds: Bounds) -> Factors:
     """The bounds of the one candidate, as plain numbers."""
     return float(bounds.low_ratio[0]), float(bounds.high_ratio[0])
 
@@ -169,15 +171,14 @@ def _ends(factors: Factors, value: float) -> tuple[float, float]:
     return value * low, value * high
 
 
-def _rates(question: EstimateQuestion, serving: Serving, tpot: Factors, grade: str) -> tuple[Figure, Figure]:
+def rates(scenario: str, rate: float, output_tokens: float, tpot: Factors, grade: str) -> tuple[Figure, Figure]:
     """Requests and output tokens per second; they move against TPOT, but for arrivals at a rate of their own."""
-    rate, output_tokens = float(serving.requests_per_s[0]), float(question.lengths.output_tokens)
     low, high = rate / tpot[1], rate / tpot[0]
-    if question.load.scenario == "open_loop":
+    if scenario == "open_loop":
         low = high = rate
     return (
-        _figure(rate, "1/s", low, high, grade),
-        _figure(rate * output_tokens, "1/s", low * output_tokens, high * output_tokens, grade),
+        figure_between(rate, "1/s", low, high, grade),
+        figure_between(rate * output_tokens, "1/s", low * output_tokens, high * output_tokens, grade),
     )
 
 
@@ -191,8 +192,13 @@ def what_binds(question: EstimateQuestion, solution: EstimateSolution, terms: li
 
 def decode_terms(question: EstimateQuestion, solution: EstimateSolution, grade: str) -> list[ExplainedTerm]:
     """Kernel seconds of one decode step by operator, largest first."""
-    terms = {name: float(seconds[0]) for name, seconds in solution.decode_terms(question.lengths).items()}
-    streams = stream_words(solution.model.hardware.calibration.formulas.streams)
+    return explained_terms(solution.model, solution.decode_terms(question.lengths), grade)
+
+
+def explained_terms(model: StepModel, seconds: Mapping[str, FloatArray], grade: str) -> list[ExplainedTerm]:
+    """Kernel seconds of a step of the one candidate by operator, with their formulas, largest first."""
+    terms = {name: float(each[0]) for name, each in seconds.items()}
+    streams = stream_words(model.hardware.calibration.formulas.streams)
     formulas = {**FORMULAS, **dict.fromkeys(STREAMS, streams)}
     return [
         ExplainedTerm(name=name, value=terms[name], unit="s", formula=formulas.get(name, _other(name)), grade=grade)

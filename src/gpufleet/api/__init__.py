@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from gpufleet.api.plan_changes import explain_plan
     from gpufleet.api.plans import plan_serve
     from gpufleet.api.requests import RequestKind, ServeRequest
+    from gpufleet.api.simulations import simulate_serving
     from gpufleet.api.training import FinetuneRequest, TrainRequest, plan_finetune, plan_train
     from gpufleet.api.training_estimates import estimate_training
     from gpufleet.api.training_fits import fit_training
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
     from gpufleet.results.fleet import FleetPlan
     from gpufleet.results.plan import ServePlan
     from gpufleet.results.plan_changes import FleetChanges, PlanChanges
+    from gpufleet.results.simulation import Simulation
     from gpufleet.results.training import TrainingEstimate, TrainingFit, TrainingPlan
 
 __all__ = [
@@ -54,6 +56,7 @@ __all__ = [
     "ServePlan",
     "ServeRequest",
     "ServingEstimate",
+    "Simulation",
     "TrainRequest",
     "TrainingEstimate",
     "TrainingFit",
@@ -73,6 +76,7 @@ __all__ = [
     "plan_fleet",
     "plan_serve",
     "plan_train",
+    "simulate_serving",
 ]
 
 HOMES = {
@@ -94,6 +98,7 @@ HOMES = {
     "ServePlan": "results.plan",
     "ServeRequest": "api.requests",
     "ServingEstimate": "results.estimate",
+    "Simulation": "results.simulation",
     "TrainRequest": "api.training",
     "TrainingEstimate": "results.training",
     "TrainingFit": "results.training",
@@ -113,6 +118,7 @@ HOMES = {
     "plan_fleet": "api.fleets",
     "plan_serve": "api.plans",
     "plan_train": "api.training",
+    "simulate_serving": "api.simulations",
 }
 
 

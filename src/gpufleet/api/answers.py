@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import PrivateAttr, SerializerFunctionWrapHandler, model_serializer
 
+from gpufleet.domain.requests import Requests
 from gpufleet.results.flips import Flip
 from gpufleet.results.plan import BreakEven, Front, ServePlan, WhyNot
+from gpufleet.results.verification import Verification
 
 if TYPE_CHECKING:
     from gpufleet.api.prepared import Prepared
@@ -68,6 +70,14 @@ class ServeAnswer(ServePlan):
 
         return against_tokens(self._prepared, price)
 
+    def verify(self, trace: Requests | None = None) -> Verification:
+        """The answer and the next two with their requests replayed: drawn ones, and those of a trace too."""
+        from gpufleet.api.verification import verification
+
+        question = self._prepared.question
+        arch, workload = question.model.arch, question.demand.workload
+        return verification(list(self.deployments), arch, workload, self._prepared.tables, trace)
+
     def to_json(self) -> str:
         """The plan as JSON, which `gpufleet explain` reads."""
         from gpufleet.report.formats import as_json
@@ -89,12 +99,15 @@ def asked_further(
     front: bool = False,
     token_price: str | TokenPrice | None = None,
     grid_g_co2_per_kwh: float | None = None,
+    is_verified: bool = False,
+    trace: Requests | None = None,
 ) -> ServeAnswer:
     """The plan with whatever was asked about it; of a plan without an answer, only why not something else."""
     found: dict[str, object] = {"asked_about": [plan.why_not(setup) for setup in why_not]}
     if plan.deployments:
         found |= {"flips": plan.what_flips()} if flips else {}
         found |= {"front": plan.pareto()} if front else {}
+        found |= {"verification": plan.verify(trace)} if is_verified else {}
         found |= {} if token_price is None else {"break_even": plan.against_tokens(token_price)}
     if grid_g_co2_per_kwh is not None:
         from gpufleet.answers.energy import with_grid

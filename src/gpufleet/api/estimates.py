@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from functools import lru_cache
 from os import PathLike
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -42,6 +43,7 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, OutOfMemory, UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.layout.feasible import refusal
 from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, EstimateSolution, Load, solve_estimate
@@ -55,15 +57,21 @@ from gpufleet.results.base import Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import GB, GIB, in_full
 
+if TYPE_CHECKING:
+    from gpufleet.api.pools import AskedPools
+
 LISTED = "'gpufleet catalog gpus' lists the formats of each device."
 WHOLE = {"closed_loop": "clients (concurrency)", "static_batch": "sequences (batch)"}
 MOST_SEQUENCES, MOST_DEVICES = 10**6, 4096
+ONE_COPY = (None, 1, None, 1)
 
 
 def estimate(
     model: str | PathLike[str] | Architecture,
-    gpus: str | tuple[str, int],
+    gpus: str | tuple[str, int] | None = None,
     *,
+    prefill: str | PoolRequest | None = None,
+    decode: str | PoolRequest | None = None,
     input_tokens: float | TokenCounts,
     output_tokens: float | TokenCounts,
     concurrency: float | None = None,
@@ -102,6 +110,8 @@ def estimate(
     `performance.serving.Client`). `explain` adds the steps by operation, and what would be faster; `launch` the
     command that starts the replica. At a rate a number of tokens is a mean, with the usual spread of lengths, as in a
     plan; under the other loads all requests are alike.
+    In place of `gpus`, `prefill` and `decode` are copies that only prefill and copies that only decode, each as
+    "2x H100:4 TP4" (copies, GPUs of one, its TP, PP, EP and DP); the answer has `pools` then.
 
     >>> e = estimate("llama-3.1-8b", "H100:1", input_tokens=1000, output_tokens=200, concurrency=16)
     >>> e.tpot_s.low < e.tpot_s.value < e.tpot_s.high
@@ -112,27 +122,62 @@ def estimate(
         model if isinstance(model, Architecture) else read_model(str(model), shipped_architecture), read_images(images)
     )
     engine = usual_engine(arch) if engine is None else engine
-    name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
+    split = pools_instead(gpus, prefill, decode, (tp, pp, ep, attention_dp), explain=explain)
     profile = started_engine(engine, engine_version, (max_batch, max_step_tokens, memory_fraction))
-    parts = (number, tp, pp, ep, attention_dp)
-    replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     load = checked_load(concurrency, rate, batch, queued_requests(full_queue, requests))
     client = Client(waves or math.inf, length_spread, poll_interval_steps, gather_steps)
     workload = estimated_workload(arch, input_tokens, output_tokens, load)
+    version = newer_than_known(engine, engine_version)
+    if split is not None:
+        from gpufleet.api.pools import estimate_pools
+
+        answer = estimate_pools(
+            tables, arch, profile, split, (precision, kv_precision), workload, load, client, instance
+        )
+        return answer.model_copy(update={"notes": [*([version] if version else []), *answer.notes]})
+    assert gpus is not None, "one copy has its GPUs"
+    name, number = gpus if isinstance(gpus, tuple) else _parsed(str(gpus))
+    parts = (number, tp, pp, ep, attention_dp)
+    replica = configured(tables, arch, name, profile, parts, precision, kv_precision, instance)
     question = EstimateQuestion(arch, replica.candidates, workload, load, client)
     solution = solve_estimate(question, calibration_of(tables))
     if not solution.fits:
         raise does_not_fit(question, solution, arch.name if isinstance(model, Architecture) else str(model))
-    version = newer_than_known(engine, engine_version)
     notes = [
         *replica.notes,
         *([version] if version else []),
         *remarks_on_load(question, solution),
     ]
-    answer = serving_estimate(question, solution, [*replica.inputs, *understood(question)], notes)
+    answer = serving_estimate(
+        question, solution, [*replica.inputs, *understood(question.workload, question.load)], notes
+    )
     if explain:
         answer = explained(answer, question, solution, tables)
     return answer.model_copy(update={"launch": estimate_launch(model, question, solution)}) if launch else answer
+
+
+def pools_instead(
+    gpus: str | tuple[str, int] | None,
+    prefill: str | PoolRequest | None,
+    decode: str | PoolRequest | None,
+    ranks: tuple[int | None, int, int | None, int],
+    *,
+    explain: bool,
+) -> AskedPools | None:
+    """Both pools where they stand in place of the GPUs of one copy; None where GPUs do."""
+    if prefill is None and decode is None:
+        if gpus is None:
+            raise UsageError("the GPUs are missing", expected="--gpus NAME:N, or --prefill and --decode")
+        return None
+    if gpus is not None:
+        raise UsageError("GPUs and pools are two questions", expected="--gpus alone, or --prefill with --decode")
+    if ranks != ONE_COPY:
+        raise UsageError("each pool states its own layout", expected="ranks in the pool, such as '2x H100:4 TP2 DP2'")
+    if explain:
+        raise UsageError("only one copy is explained", expected="--gpus with --explain, for a copy of each pool")
+    from gpufleet.api.pools import asked_pools
+
+    return asked_pools(prefill, decode)
 
 
 @lru_cache(maxsize=256)
@@ -444,11 +489,10 @@ def one_candidate(
     )
 
 
-def understood(question: EstimateQuestion) -> list[Input]:
+def understood(workload: Workload, load: Load) -> list[Input]:
     """Lengths and load as they were read."""
-    load = question.load
     rows = [
-        *length_rows(question.workload),
+        *length_rows(workload),
         (load.scenario.replace("_", " "), load.scenario, in_full(load.amount), True),
     ]
     return [Input(name=name, value=value, origin="given" if said else "default") for name, _, value, said in rows]

@@ -5,11 +5,15 @@ from __future__ import annotations
 from os import PathLike
 
 from gpufleet.api.estimates import configured, started_engine
+from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
-from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.catalog.load import load_catalog
 from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Candidates
+from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import Infeasible
 from gpufleet.inputs.gpu_request import parse_gpus
@@ -46,7 +50,9 @@ class FoundCopy:
     """The copy, and how its names were read."""
 
     copy: Copy
-    model: str
+    gpus: str
+    arch: Architecture
+    candidates: Candidates
     inputs: tuple[Input, ...]
     notes: tuple[str, ...]
 
@@ -59,8 +65,7 @@ def copy_of(
     a = asked
     arch = a.model if isinstance(a.model, Architecture) else read_model(str(a.model), shipped_architecture)
     name, number = a.gpus if isinstance(a.gpus, tuple) else named(a.gpus)
-    engine = usual_engine(arch) if a.engine is None else a.engine
-    profile = started_engine(engine, a.engine_version, (a.max_batch, a.max_step_tokens, a.memory_fraction))
+    profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
     replica = configured(tables, arch, name, profile, parts, a.precision, a.kv_precision, a.instance)
     held: Held = held_by(requests)
@@ -72,7 +77,14 @@ def copy_of(
             expected=f"{held.least_tokens:,.0f} at least",
             hint=f"'gpufleet fit {arch.name} --gpus {name}:{number}' shows what would fit.",
         )
-    return FoundCopy(copy, arch.name, replica.inputs, replica.notes)
+    return FoundCopy(copy, f"{name}:{number}", arch, replica.candidates, replica.inputs, replica.notes)
+
+
+def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
+    """The engine of a copy as it was started."""
+    engine = usual_engine(arch) if asked.engine is None else asked.engine
+    limits = (asked.max_batch, asked.max_step_tokens, asked.memory_fraction)
+    return started_engine(engine, asked.engine_version, limits)
 
 
 def named(gpus: str) -> tuple[str, int]:

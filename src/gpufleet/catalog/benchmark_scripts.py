@@ -18,6 +18,18 @@ CONDITIONS = ("engine", "model_id", "gpu", "precision", "tp", "input_tokens", "t
 LIMITS = ("max_batch", "max_step_tokens", "memory_fraction")
 OPTIONS = (*LIMITS, "kv_precision", "poll_interval_steps", "whole_experts")
 OPTION_COLUMNS = ("published_in", *CONDITIONS, "since_version", *OPTIONS, "source_id")
+POOL_LOAD = (
+    "published_in",
+    "engine",
+    "model_id",
+    "gpu",
+    "precision",
+    "isl",
+    "prefill_copies",
+    "decode_copies",
+    "concurrency",
+)
+POOL_LIMITS = ("prefill_max_batch", "prefill_max_step_tokens", "decode_max_batch")
 USUAL_WAVES = 10
 """Prompts per client where nobody says: a benchmark of few waves would be mostly its start burst."""
 
@@ -37,6 +49,8 @@ class BenchmarkClient:
     """What one client does with every engine, and what it asks of some, by the engine's name.
 
     `runs`: into how many runs, one after another, the requests of a row at a rate are split.
+    `mean_length_ratio`: mean length of what it sends over the stated one; `published_in`: marks of the sources that
+    publish its results.
     """
 
     waves: int = USUAL_WAVES
@@ -44,6 +58,8 @@ class BenchmarkClient:
     polling: Mapping[str, Polling] = field(default_factory=dict)
     gather_steps: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
+    mean_length_ratio: float = 1.0
+    published_in: Sequence[str] = ()
 
 
 class StartLimits(NamedTuple):
@@ -77,6 +93,19 @@ class LaunchOptions(NamedTuple):
     whole_experts: bool = False
 
 
+class StartedPools(NamedTuple):
+    """What a benchmark started its copies for that prefill and those that decode, under a `load` of POOL_LOAD.
+
+    Sequences are of one group of attention-DP.
+    """
+
+    load: Mapping[str, str]
+    prefill_max_batch: int | None
+    prefill_max_step_tokens: int | None
+    decode_max_batch: int | None
+    source: str
+
+
 class Launched(NamedTuple):
     """How a benchmark started an engine where `conditions` hold: those of the columns CONDITIONS that are stated.
 
@@ -107,12 +136,14 @@ class BenchmarkScripts(NamedTuple):
     clients: Mapping[str, BenchmarkClient]
     queues: tuple[Queue, ...]
     launches: tuple[Launched, ...]
+    pools: tuple[StartedPools, ...]
 
     @property
     def sources(self) -> tuple[str, ...]:
         """Ids in sources.toml of every row."""
         rows = [*(client.source for client in self.clients.values()), *(queue.source for queue in self.queues)]
         rows += [launched.source for launched in self.launches]
+        rows += [started.source for started in self.pools]
         return tuple(dict.fromkeys(rows))
 
 
@@ -127,6 +158,7 @@ def load_benchmark_scripts() -> BenchmarkScripts:
         clients={name: client_from(table) for name, table in tables_of(FOLDER / "clients.toml")},
         queues=tuple(table_in(FOLDER, "queued_requests.csv", QUEUE_COLUMNS, queue_from)),
         launches=tuple(table_in(FOLDER, "launch_options.csv", OPTION_COLUMNS, launched_from)),
+        pools=tuple(table_in(FOLDER, "pool_options.csv", (*POOL_LOAD, *POOL_LIMITS, "source_id"), pools_from)),
     )
 
 
@@ -138,6 +170,8 @@ def client_from(table: Mapping[str, Any]) -> BenchmarkClient:
         polling={engine: Polling(**figures) for engine, figures in table.get("polling", {}).items()},
         gather_steps=table.get("gather_steps", {}),
         source=table["source_id"],
+        mean_length_ratio=table.get("mean_length_ratio", 1.0),
+        published_in=tuple(table.get("published_in", ())),
     )
 
 
@@ -165,5 +199,16 @@ def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
         conditions={name: row[name] for name in CONDITIONS if row[name]},
         since_version=row["since_version"] or None,
         options=LaunchOptions(limits, row["kv_precision"] or None, polling, row["whole_experts"] == "yes"),
+        source=text(place, "source_id", row["source_id"]),
+    )
+
+
+def pools_from(place: Place, row: Mapping[str, str]) -> StartedPools:
+    """A row of pool_options.csv."""
+    return StartedPools(
+        load={name: row[name] for name in POOL_LOAD},
+        prefill_max_batch=whole(place, "prefill_max_batch", row["prefill_max_batch"]),
+        prefill_max_step_tokens=whole(place, "prefill_max_step_tokens", row["prefill_max_step_tokens"]),
+        decode_max_batch=whole(place, "decode_max_batch", row["decode_max_batch"]),
         source=text(place, "source_id", row["source_id"]),
     )

@@ -33,6 +33,7 @@ from gpufleet.domain.calibration import (
     EngineStepFormula,
     Formulas,
     Grids,
+    HandoverFormula,
     OperatorTables,
     SparsePromptFormula,
     StateFormulas,
@@ -234,6 +235,7 @@ def load_formulas() -> Formulas:
         state_space=StateFormulas(**rows["state_space"]),
         sparse_prompts=SparsePromptFormula(**rows["sparse_prompts"]),
         engine_steps=EngineStepFormula(**rows["engine_steps"]),
+        handover=HandoverFormula(**rows["handover"]),
     )
 
 

@@ -143,6 +143,20 @@ def engine_names() -> list[str]:
     return sorted(load_eras())
 
 
+def route_names() -> list[str]:
+    """How requests are dealt out to replicas."""
+    from gpufleet.domain.routing import ROUTINGS
+
+    return list(ROUTINGS)
+
+
+def arrival_names() -> list[str]:
+    """Ways in which requests arrive."""
+    from gpufleet.questions.simulation import ARRIVALS
+
+    return list(ARRIVALS)
+
+
 def price_kinds() -> list[str]:
     """Kinds of prices."""
     from gpufleet.domain.offer import PriceKind
@@ -162,4 +176,6 @@ NAMES: dict[str, Callable[[], Iterable[str]]] = {
     "--pricing": price_kinds,
     "--kind": price_kinds,
     "--accept": machine_names,
+    "--route": route_names,
+    "--arrival": arrival_names,
 }

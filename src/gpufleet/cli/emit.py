@@ -7,11 +7,11 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from pathlib import Path
 
-from gpufleet.cli.interrupts import interrupts_held
+from gpufleet.cli.interrupts import interrupts_held, interrupts_raised
 from gpufleet.cli.options import OutputFormat
 from gpufleet.domain.currency import CURRENCY_KEY
 from gpufleet.errors import Infeasible, UsageError
@@ -127,7 +127,7 @@ def svg_of(page: Page, *, is_answered: bool) -> str:
     as_page = "As a page: -o html, or a file name that ends in .html."
     if not is_answered:
         raise Infeasible("there is nothing to draw", found=page.headline, hint=as_page)
-    drawn = "plan serve of one model, plan batch or estimate"
+    drawn = "plan serve of one model, plan batch, estimate or simulate"
     raise UsageError("this answer has no picture", expected=drawn, hint=as_page)
 
 
@@ -165,21 +165,32 @@ def page_width() -> int:
 
 def write_whole(path: Path, text: str) -> None:
     """Write a file whole or not at all; a link is followed, a device is written to."""
+    write_pieces(path, [text], interrupts_held)
+
+
+def write_streamed(path: Path, pieces: Iterable[str]) -> None:
+    """The same of a text that is too long to wait for: Ctrl-C ends it, and leaves the file as it was."""
+    write_pieces(path, pieces, interrupts_raised)
+
+
+def write_pieces(path: Path, pieces: Iterable[str], interrupts: Callable[[], AbstractContextManager[None]]) -> None:
+    """Write piece by piece: into a device, else beside the target, which is then replaced."""
     with refused(UNWRITTEN, path, ELSEWHERE):
         target = Path(os.path.realpath(path))
         if os.path.exists(target) and not os.path.isfile(target):
-            target.write_text(text, encoding="utf-8", newline="")
+            with target.open("w", encoding="utf-8", newline="") as stream:
+                stream.writelines(pieces)
         else:
-            with interrupts_held():
-                replace_file(target, text)
+            with interrupts():
+                replace_file(target, pieces)
 
 
-def replace_file(target: Path, text: str) -> None:
+def replace_file(target: Path, pieces: Iterable[str]) -> None:
     """Write beside the target, then move over it."""
     descriptor, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name[:100]}.")
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8", newline="") as stream:
-            stream.write(text)
+            stream.writelines(pieces)
         os.chmod(name, target.stat().st_mode if os.path.exists(target) else 0o666 & ~current_umask())
         os.replace(name, target)
     except BaseException:

@@ -29,7 +29,22 @@ if TYPE_CHECKING:
 
 app = verb()
 
-GpusOption = Annotated[str, typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as H100:8.")]
+GpusOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--gpus", metavar="NAME:N", help="GPU and how many, such as H100:8."),
+]
+PrefillOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option(
+        "--prefill",
+        metavar="POOL",
+        help="In place of --gpus, with --decode: copies that only prefill, such as '2x H100:4 TP4'.",
+    ),
+]
+DecodeOption = Annotated[
+    Optional[str],  # noqa: UP045
+    typer.Option("--decode", metavar="POOL", help="Copies that only decode, such as 'H200:8 DP8 EP8'."),
+]
 InOption = Annotated[str, typer.Option("--in", metavar="TOKENS", help="Tokens of a prompt: 1000, 8k.")]
 OutOption = Annotated[str, typer.Option("--out", metavar="TOKENS", help="Tokens of an answer.")]
 ConcurrencyOption = Annotated[
@@ -87,9 +102,11 @@ PictureOption = Annotated[
 @app.command()
 def estimate(
     model: ModelArgument,
-    gpus: GpusOption,
     input_tokens: InOption,
     output_tokens: OutOption,
+    gpus: GpusOption = None,
+    prefill: PrefillOption = None,
+    decode: DecodeOption = None,
     concurrency: ConcurrencyOption = None,
     rate: RateOption = None,
     batch: BatchOption = None,
@@ -123,6 +140,8 @@ def estimate(
     result = estimate_serving(
         model,
         gpus,
+        prefill=prefill,
+        decode=decode,
         input_tokens=parse_token_counts(input_tokens),
         output_tokens=answer_counts(output_tokens),
         concurrency=None if concurrency is None else parse_count(concurrency),
@@ -141,7 +160,7 @@ def estimate(
         engine_version=engine_version,
         instance=instance,
         explain=explain or roofline or is_drawn or picture is not None,
-        launch=True,
+        launch=gpus is not None,
     )
     write_picture(result, picture)
     emit(result, page_of(result, chosen, explain, roofline or is_drawn), output, out_file)

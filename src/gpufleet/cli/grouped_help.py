@@ -13,7 +13,18 @@ REST = "Options"
 OF_ANSWERS: dict[str, tuple[str, ...]] = {
     LOAD: ("--model",),
     TABLES: ("--catalog", "--as-of", "--max-age", "--prices", "--seed-config"),
-    BESIDE: ("--why-not", "--flips", "--pareto", "--picture", "--token-price", "--grid", "--show", "--explain"),
+    BESIDE: (
+        "--why-not",
+        "--flips",
+        "--pareto",
+        "--verify",
+        "--picture",
+        "--per-request",
+        "--token-price",
+        "--grid",
+        "--show",
+        "--explain",
+    ),
     WRITTEN: ("--output", "--out-file", "--help"),
 }
 HEADING_OF = {flag: heading for heading, flags in OF_ANSWERS.items() for flag in flags}

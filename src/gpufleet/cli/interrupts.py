@@ -28,6 +28,20 @@ def interrupts_raised() -> Iterator[None]:
 
 
 @contextmanager
+def interrupts_noted() -> Iterator[Callable[[], bool]]:
+    """The first Ctrl-C is noted, for whoever asks between two steps of a long work; the second ends it at once."""
+    noted: list[object] = []
+
+    def note(*how: object) -> None:
+        if noted:
+            raise KeyboardInterrupt
+        noted.append(how)
+
+    with interrupts_to(note):
+        yield lambda: bool(noted)
+
+
+@contextmanager
 def interrupts_to(handler: Callable[..., object]) -> Iterator[None]:
     """Ctrl-C goes to a handler; where it is ignored, or on another thread than the first, it never comes."""
     is_first = threading.current_thread() is threading.main_thread()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Optional
 
 import typer
@@ -69,6 +70,10 @@ GridOption = Annotated[
     Optional[float],  # noqa: UP045
     typer.Option("--grid", metavar="G", min=0, max=2000, help="Emissions of your grid in g CO2 per kWh."),
 ]
+VerifyOption = Annotated[
+    bool,
+    typer.Option("--verify", help="Replay the requests on the answer and the next two; size up what breaks a limit."),
+]
 ShowOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option(
@@ -93,6 +98,7 @@ def serve(
     picture: PictureOption = None,
     token_price: TokenPriceOption = None,
     grid: GridOption = None,
+    verify: VerifyOption = False,
     explain: ExplainOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
@@ -107,7 +113,9 @@ def serve(
 
     shown = details_of(show)
     flags = ServeFlags(seed_config, MarketFlags(catalog_dir, max_age, as_of, prices))
-    further = further_flags(why_not, flips, pareto, picture, draws_front(picture, output, out_file), token_price, grid)
+    has_front = draws_front(picture, output, out_file)
+    asked_beside = further_flags(why_not, flips, pareto, picture, has_front, token_price, grid)
+    further = replace(asked_beside, is_verified=verify)
     plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, shown, flips, rows_typed(asked))
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from gpufleet.api.answers import ServeAnswer
     from gpufleet.api.encoder_services import EncoderServeRequest
     from gpufleet.api.plan_question import Asked
+    from gpufleet.domain.requests import Requests
     from gpufleet.inputs.trace import Trace
     from gpufleet.pricing.token_price import TokenPrice
     from gpufleet.results.comparison import Comparison
@@ -68,7 +69,19 @@ def serve_answer(
         front=further.front,
         token_price=None if further.token_price is None else token_price(further.token_price, currency),
         grid_g_co2_per_kwh=further.grid_g_co2_per_kwh,
+        is_verified=further.is_verified,
+        trace=seen_requests(typed.over(written).text("trace")) if further.is_verified else None,
     )
+
+
+def seen_requests(trace: str | None) -> Requests | None:
+    """The requests of a workload's trace, where it has one with times."""
+    if trace is None:
+        return None
+    from gpufleet.inputs.trace import read_trace
+
+    seen = read_trace(trace)
+    return None if seen.times_s is None else seen.requests()
 
 
 def planned(request: ServeRequest, flags: ServeFlags) -> ServeAnswer:

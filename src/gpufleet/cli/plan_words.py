@@ -38,6 +38,7 @@ class FurtherFlags:
     token_price: str | None = None
     grid_g_co2_per_kwh: float | None = None
     asks_front: bool = False
+    is_verified: bool = False
 
 
 NOTHING_FURTHER = FurtherFlags()

@@ -20,6 +20,7 @@ VERBS: tuple[Verb, ...] = (
     Verb("explain", "gpufleet.cli.explain", "Makes an old plan again from its file and says what changed"),
     Verb("fit", "gpufleet.cli.fit", "Whether a model fits GPUs, for how many users, and what would help"),
     Verb("estimate", "gpufleet.cli.estimate", "Latency and throughput of a model on given GPUs"),
+    Verb("simulate", "gpufleet.cli.simulate", "Requests replayed one by one: percentiles, queues, what bursts do"),
     Verb("encode", "gpufleet.cli.encode", "The same for encoders: text, images, speech (BERT, T5, ViT, Whisper)"),
     Verb("rules", "gpufleet.cli.rules", "Rules of thumb, each compared with our model's own answer"),
     Verb("catalog", "gpufleet.cli.catalog", "GPUs, instance types, models and prices, with sources and dates"),
@@ -40,6 +41,7 @@ SUCH_AS: dict[str, str] = {
     "compare": "gpufleet compare H100:8 L40S:8 --model llama-3.1-8b --rate 5/s --in 1000 --out 300",
     "fit": "gpufleet fit llama-3.3-70b --gpus L40S:4",
     "estimate": "gpufleet estimate llama-3.1-8b --gpus L40S:1 --in 1000 --out 200 --rate 1/s",
+    "simulate": "gpufleet simulate llama-3.1-8b --gpus H100:1 --rate 5/s --in 1000 --out 200",
     "encode": "gpufleet encode bge-base-en-v1.5 --gpus L4 --in 256",
     "accuracy": "gpufleet accuracy measurements/param_counts.csv",
 }

@@ -289,6 +289,19 @@ class EngineStepFormula:
 
 
 @dataclass(frozen=True)
+class HandoverFormula:
+    """What handing keys and values from a prefill copy to a decode copy takes, of which nothing was measured here.
+
+    `link_ratio`: share of the link that many small blocks reach; `overlap_ratio`: share that is hidden behind the
+    prefill; `network_bytes_per_s` of a GPU in one direction, where the network of no machine type is known.
+    """
+
+    link_ratio: Sourced
+    overlap_ratio: Sourced
+    network_bytes_per_s: Sourced
+
+
+@dataclass(frozen=True)
 class Formulas:
     """Judgements where a formula stands in for measured kernels, by what it times."""
 
@@ -297,6 +310,7 @@ class Formulas:
     state_space: StateFormulas
     sparse_prompts: SparsePromptFormula
     engine_steps: EngineStepFormula
+    handover: HandoverFormula
 
 
 @dataclass(frozen=True, eq=False)

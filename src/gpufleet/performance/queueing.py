@@ -52,11 +52,21 @@ def wait_percentile_s(
     >>> round(float(wait_percentile_s(0.95, 0.5, 1.0, squared_variation=1.0)), 4)  # ln(0.5 / 0.05) / 0.5
     4.6052
     """
-    mean_s = mean_wait_s(load_ratio, mean_service_s, squared_variation)
-    load = np.asarray(load_ratio, dtype=np.float64)
-    waits = load > 1 - quantile
-    busy = np.where(waits, np.minimum(load, 1.0), 1.0)
-    return np.where(waits, mean_s / busy * np.log(busy / (1 - quantile)), 0.0)
+    return wait_tail_s(quantile, mean_wait_s(load_ratio, mean_service_s, squared_variation), load_ratio)
+
+
+def wait_tail_s(quantile: Floats, mean_s: Floats, waiting_ratio: Floats) -> FloatArray:
+    """Waiting time that the share `quantile` of arrivals stays below, of whom `waiting_ratio` wait at all.
+
+    P(W > t) = p exp(-p t / E[W])   [s]
+
+    >>> round(float(wait_tail_s(0.95, 1.0, 0.5)), 4)  # 2 ln(0.5 / 0.05)
+    4.6052
+    """
+    share = np.asarray(waiting_ratio, dtype=np.float64)
+    waits = share > 1 - quantile
+    waiting = np.where(waits, np.minimum(share, 1.0), 1.0)
+    return np.where(waits, mean_s / waiting * np.log(waiting / (1 - quantile)), 0.0)
 
 
 def poisson_percentile(quantile: float, mean: Floats) -> FloatArray:

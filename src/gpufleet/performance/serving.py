@@ -225,16 +225,20 @@ def lone_ttft_s(model: StepModel, lengths: Lengths, prompts: Floats = 1.0) -> Fl
     """
     c = model.candidates
     prompts = np.full(len(c), prompts) if np.ndim(prompts) == 0 else np.asarray(prompts)
-    prefill = model.seconds(prompts_load(prompts, lengths))
-    return np.asarray(
-        c.engine_constant("request_overhead_s")
-        + c.engine_constant("token_overhead_s") * lengths.input_tokens
-        + np.maximum(
-            c.engine_constant("prefill_scale_ratio") * prefill,
-            c.engine_constant("eager_kernel_s") * model.num_kernels,
-        ),
-        dtype=np.float64,
-    )
+    return np.asarray(request_host_s(model, lengths) + prefill_step_s(model, prompts, lengths), dtype=np.float64)
+
+
+def request_host_s(model: StepModel, lengths: Lengths) -> FloatArray:
+    """What the host does for a request before its prompt reaches the device: handling and tokenising   [s]."""
+    known = model.candidates.engine_constant
+    return np.asarray(known("request_overhead_s") + known("token_overhead_s") * lengths.input_tokens)
+
+
+def prefill_step_s(model: StepModel, prompts: FloatArray, lengths: Lengths) -> FloatArray:
+    """A step of `prompts` prompts and nothing else, as the engine runs it: max(k_p t_kernels, l N)   [s]."""
+    known = model.candidates.engine_constant
+    kernels_s = known("prefill_scale_ratio") * model.seconds(prompts_load(prompts, lengths))
+    return np.asarray(np.maximum(kernels_s, known("eager_kernel_s") * model.num_kernels), dtype=np.float64)
 
 
 def synchrony(model: StepModel, client: Client) -> FloatArray:

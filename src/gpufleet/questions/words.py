@@ -36,8 +36,8 @@ Said = str | tuple[str, ...]
 LOAD, SLACK, RENTED = "The load", "Slack, failures and hours", "What may be rented"
 ENGINE, TABLES, BESIDE = "Engine and precision", "Tables and prices", "Further questions"
 WRITTEN = "Output"
-TRAINING = "Training"
-HEADINGS = (LOAD, TRAINING, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
+TRAINING, REPLICAS = "Training", "The replicas"
+HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRITTEN)
 """Headings of a help page, in their order."""
 
 WORD = "word"

@@ -10,6 +10,14 @@ from gpufleet.report.grades import grade_line, memory_look
 from gpufleet.report.launch import launch_tables
 from gpufleet.report.numbers import amount, count, duration, percent, ranged, ranged_duration, several
 from gpufleet.report.page import Column, Fact, Page, Picture, Row, Table, lines_table
+from gpufleet.report.pools import (
+    binding_pool_line,
+    handover_line,
+    matched_line,
+    pools_memory_line,
+    pools_subject,
+    pools_tables,
+)
 from gpufleet.report.roofline import chart_of, roofline_table
 from gpufleet.report.roofline_svg import roofline_svg
 from gpufleet.report.search import spread_words
@@ -39,6 +47,8 @@ def estimate_page(
 ) -> Page:
     """Headline, what binds, figures; on request both steps by operation, what is faster, inputs, and a drawing."""
     figures = [figures_table(result), *percentile_tables(result)]
+    if result.pools is not None:
+        figures += pools_tables(result.pools)
     tables = [why_table(result), *figures, *launch_tables(result.launch)] if result.is_held else []
     if explain and result.explanation is not None:
         stages = 1 if result.ranks is None else result.ranks.pp
@@ -99,7 +109,9 @@ def latency_label(result: ServingEstimate) -> str:
 
 
 def subject(result: ServingEstimate) -> str:
-    """The copy of the model that is asked about."""
+    """The copy of the model that is asked about, or both pools."""
+    if result.pools is not None:
+        return pools_subject(result, result.pools)
     what = f"{result.model} in {result.weight_format} on {result.num_gpus}x {result.gpu} ({result.layout})"
     return f"{what} with {result.engine}"
 
@@ -126,14 +138,26 @@ def rate_text(figure: Figure) -> str:
 def why_table(result: ServingEstimate) -> Table:
     """Limit, memory, load and grade, a line each."""
     lines = [
-        binding_line(result),
-        f"Memory: {result.verdict}; {sequences(result.batch)} at a time, at most {count(result.largest_batch)} fit.",
+        *setup_lines(result),
         MEANING[result.scenario],
         *load_line(result),
         grade_line(result.grade),
         *assumed_line(result),
     ]
     return lines_table("Why", lines)
+
+
+def setup_lines(result: ServingEstimate) -> list[str]:
+    """What binds, and what fits; of two pools, how their rates match and what lies between them too."""
+    if result.pools is None:
+        room = f"{sequences(result.batch)} at a time, at most {count(result.largest_batch)} fit."
+        return [binding_line(result), f"Memory: {result.verdict}; {room}"]
+    return [
+        binding_pool_line(result, result.pools),
+        matched_line(result.pools),
+        handover_line(result.pools.handover),
+        pools_memory_line(result.pools),
+    ]
 
 
 def assumed_line(result: ServingEstimate) -> list[str]:
@@ -160,7 +184,7 @@ def binding_line(result: ServingEstimate) -> str:
 
 def load_line(result: ServingEstimate) -> list[str]:
     """How near saturation the load is."""
-    if result.scenario != "open_loop" or result.load_ratio is None:
+    if result.scenario != "open_loop" or result.load_ratio is None or result.pools is not None:
         return []
     return [f"Load factor {result.load_ratio:.2f} of what this copy sustains."]
 

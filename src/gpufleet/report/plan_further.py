@@ -25,8 +25,18 @@ def further_tables(plan: ServePlan, all_flips: bool, most_refused: int | None = 
     return [
         *([flip_table(plan.flips, moves_alike(plan))] if all_flips and plan.flips else []),
         *(why_not_table(asked, most_refused) for asked in plan.asked_about),
+        *(verification_tables(plan)),
         *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
     ]
+
+
+def verification_tables(plan: ServePlan) -> list[Table]:
+    """The plan's figures beside those of its requests replayed; what says so is loaded then."""
+    if plan.verification is None:
+        return []
+    from gpufleet.report.verification import verification_table
+
+    return [verification_table(plan.verification)]
 
 
 def drawn_front(plan: ServePlan, width: int) -> list[Table]:

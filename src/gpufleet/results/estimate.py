@@ -5,6 +5,7 @@ from __future__ import annotations
 from gpufleet.results.base import SCHEMA_VERSION, ExplainedTerm, Figure, Input, Ranks, Result
 from gpufleet.results.explanation import Explanation
 from gpufleet.results.launch import Launch
+from gpufleet.results.pools import PooledServing
 
 
 class LatencyPercentile(Result):
@@ -24,7 +25,8 @@ class ServingEstimate(Result):
     arrival to the last token; for full_queue, `ttft_s` is of a lone prompt, and the wait in the queue is in neither.
     `verdict` is the memory verdict; `batch` the sequences that decode together, for full_queue those that serve most.
     `percentiles` over requests are of open_loop; all other latencies are means.
-    `explanation` is there where it was asked for.
+    `explanation` is there where it was asked for. `pools` where prefill and decode run on copies of their own: GPUs are
+    then those of all copies, batch and room those of a decode copy.
     """
 
     schema_version: str = SCHEMA_VERSION
@@ -55,6 +57,7 @@ class ServingEstimate(Result):
     notes: list[str] = []
     explanation: Explanation | None = None
     launch: Launch | None = None
+    pools: PooledServing | None = None
 
     @property
     def is_held(self) -> bool:

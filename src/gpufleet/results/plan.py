@@ -14,6 +14,7 @@ from gpufleet.results.launch import Launch
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.today import Today
+from gpufleet.results.verification import Verification
 
 
 class Energy(Result):
@@ -350,7 +351,8 @@ class ServePlan(ServicePlan):
     `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
     cheaper than every deployment where there are. `today`: what runs now, where it was said. `lengths_differ`: which of
     input and output tokens differ from request to request; `num_classes` of requests are told apart.
-    `quality_costs`: what weight formats below the checkpoint's cost in quality.
+    `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its requests replayed,
+    where that was asked for.
     """
 
     num_active_parameters: int
@@ -372,6 +374,7 @@ class ServePlan(ServicePlan):
     asked_about: list[WhyNot] = []
     break_even: BreakEven | None = None
     today: Today | None = None
+    verification: Verification | None = None
 
     @computed_field  # type: ignore[prop-decorator]
     @property

@@ -1,1 +1,1 @@
-"""Requests replayed on replicas, step by step: what bursts, long prompts, cold starts and failures do to latencies."""
+"""Requests replayed one by one on replicas, and what is measured of a replay."""

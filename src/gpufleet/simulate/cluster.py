@@ -11,11 +11,12 @@ import numpy as np
 
 from gpufleet.domain.arrays import FloatArray, IntArray
 from gpufleet.domain.replay import UNFINISHED, Replay, Timeline
-from gpufleet.domain.requests import Requests
+from gpufleet.domain.requests import PrefixBlocks, Requests
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.records import dataclass
 from gpufleet.simulate.compiled import IS_COMPILED
 from gpufleet.simulate.events import run_until
-from gpufleet.simulate.routing import ROUTINGS
+from gpufleet.simulate.reshape import selected, with_times
 from gpufleet.simulate.state import (
     CHANGE,
     CLUSTER,
@@ -35,6 +36,7 @@ SAMPLES = 240
 FEWEST_EVENTS = 1000
 EVENTS_PER_REQUEST = 4
 UNLIMITED = 1 << 40
+DRAWN_ROUTINGS = ("random", "two_choices")
 
 
 @dataclass(frozen=True)
@@ -43,8 +45,8 @@ class EngineRules:
 
     Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
-    Requests take `request_s`, and `token_s` x prompt one after another, to reach the engine; first tokens are seen
-    `late_steps` decode steps late, and `stream_s` for each answer that streams beside it.
+    A request takes `request_s` + `token_s` x prompt to reach the engine; first tokens are seen `late_steps` decode steps
+    late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
     """
 
@@ -105,7 +107,8 @@ class Cluster:
     `clients`: each sends its next request `think_s` after it is answered, and arrival times of requests say nothing
     after the first of each; None: requests come at their times. A request that has not begun after `timeout_s`, or that
     meets `most_waiting` others, is sent again up to `retries` times, `backoff_s` later. KV of a prompt moves between
-    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt.
+    pools in `transfer_fixed_s` + `transfer_s_per_token` x prompt. `copy_of_class`: the copy that alone serves
+    the requests of each class; without it all copies serve all.
     """
 
     copies: tuple[Copy, ...]
@@ -121,6 +124,7 @@ class Cluster:
     transfer_s_per_token: float = 0.0
     changes: tuple[Change, ...] = field(default=())
     keeps_prefixes: bool = True
+    copy_of_class: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.members or not self.copies or self.routing not in ROUTINGS:
@@ -161,10 +165,11 @@ class Running:
         self.cluster, self.requests = cluster, requests
         self.order, self.records = begun(cluster, requests, generator)
         self.state = self.records if IS_COMPILED else plain(self.records)
-        self.samples: list[tuple[float, ...]] = []
         self.is_over = not len(requests)
         self.step_s = requests.span_s / SAMPLES
-        self.next_s = float(requests.arrival_s[0]) + self.step_s if len(requests) else 0.0
+        begin_s = 0.0 if self.is_over else float(requests.arrival_s[0])
+        self.next_s = begin_s + self.step_s
+        self.samples = [self.sample(begin_s)]
         self.num_events = max(FEWEST_EVENTS, EVENTS_PER_REQUEST * len(requests) // SAMPLES)
 
     def go_on(self) -> bool:
@@ -233,42 +238,49 @@ class Running:
                 back(objects, records)
         return replay_of(self, end_s)
 
-    def column(self, name: str) -> Any:
-        """A figure of every request in the order of their arrivals."""
-        values = self.records.requests[name]
-        if self.order is None:
-            return values
-        in_order = np.empty(len(values), values.dtype)
-        in_order[self.order] = values
-        return in_order
+    @property
+    def places(self) -> IntArray | None:
+        """Where the records of requests stand in the order of their arrivals; None: in that order."""
+        if self.cluster.clients is not None:
+            return np.argsort(self.sent_s, kind="stable")
+        return None if self.order is None else np.argsort(self.order)
+
+    @property
+    def sent_s(self) -> FloatArray:
+        """When clients of a closed loop sent each request; one not sent yet comes with the last that was."""
+        sent_s: FloatArray = self.records.requests["arrival_s"].copy()
+        sent = int(self.shared("next_client"))
+        sent_s[sent:] = sent_s[:sent].max(initial=self.shared("now_s"))
+        return sent_s
 
 
 def replay_of(running: Running, end_s: float) -> Replay:
-    """The records as a replay; closed loops have found out when their requests came."""
-    each, requests = running.records.replicas, running.requests
-    if running.cluster.clients is not None:
-        requests = replace(requests, arrival_s=sorted_arrivals(running.column("arrival_s")))
+    """The records as a replay; closed loops have found out when and in what order their requests came."""
+    each, requests, places = running.records.replicas, running.requests, running.places
+    if running.cluster.clients is not None and places is not None:
+        requests = selected(replace(requests, arrival_s=np.zeros(len(requests))), places)
+        requests = with_times(requests, running.sent_s[places])
+
+    def column(name: str) -> Any:
+        values = running.records.requests[name]
+        return values.copy() if places is None else values[places]
+
     paid_s = each["paid_s"] + np.where(each["state"] != OFF, end_s - each["paid_from_s"], 0.0)
     return Replay(
         requests=requests,
-        first_token_s=running.column("first_token_s"),
-        finish_s=running.column("finish_s"),
-        fate=running.column("fate"),
-        replica=running.column("replica"),
-        cached_tokens=running.column("cached_tokens"),
-        preemptions=running.column("preemptions"),
-        retries=running.column("retries"),
+        first_token_s=column("first_token_s"),
+        finish_s=column("finish_s"),
+        fate=column("fate"),
+        replica=column("replica"),
+        cached_tokens=column("cached_tokens"),
+        preemptions=column("preemptions"),
+        retries=column("retries"),
         busy_s=each["busy_s"].copy(),
         paid_s=paid_s,
         end_s=end_s,
         timeline=timeline_of(running.samples),
         is_partial=not running.is_over,
     )
-
-
-def sorted_arrivals(sent_s: FloatArray) -> FloatArray:
-    """Times at which clients sent their requests; those not sent yet come after all others."""
-    return np.asarray(np.maximum.accumulate(sent_s))
 
 
 def timeline_of(samples: Sequence[tuple[float, ...]]) -> Timeline:
@@ -281,9 +293,12 @@ def timeline_of(samples: Sequence[tuple[float, ...]]) -> Timeline:
 
 def begun(cluster: Cluster, requests: Requests, generator: np.random.Generator | None) -> tuple[IntArray | None, State]:
     """The records of a simulation in which nothing has happened, and where each request stands in them."""
+    if generator is None and cluster.routing in DRAWN_ROUTINGS:
+        raise ValueError("cluster: a routing that draws needs a generator")
     order, rows = request_records(cluster, requests, generator)
     grid, words = Flat(np.float64), Flat(np.int64)
-    engines = np.concatenate([engine_record(copy, grid, words, prefix_tokens(requests)) for copy in cluster.copies])
+    shared_tokens = prefix_tokens(cluster, requests)
+    engines = np.concatenate([engine_record(copy, grid, words, shared_tokens) for copy in cluster.copies])
     add_prefixes(cluster, requests, order, rows, words)
     replicas = replica_records(cluster, requests, engines, words)
     shared = cluster_record(cluster, requests, rows, words)
@@ -314,11 +329,10 @@ def request_records(
 ) -> tuple[IntArray | None, Any]:
     """One record for each request in the order in which engines get them, and that order where it is another."""
     rules = cluster.copies[0].rules
-    reading_s: FloatArray = rules.token_s * requests.input_tokens.astype(np.float64)
-    together = requests.arrival_s if cluster.clients is None else requests.arrival_s[: cluster.clients]
-    read_s = reading_s if cluster.clients is None else reading_s[: cluster.clients]
-    ready_s = reading_s.copy()
-    ready_s[: len(together)] = rules.request_s + one_by_one(together, read_s, len(cluster.members))
+    handling_s: FloatArray = rules.request_s + rules.token_s * requests.input_tokens.astype(np.float64)
+    ready_s = requests.arrival_s + handling_s
+    if cluster.clients is not None:
+        ready_s[cluster.clients :] = handling_s[cluster.clients :]
     columns = {
         "arrival_s": sent_s(cluster, requests, generator),
         "ready_s": ready_s,
@@ -337,6 +351,7 @@ def request_records(
         rows[name] = column if order is None else column[order]
     rows["first_token_s"] = rows["finish_s"] = np.nan
     rows["replica"] = rows["next"] = rows["older"] = rows["newer"] = NONE
+    rows["wanted_copy"] = np.array(cluster.copy_of_class)[rows["request_class"]] if cluster.copy_of_class else NONE
     rows["fate"] = UNFINISHED
     return order, rows
 
@@ -352,33 +367,39 @@ def sent_s(cluster: Cluster, requests: Requests, generator: np.random.Generator 
     return pauses_s
 
 
-def one_by_one(arrival_s: FloatArray, reading_s: FloatArray, servers: int) -> FloatArray:
-    """When prompts have been read that servers take in turn: the first at its arrival, no two of a server at once.
+def prefix_tokens(cluster: Cluster, requests: Requests) -> int:
+    """Tokens of a block that prompts share, whole blocks of the trace and of every KV pool; 1 where none are shared.
 
-    d_i = max(a_i, d_(i - 1)) + r_i / servers, and no sooner than a_i + r_i   (Lindley 1952)   [s]
-
-    >>> one_by_one(np.array([0.0, 0.0, 5.0]), np.ones(3), 1).tolist()
-    [1.0, 2.0, 6.0]
+    lcm(tokens of a block of the trace, of each pool)   [tokens]
     """
-    before_s = np.concatenate([[0.0], np.cumsum(reading_s / servers)])
-    begun_s = np.maximum.accumulate(arrival_s - before_s[:-1])
-    return np.asarray(np.maximum(begun_s + before_s[1:], arrival_s + reading_s))
-
-
-def prefix_tokens(requests: Requests) -> int:
-    """Tokens of a block of shared prompts; 1 where none are shared."""
-    return 1 if requests.prefix is None else requests.prefix.block_tokens
+    if requests.prefix is None:
+        return 1
+    return math.lcm(requests.prefix.block_tokens, *(copy.rules.block_tokens for copy in cluster.copies))
 
 
 def add_prefixes(cluster: Cluster, requests: Requests, order: IntArray | None, rows: Any, words: Flat) -> None:
     """The blocks of each prompt that are whole: engines share no others."""
     if requests.prefix is None or not cluster.keeps_prefixes:
         return
-    first = words.add(requests.prefix.block) + requests.prefix.first
-    given = np.diff(requests.prefix.first)
-    whole = np.minimum(given, requests.input_tokens // requests.prefix.block_tokens)
+    tokens = prefix_tokens(cluster, requests)
+    given = wider_blocks(requests.prefix, tokens // requests.prefix.block_tokens)
+    first = words.add(given.block) + given.first
+    whole = np.minimum(np.diff(given.first), requests.input_tokens // tokens)
     rows["first_block"] = first[:-1] if order is None else first[:-1][order]
     rows["num_prefix_blocks"] = whole if order is None else whole[order]
+
+
+def wider_blocks(prefix: PrefixBlocks, times: int) -> PrefixBlocks:
+    """Blocks so many times as long: each goes by the name of the last in it, which stands for all before too.
+
+    >>> wider_blocks(PrefixBlocks(16, np.array([0, 5, 6]), np.array([7, 8, 9, 10, 11, 7])), 2).block.tolist()
+    [8, 10]
+    """
+    if times == 1:
+        return prefix
+    place = np.arange(len(prefix.block)) - np.repeat(prefix.first[:-1], np.diff(prefix.first))
+    first = np.concatenate([[0], np.cumsum(np.diff(prefix.first) // times)])
+    return PrefixBlocks(times * prefix.block_tokens, first, prefix.block[place % times == times - 1])
 
 
 def engine_record(copy: Copy, grid: Flat, words: Flat, prefix_tokens: int) -> Any:
@@ -435,8 +456,8 @@ def replica_records(cluster: Cluster, requests: Requests, engines: Any, words: F
         row["queues"] = words.add(np.full(2 * len(requests.class_names), NONE))
         row["prefix"] = words.add(np.full(3 * distinct, NONE))
     rows["end_s"] = np.inf
-    rows["paid_from_s"] = float(requests.arrival_s[0]) if len(requests) else 0.0
-    for name in ("partial", "joining", "newest", "held_since", "oldest_idle", "newest_idle"):
+    rows["paid_from_s"] = begins_s(cluster, requests)
+    for name in ("partial", "joining", "moved", "newest", "held_since", "oldest_idle", "newest_idle"):
         rows[name] = NONE
     return rows
 
@@ -449,13 +470,18 @@ def num_prefix_blocks(cluster: Cluster, requests: Requests) -> int:
 def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat) -> Any:
     """What all replicas share, before anything has happened."""
     row = np.zeros(1, CLUSTER)
+    is_closed = cluster.clients is not None
     count = len(requests) if cluster.clients is None else min(cluster.clients, len(requests))
-    comes_later = cluster.clients is not None or cluster.retries or cluster.changes or has_pools(cluster)
-    row["now_s"] = requests.arrival_s[0] if len(requests) else 0.0
+    comes_later = is_closed or cluster.retries or cluster.changes or has_pools(cluster)
+    row["now_s"] = begins_s(cluster, requests)
     for name in ("timeout_s", "backoff_s", "transfer_fixed_s", "transfer_s_per_token"):
         row[name] = getattr(cluster, name)
-    row["num_arrivals"] = row["next_client"] = count
-    row["later"] = words.add(np.zeros(len(requests) + 1 if comes_later else 1))
+    row["next_client"] = count
+    row["num_later" if is_closed else "num_arrivals"] = count
+    later = np.zeros(len(requests) + 1 if comes_later else 1)
+    if is_closed:
+        later[:count] = np.argsort(rows["ready_s"][:count], kind="stable")
+    row["later"] = words.add(later)
     row["unrouted"] = row["last_unrouted"] = row["ended"] = NONE
     row["num_classes"] = len(requests.class_names)
     row["num_prefix_blocks"] = num_prefix_blocks(cluster, requests)
@@ -463,12 +489,14 @@ def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat)
     row["most_retries"] = cluster.retries
     row["routing"] = ROUTINGS.index(cluster.routing)
     row["num_changes"] = len(cluster.changes)
-    row["is_closed"] = cluster.clients is not None
-    row["request_s"] = cluster.copies[0].rules.request_s
-    row["readers"] = len(cluster.members)
-    if count:
-        row["read_until_s"] = rows["ready_s"][:count].max() - row["request_s"]
+    row["is_closed"] = is_closed
     return row
+
+
+def begins_s(cluster: Cluster, requests: Requests) -> float:
+    """When the first request comes or the first replica changes   [s]."""
+    times_s = [float(requests.arrival_s[0])] if len(requests) else []
+    return min([*times_s, *(change.time_s for change in cluster.changes[:1])], default=0.0)
 
 
 def has_pools(cluster: Cluster) -> bool:

@@ -10,10 +10,9 @@ from typing import Any
 
 from gpufleet.simulate.compiled import compiled, compiled_and_kept
 from gpufleet.simulate.kv_blocks import blocks_of
-from gpufleet.simulate.replica import begin_step, end_step
+from gpufleet.simulate.replica import begin_step, cut_run, end_step
 from gpufleet.simulate.routing import route
-from gpufleet.simulate.step_times import run_s, steps_until
-from gpufleet.simulate.waiting import wait
+from gpufleet.simulate.waiting import gives_up_s, wait
 
 NONE = -1
 OFF, STARTING, READY, DRAINING = range(4)
@@ -104,11 +103,10 @@ def come_later(state: Any, n: Any) -> None:
     """Put a request among those that come at times of their own."""
     cluster = state.cluster[0]
     at = cluster.num_later
-    ready_s = state.requests[n].ready_s
     while at > 0:
         parent = (at - 1) // 2
         above = state.words[cluster.later + parent]
-        if state.requests[above].ready_s <= ready_s:
+        if not comes_before(state, n, above):
             break
         state.words[cluster.later + at] = above
         at = parent
@@ -137,8 +135,10 @@ def sink_later(state: Any, at: Any, n: Any) -> None:
 
 @compiled
 def comes_before(state: Any, n: Any, other: Any) -> Any:
-    """Whether one request comes before another."""
-    return state.requests[n].ready_s < state.requests[other].ready_s
+    """Whether one request comes before another; at one time the one that was asked first."""
+    ready_s = state.requests[n].ready_s
+    other_s = state.requests[other].ready_s
+    return ready_s < other_s or (ready_s == other_s and n < other)
 
 
 @compiled
@@ -163,20 +163,29 @@ def deliver(state: Any, n: Any, now_s: Any) -> None:
     if replica.end_s == math.inf:
         begin_step(state, r, now_s)
     else:
-        cut_run(replica, engine, now_s)
+        let_join(state, replica, engine, n, now_s)
 
 
 @compiled
-def cut_run(replica: Any, engine: Any, now_s: Any) -> None:
-    """End a run of decode steps with the one that is on its way, so that a request may join the next."""
-    if replica.num_prompts > 0 or replica.is_blocked or engine.is_static or replica.running >= engine.largest_batch:
-        return
-    steps = steps_until(replica.step_s, replica.growth_s, replica.num_steps, now_s - replica.clock_s)
-    if engine.poll_steps > 1 and steps < replica.next_poll - replica.steps:
-        steps = replica.next_poll - replica.steps
-    if steps < replica.num_steps:
-        replica.num_steps = steps
-        replica.end_s = replica.clock_s + run_s(replica.step_s, replica.growth_s, steps)
+def let_join(state: Any, replica: Any, engine: Any, n: Any, now_s: Any) -> None:
+    """Shorten a run of decode steps for a request that comes: so that it may join, or that it may give up."""
+    is_next = is_served_next(state, replica, n)
+    if is_next:
+        replica.is_blocked = 0
+    if not replica.is_blocked and replica.running < engine.largest_batch:
+        cut_run(replica, engine, now_s)
+    elif is_next:
+        cut_run(replica, engine, gives_up_s(state, n))
+
+
+@compiled
+def is_served_next(state: Any, replica: Any, n: Any) -> Any:
+    """Whether a request that comes goes before all that wait: it may find room where the first of them does not."""
+    request_class = state.requests[n].request_class
+    for earlier in range(request_class):
+        if state.words[replica.queues + 2 * earlier] != NONE:
+            return False
+    return state.words[replica.queues + 2 * request_class] == n
 
 
 @compiled
@@ -267,7 +276,7 @@ def start_over(request: Any) -> None:
 
 @compiled
 def send_next(state: Any, request: Any, now_s: Any) -> None:
-    """A client that is answered sends its next: `arrival_s` held its pause, `ready_s` the reading of its prompt."""
+    """A client that is answered sends its next: `arrival_s` held its pause, `ready_s` what handling takes."""
     cluster = state.cluster[0]
     n = cluster.next_client
     if n >= len(state.requests):
@@ -276,17 +285,8 @@ def send_next(state: Any, request: Any, now_s: Any) -> None:
     following = state.requests[n]
     ended_s = request.finish_s if request.fate == ANSWERED else now_s
     following.arrival_s += ended_s
-    following.ready_s = cluster.request_s + read(cluster, following.arrival_s, following.ready_s)
+    following.ready_s += following.arrival_s
     come_later(state, n)
-
-
-@compiled
-def read(cluster: Any, arrival_s: Any, reading_s: Any) -> Any:
-    """When a prompt has been read, which servers take in turn: see `cluster.one_by_one`."""
-    begun_s = cluster.read_until_s if cluster.read_until_s > arrival_s else arrival_s
-    cluster.read_until_s = begun_s + reading_s / cluster.readers
-    soonest_s = arrival_s + reading_s
-    return cluster.read_until_s if cluster.read_until_s > soonest_s else soonest_s
 
 
 @compiled
@@ -370,6 +370,7 @@ def empty(state: Any, replica: Any, engine: Any) -> None:
     replica.joining = NONE
     replica.partial = NONE
     replica.newest = NONE
+    replica.held_since = NONE
     replica.oldest_idle = NONE
     replica.newest_idle = NONE
     replica.end_s = math.inf

@@ -25,8 +25,8 @@ from gpufleet.simulate.kv_blocks import (
     steps_that_fit,
     take_blocks,
 )
-from gpufleet.simulate.step_times import attention_at, decode_at, extra_at, idle_at, run_s, steps_in_cell
-from gpufleet.simulate.waiting import first_waiting, leave_queue, put_back
+from gpufleet.simulate.step_times import attention_at, decode_at, extra_at, idle_at, run_s, steps_in_cell, steps_until
+from gpufleet.simulate.waiting import first_waiting, gives_up_s, leave_queue, put_back
 
 LONGEST_RUN = 1 << 30
 
@@ -45,6 +45,18 @@ def begin_step(state: Any, r: Any, now_s: Any) -> None:
         begin_run(state, replica, engine)
     else:
         replica.end_s = math.inf
+    if replica.moved != NONE:
+        first_tokens_of_moved(state, replica)
+
+
+@compiled
+def first_tokens_of_moved(state: Any, replica: Any) -> None:
+    """Sequences whose KV was moved here have their first token with the step that admits them."""
+    first_s = replica.end_s if replica.num_prompts > 0 else replica.clock_s + replica.step_s
+    while replica.moved != NONE:
+        request = state.requests[replica.moved]
+        replica.moved = request.next
+        request.first_token_s = first_s
 
 
 @compiled
@@ -135,7 +147,7 @@ def take_prompts(state: Any, r: Any, replica: Any, engine: Any, now_s: Any, is_f
     replica.prompt_tokens = 0
     replica.largest_chunk = 0
     replica.prompt_attention_s = 0.0
-    replica.is_blocked = is_full
+    replica.is_blocked = 0
     budget = engine.step_tokens - (replica.running if engine.mixes_prompts else 0)
     if replica.partial != NONE and budget > 0:
         begun = replica.partial
@@ -160,23 +172,12 @@ def looks_for_requests(replica: Any, engine: Any) -> Any:
         return True
     if engine.is_static:
         return False
-    if engine.poll_steps > 1:
-        skip_empty_polls(replica, engine)
-        if replica.steps < replica.next_poll:
-            return False
-        replica.next_poll += engine.poll_steps
+    if replica.steps % engine.poll_steps != 0:
+        return False
     if engine.gather_steps > 0 and replica.waiting < engine.groups:
         return has_gathered(replica, engine)
     replica.held_since = NONE
     return True
-
-
-@compiled
-def skip_empty_polls(replica: Any, engine: Any) -> None:
-    """Polls come at their interval whether somebody waits or not: the next one from here."""
-    if replica.steps > replica.next_poll:
-        passed = (replica.steps - replica.next_poll + engine.poll_steps - 1) // engine.poll_steps
-        replica.next_poll += passed * engine.poll_steps
 
 
 @compiled
@@ -196,11 +197,19 @@ def is_admitted(state: Any, replica: Any, engine: Any, n: Any) -> Any:
     request = state.requests[n]
     if replica.running + replica.num_joining >= engine.largest_batch:
         return False
-    needed = blocks_of(engine, tokens_at_admission(engine, request))
+    needed = blocks_of(engine, tokens_after_admission(engine, request))
     if request.num_prefix_blocks > 0:
         known = known_prefix_blocks(state.words, replica, request)
         needed -= (known - idle_among(state.words, replica, request, known)) * kv_blocks_of_prefix(engine)
     return replica.used_blocks + growth(engine, replica, state.words, 1) + needed <= engine.num_blocks
+
+
+@compiled
+def tokens_after_admission(engine: Any, request: Any) -> Any:
+    """Tokens that a sequence needs blocks for with its first step; KV that was moved here grows in it already."""
+    if engine.reserves_answers:
+        return request.prompt_tokens + request.left_tokens
+    return request.prompt_tokens + 1
 
 
 @compiled
@@ -229,8 +238,8 @@ def admit(state: Any, r: Any, replica: Any, engine: Any, n: Any, budget: Any) ->
     take_blocks(state, replica, engine, request.held_blocks)
     if request.has_kv:
         start_decoding(state, replica, engine, n, request)
-        step = decode_at(engine, state.grid, state.words, replica.running, mean_context(replica))
-        request.first_token_s = replica.clock_s + step[0]
+        request.next = replica.moved
+        replica.moved = n
         return 1
     return take_chunk(state, replica, engine, n, budget)
 
@@ -240,10 +249,13 @@ def reuse_prefix(state: Any, replica: Any, engine: Any, request: Any) -> None:
     """Skip what the pool holds of a prompt, but for its last token, which says what comes next."""
     known = known_prefix_blocks(state.words, replica, request)
     read_prefix(state, replica, engine, request)
+    if request.has_kv:
+        return
     cached = known * engine.prefix_tokens
     if cached >= request.prompt_tokens:
         cached = request.prompt_tokens - 1
-    request.cached_tokens = cached
+    if request.preemptions == 0:
+        request.cached_tokens = cached
     request.prefilled_tokens = cached
     replica.tokens_left -= cached
 
@@ -328,6 +340,20 @@ def begin_run(state: Any, replica: Any, engine: Any) -> None:
     replica.is_decoding = 1
     replica.had_prompts = 0
     replica.end_s = replica.clock_s + run_s(replica.step_s, replica.growth_s, replica.num_steps)
+    if replica.is_blocked and replica.waiting > 0:
+        cut_run(replica, engine, gives_up_s(state, first_waiting(state, replica, replica.clock_s)))
+
+
+@compiled
+def cut_run(replica: Any, engine: Any, at_s: Any) -> None:
+    """End a run of decode steps with the one that is on its way at a time, or the next after which the engine looks."""
+    if at_s >= replica.end_s or replica.num_prompts > 0 or engine.is_static:
+        return
+    steps = steps_until(replica.step_s, replica.growth_s, replica.num_steps, at_s - replica.clock_s)
+    steps += -(replica.steps + steps) % engine.poll_steps
+    if steps < replica.num_steps:
+        replica.num_steps = steps
+        replica.end_s = replica.clock_s + run_s(replica.step_s, replica.growth_s, steps)
 
 
 @compiled
@@ -335,9 +361,7 @@ def until_it_looks(replica: Any, engine: Any) -> Any:
     """Steps until the engine looks at its queue again, at least one."""
     if engine.is_static:
         return LONGEST_RUN
-    if engine.poll_steps > 1 and replica.next_poll > replica.steps + 1:
-        return replica.next_poll - replica.steps
-    return 1
+    return engine.poll_steps - replica.steps % engine.poll_steps
 
 
 @compiled

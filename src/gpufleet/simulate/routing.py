@@ -15,20 +15,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.simulate.compiled import compiled
-from gpufleet.simulate.kv_blocks import known_prefix_blocks
+from gpufleet.simulate.kv_blocks import growth, known_prefix_blocks
 from gpufleet.simulate.step_times import run_s, steps_until
 
-ROUTINGS = (
-    "round_robin",
-    "random",
-    "least_requests",
-    "least_tokens",
-    "least_kv",
-    "two_choices",
-    "prefix_aware",
-)
-ROUND_ROBIN, RANDOM, LEAST_REQUESTS, LEAST_TOKENS, LEAST_KV, TWO_CHOICES, PREFIX_AWARE = range(len(ROUTINGS))
+LEAST_REQUESTS, ROUND_ROBIN, RANDOM, LEAST_TOKENS, LEAST_KV, TWO_CHOICES, PREFIX_AWARE = range(len(ROUTINGS))
 NONE = -1
 READY = 2
 CROWDED = 2
@@ -60,7 +52,8 @@ def route(state: Any, n: Any, now_s: Any) -> Any:
 def is_open(state: Any, r: Any, n: Any) -> Any:
     """Whether a replica is ready and does what a request needs next: prefill, decode, or both."""
     replica = state.replicas[r]
-    if replica.state != READY:
+    wanted = state.requests[n].wanted_copy
+    if replica.state != READY or (wanted != NONE and wanted != replica.engine):
         return False
     if replica.role == 0:
         return True
@@ -72,7 +65,8 @@ def burden_of(state: Any, r: Any, routing: Any, now_s: Any) -> Any:
     """What a replica has to do, by the measure of a routing."""
     replica = state.replicas[r]
     if routing == LEAST_KV:
-        return float(replica.used_blocks)
+        engine = state.engines[replica.engine]
+        return float(replica.used_blocks + growth(engine, replica, state.words, steps_done(replica, now_s)))
     if routing == LEAST_TOKENS:
         return float(tokens_left(replica, now_s))
     return float(requests_of(replica))
@@ -87,26 +81,34 @@ def requests_of(replica: Any) -> Any:
 @compiled
 def tokens_left(replica: Any, now_s: Any) -> Any:
     """Tokens of prompts and answers left at the last step boundary of a replica."""
+    return replica.tokens_left - steps_done(replica, now_s) * replica.running
+
+
+@compiled
+def steps_done(replica: Any, now_s: Any) -> Any:
+    """Decode steps of the run under way that have ended."""
     if replica.is_decoding == 0 or replica.num_prompts > 0 or not replica.end_s < math.inf:
-        return replica.tokens_left
+        return 0
     passed_s = now_s - replica.clock_s
     done = steps_until(replica.step_s, replica.growth_s, replica.num_steps, passed_s)
     if run_s(replica.step_s, replica.growth_s, done) > passed_s:
         done -= 1
-    return replica.tokens_left - done * replica.running
+    return done
 
 
 @compiled
 def next_in_turn(state: Any, n: Any) -> Any:
-    """The next open replica after the one that had the last request."""
+    """The open replica whose turn is longest past; so replicas that serve other requests pass nobody over."""
     cluster = state.cluster[0]
-    count = len(state.replicas)
-    for _ in range(count):
-        r = cluster.turn
-        cluster.turn = r + 1 if r + 1 < count else 0
-        if is_open(state, r, n):
-            return r
-    return NONE
+    chosen = NONE
+    for r in range(len(state.replicas)):
+        is_earlier = chosen == NONE or state.replicas[r].last_turn < state.replicas[chosen].last_turn
+        if is_earlier and is_open(state, r, n):
+            chosen = r
+    if chosen != NONE:
+        cluster.turn += 1
+        state.replicas[chosen].last_turn = cluster.turn
+    return chosen
 
 
 @compiled

@@ -39,6 +39,7 @@ REQUEST = np.dtype(
         ("cached_tokens", "i4"),
         ("preemptions", "i4"),
         ("retries", "i4"),
+        ("wanted_copy", "i4"),
         ("request_class", "i2"),
         ("fate", "i1"),
         ("has_kv", "i1"),
@@ -46,8 +47,8 @@ REQUEST = np.dtype(
     align=True,
 )
 """A request: `prompt_tokens` are to be prefilled now (after a preemption with what was generated), `left_tokens` still
-to be generated; `late_s` is what its client sees later than the engine has it. `next` links queues, `older` and `newer`
-the running requests of a replica in the order of their admission."""
+to be generated; `wanted_copy` alone serves it (-1: any); `late_s` is what its client sees later than the engine has it.
+`next` links queues, `older` and `newer` the running requests of a replica in the order of their admission."""
 
 REPLICA = np.dtype(
     [
@@ -80,8 +81,9 @@ REPLICA = np.dtype(
         ("partial", "i8"),
         ("joining", "i8"),
         ("num_joining", "i8"),
+        ("moved", "i8"),
+        ("last_turn", "i8"),
         ("newest", "i8"),
-        ("next_poll", "i8"),
         ("held_since", "i8"),
         ("heap", "i8"),
         ("phases", "i8"),
@@ -141,8 +143,6 @@ CLUSTER = np.dtype(
         ("backoff_s", "f8"),
         ("transfer_s_per_token", "f8"),
         ("transfer_fixed_s", "f8"),
-        ("request_s", "f8"),
-        ("read_until_s", "f8"),
         ("next_arrival", "i8"),
         ("num_arrivals", "i8"),
         ("later", "i8"),
@@ -160,7 +160,6 @@ CLUSTER = np.dtype(
         ("num_changes", "i8"),
         ("next_client", "i8"),
         ("is_closed", "i8"),
-        ("readers", "i8"),
         ("ended", "i8"),
         ("num_ended", "i8"),
     ],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from gpufleet.simulate.compiled import compiled
@@ -57,11 +58,18 @@ def first_waiting(state: Any, replica: Any, now_s: Any) -> Any:
         while state.words[at] != NONE:
             n = state.words[at]
             request = state.requests[n]
-            if request.prompt_tokens != request.input_tokens or now_s - request.ready_s <= cluster.timeout_s:
+            if now_s <= gives_up_s(state, n):
                 return n
             leave_queue(state, replica, n)
-            replica.tokens_left -= request.prompt_tokens + request.left_tokens
+            replica.tokens_left -= request.left_tokens + (0 if request.has_kv else request.prompt_tokens)
             request.fate = TIMED_OUT
             request.next = cluster.ended
             cluster.ended = n
     return NONE
+
+
+@compiled
+def gives_up_s(state: Any, n: Any) -> Any:
+    """When the client of a request that waits gives it up, unless it has begun."""
+    request = state.requests[n]
+    return math.inf if request.prompt_tokens != request.input_tokens else request.ready_s + state.cluster[0].timeout_s

@@ -1,0 +1,111 @@
+"""The replicas of a replay: as they are stated, or as the answer of a saved plan has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from os import PathLike
+
+from gpufleet.answers.simulation import ReplicaPrice
+from gpufleet.api.demands import workload_of
+from gpufleet.api.recorded_question import request_of
+from gpufleet.api.simulated_copies import CopyQuestion, named
+from gpufleet.catalog.models import shipped_architecture
+from gpufleet.catalog.query import (
+    OfferFilter,
+    matching_offers,
+    price_per_gpu_usd_per_hour,
+    resolve_gpu,
+    resolve_instance,
+)
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.offer import PriceKind
+from gpufleet.domain.slo import Slo
+from gpufleet.domain.workload import Workload
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.inputs.model_config import read_model
+from gpufleet.inputs.plan_file import read_plan
+from gpufleet.questions.simulation import checked_replicas
+from gpufleet.records import dataclass
+from gpufleet.results.plan import Deployment, ServePlan
+
+PLAN_ENDING = ".json"
+
+
+@dataclass(frozen=True, eq=False)
+class Replicas:
+    """So many copies, what one costs, and of a plan what they are for."""
+
+    copy: CopyQuestion
+    count: int
+    arch: Architecture
+    price: ReplicaPrice | None = None
+    workload: Workload | None = None
+    slo: Slo | None = None
+
+
+def stated_replicas(copy: CopyQuestion, count: int | None, tables: Catalog) -> Replicas:
+    """One copy, or as many as are said, at the price of the machine that is named or of the cheapest with a date."""
+    arch = copy.model if isinstance(copy.model, Architecture) else read_model(str(copy.model), shipped_architecture)
+    name, number = copy.gpus if isinstance(copy.gpus, tuple) else named(copy.gpus)
+    price = cheapest_price(tables, name, number, copy.instance)
+    return Replicas(copy, 1 if count is None else checked_replicas(count), arch, price)
+
+
+def cheapest_price(tables: Catalog, gpu: str, number: int, instance: str | None) -> ReplicaPrice | None:
+    """What so many GPUs cost on demand at the cheapest dated price, of the machine where one is named."""
+    wanted = OfferFilter(
+        accelerators=[resolve_gpu(tables, gpu).accelerator.name],
+        instances=None if instance is None else [resolve_instance(tables, instance).name],
+        price_kinds=[PriceKind.ON_DEMAND],
+    )
+    dated = [o for o in matching_offers(tables, wanted) if o.as_of is not None]
+    priced = [(price_per_gpu_usd_per_hour(o, tables.instances[o.cloud, o.instance]), o) for o in dated]
+    if not priced:
+        return None
+    per_gpu, offer = min(priced, key=lambda pair: pair[0])
+    machine = f"{offer.cloud} {offer.instance}, {offer.region}"
+    return ReplicaPrice(per_gpu * number, machine, offer.price_kind.value, offer.source, offer.as_of)
+
+
+def planned_replicas(copy: CopyQuestion, count: int | None) -> Replicas:
+    """The replicas of the first answer of a saved plan, and the requests that it is for."""
+    if isinstance(copy.model, Architecture) or not str(copy.model).endswith(PLAN_ENDING):
+        raise UsageError("nothing says on which GPUs", expected="--gpus NAME:N, or the file of a plan (-o json)")
+    plan = read_plan(str(copy.model))
+    if not isinstance(plan, ServePlan) or plan.basis is None:
+        raise UsageError("only the plan of one model is replayed", found=str(copy.model))
+    if not plan.deployments:
+        raise Infeasible("the plan has no answer to replay", found=str(copy.model))
+    request, answer = request_of(plan.basis), plan.answer
+    asked_model: str | PathLike[str] | Architecture = request.model
+    arch = asked_model if isinstance(asked_model, Architecture) else read_model(str(asked_model), shipped_architecture)
+    workload = workload_of(request.kinds, arch)
+    found = copy_in(answer, replace(copy, model=arch))
+    replicas = answer.replicas if count is None else checked_replicas(count)
+    return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo)
+
+
+def copy_in(answer: Deployment, asked: CopyQuestion) -> CopyQuestion:
+    """A copy as a deployment has it."""
+    ranks = answer.ranks
+    assert ranks is not None, "plans of models that write say their ranks"
+    return replace(
+        asked,
+        gpus=(answer.gpu, answer.gpus_per_replica),
+        tp=ranks.tp,
+        pp=ranks.pp,
+        ep=ranks.ep,
+        attention_dp=ranks.attention_dp,
+        precision=answer.weight_format,
+        kv_precision=answer.kv_precision,
+        engine=answer.engine,
+        instance=f"{answer.cloud}:{answer.instance}",
+    )
+
+
+def price_of(answer: Deployment) -> ReplicaPrice:
+    """What one replica of a deployment costs, its share of idle GPUs included."""
+    machine = f"{answer.cloud} {answer.instance}, {answer.region}"
+    each = answer.usd_per_hour / answer.replicas
+    return ReplicaPrice(each, machine, answer.price_kind, answer.price_source, answer.price_as_of)

@@ -1,0 +1,132 @@
+"""Whether a plan holds when its requests are replayed one by one, and how many replicas it takes where it does not."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from gpufleet.answers.simulation import objective_of
+from gpufleet.api.planned_replicas import copy_in
+from gpufleet.api.replayed_requests import at_total_rate
+from gpufleet.api.simulated_copies import CopyQuestion, copy_of
+from gpufleet.catalog.tables import Catalog
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.requests import Requests
+from gpufleet.domain.routing import ROUTINGS
+from gpufleet.domain.workload import Workload
+from gpufleet.records import dataclass
+from gpufleet.results.plan import Deployment
+from gpufleet.results.verification import Verification, VerifiedDeployment, VerifiedObjective
+from gpufleet.simulate.cluster import Cluster, Member, replay
+from gpufleet.simulate.generated import requests_of_workload
+from gpufleet.simulate.metrics import LimitMeasured, measured
+from gpufleet.simulate.reshape import at_rate, repeated, thinned
+
+POISSON, TRACE = "Poisson", "trace"
+NUM_VERIFIED, NUM_REQUESTS, SEED = 3, 20_000, 0
+MOST_MEMBERS = 12
+"""More replicas are played by so many at their share of the rate: beyond a dozen a router makes no difference."""
+MOST_GROWTH = 3
+
+
+@dataclass(frozen=True, eq=False)
+class Verifying:
+    """What is replayed: the model, and its requests at the planned rate, drawn or those of a trace."""
+
+    arch: Architecture
+    workload: Workload
+    tables: Catalog
+    seen: Requests | None = None
+
+    @property
+    def arrivals(self) -> str:
+        """How requests come."""
+        return POISSON if self.seen is None else TRACE
+
+    def requests(self, share: float) -> Requests:
+        """Such a share of all requests, the same for every deployment."""
+        generator, rate = np.random.default_rng(SEED), self.workload.rate_requests_per_s
+        if self.seen is None:
+            return requests_of_workload(at_total_rate(self.workload, rate * share), generator, NUM_REQUESTS)
+        own = repeated(at_rate(self.seen, rate), max(len(self.seen), NUM_REQUESTS / share))
+        return own if share == 1 else thinned(own, generator, share)
+
+
+def verification(
+    deployments: list[Deployment], arch: Architecture, workload: Workload, tables: Catalog, seen: Requests | None
+) -> Verification:
+    """The answer and the next two, under Poisson arrivals and under those that were seen, at the planned rate."""
+    asked = [Verifying(arch, workload, tables)]
+    asked += [] if seen is None or not seen.span_s else [Verifying(arch, workload, tables, seen)]
+    rows = [verified(d, how) for d in deployments[:NUM_VERIFIED] for how in asked]
+    return Verification(deployments=rows, routing=ROUTINGS[0], seed=SEED)
+
+
+def verified(deployment: Deployment, how: Verifying) -> VerifiedDeployment:
+    """One deployment: what came of its objectives, and what it takes where one breaks."""
+    found = objectives_with(deployment, how, deployment.replicas)
+    most = deployment.replicas * MOST_GROWTH
+    is_kept = all(limit.is_kept for limit in found)
+    needed = None if is_kept else fewest_replicas(lambda n: keeps(deployment, how, n), deployment.replicas, most)
+    machines = None if needed is None else machines_for(deployment, needed)
+    return VerifiedDeployment(
+        cloud=deployment.cloud,
+        region=deployment.region,
+        instance=deployment.instance,
+        instance_count=deployment.instance_count,
+        replicas=deployment.replicas,
+        arrivals=how.arrivals,
+        num_requests=NUM_REQUESTS,
+        objectives=[beside_plan(limit, deployment) for limit in found],
+        is_kept=is_kept,
+        needed_replicas=needed,
+        needed_instance_count=machines,
+        needed_usd_per_hour=None if machines is None else machines * deployment.price_per_instance_usd_per_hour,
+        most_replicas=most,
+    )
+
+
+def fewest_replicas(is_enough: Callable[[int], bool], too_few: int, most: int) -> int | None:
+    """The fewest replicas that suffice, found by halving; None where not even the most do.
+
+    >>> fewest_replicas(lambda n: n >= 7, 4, 12), fewest_replicas(lambda n: n >= 70, 4, 12)
+    (7, None)
+    """
+    if not is_enough(most):
+        return None
+    while most - too_few > 1:
+        middle = (too_few + most) // 2
+        too_few, most = (too_few, middle) if is_enough(middle) else (middle, most)
+    return most
+
+
+def keeps(deployment: Deployment, how: Verifying, replicas: int) -> bool:
+    """Whether so many replicas keep every objective."""
+    return all(limit.is_kept for limit in objectives_with(deployment, how, replicas))
+
+
+def objectives_with(deployment: Deployment, how: Verifying, replicas: int) -> tuple[LimitMeasured, ...]:
+    """What comes of the objectives on so many replicas of a deployment."""
+    members = min(replicas, MOST_MEMBERS)
+    requests = how.requests(members / replicas)
+    copy = copy_of(copy_in(deployment, CopyQuestion(how.arch, "")), requests, catalog=how.tables).copy
+    happened = replay(Cluster((copy,), (Member(),) * members), requests, np.random.default_rng(SEED))
+    return measured(happened, how.workload.slo).limits
+
+
+def machines_for(deployment: Deployment, replicas: int) -> int:
+    """Machines that hold so many replicas."""
+    on_one = math.floor(deployment.gpus_per_instance / deployment.gpus_per_replica)
+    if on_one >= 1:
+        return math.ceil(replicas / on_one)
+    return math.ceil(replicas * deployment.instance_count / deployment.replicas)
+
+
+def beside_plan(found: LimitMeasured, deployment: Deployment) -> VerifiedObjective:
+    """An objective beside what was planned for it."""
+    label = found.limit.label
+    return VerifiedObjective(
+        planned=deployment.latency[label], replayed=objective_of(found, deployment.grade, has_ranges=True)
+    )

@@ -1,0 +1,111 @@
+"""Prefill and decode apart on a page: both pools, which of them binds, rates that match, parts of a first token."""
+
+from __future__ import annotations
+
+from gpufleet.report.explanation import share
+from gpufleet.report.numbers import amount, count, duration, percent, plural, ranged, ranged_duration, significant
+from gpufleet.report.page import Column, Table
+from gpufleet.results.base import ExplainedTerm
+from gpufleet.results.estimate import ServingEstimate
+from gpufleet.results.pools import Handover, Pool, PooledServing
+from gpufleet.units import GB, MB
+
+
+def pools_subject(result: ServingEstimate, pools: PooledServing) -> str:
+    """The model, both pools and the engine."""
+    return (
+        f"{result.model} in {result.weight_format}, prefill on {pool_label(pools.prefill)}, "
+        f"decode on {pool_label(pools.decode)}, with {result.engine}"
+    )
+
+
+def pool_label(pool: Pool) -> str:
+    """A pool as it is typed: 2x H100-SXM:4 TP4."""
+    return f"{pool.copies}x {pool.gpu}:{pool.num_gpus} ({pool.layout})"
+
+
+def binding_pool_line(result: ServingEstimate, pools: PooledServing) -> str:
+    """The pool that carries less, and how full it is."""
+    return f"Binding limit: {result.binding_limit}, at {percent(binding_pool(pools).load_ratio)} of what it carries."
+
+
+def binding_pool(pools: PooledServing) -> Pool:
+    """The pool that carries less."""
+    return pools.prefill if pools.binds == "prefill" else pools.decode
+
+
+def pools_memory_line(pools: PooledServing) -> str:
+    """What fits a copy of each pool."""
+    d = pools.decode
+    return (
+        f"Memory: prefill {pools.prefill.verdict}, decode {d.verdict}; {amount_of(d.together)} "
+        f"sequences decode at a time on a copy, at most {count(d.most_together)} fit."
+    )
+
+
+def matched_line(pools: PooledServing) -> str:
+    """Rates side by side, and the copies whose rates match."""
+    prefill, decode = (p.carried_requests_per_s.value for p in (pools.prefill, pools.decode))
+    more, less = ("Prefill", "decode") if prefill >= decode else ("Decode", "prefill")
+    times = significant(max(prefill, decode) / min(prefill, decode))
+    copies = f"{plural(pools.matched_prefill, 'prefill copy')} to {plural(pools.matched_decode, 'decode copy')}"
+    return f"{more} could carry {times} times what {less} does: {copies.replace('copys', 'copies')} would match."
+
+
+def handover_line(handover: Handover) -> str:
+    """Bytes, link and time of a hand-over."""
+    size = handover.bytes_per_gpu
+    said = f"{significant(size / GB)} GB" if size >= GB else f"{significant(size / MB)} MB"
+    seconds = handover.seconds
+    shown = ranged_duration(seconds.value, seconds.low, seconds.high)
+    return f"Hand-over of a prompt: {said} a GPU {handover.link}: {shown}."
+
+
+def pools_tables(pools: PooledServing) -> list[Table]:
+    """Both pools, and the parts of the first token."""
+    return [pools_table(pools), first_token_table(pools.first_token)]
+
+
+def pools_table(pools: PooledServing) -> Table:
+    """Copies, what they carry, how full they are, and how many the other pool asks for, side by side."""
+    sides = (pools.prefill, pools.decode)
+    columns = [Column("what", "pool"), Column("prefill", "prefill"), Column("decode", "decode")]
+    figures = {
+        "copies": [pool_label(pool) for pool in sides],
+        "carries, requests/s": [carried(pool) for pool in sides],
+        "load": [percent(pool.load_ratio) for pool in sides],
+        "together on a copy": [
+            f"{amount_of(pool.together)} of {count(pool.most_together)} {what}"
+            for pool, what in zip(sides, ("prompts", "sequences"), strict=True)
+        ],
+        "copies to match the other": [count(pool.needed_copies) for pool in sides],
+    }
+    rows = [{"what": what, "prefill": first, "decode": second} for what, (first, second) in figures.items()]
+    return Table(columns, rows)
+
+
+def amount_of(number: float) -> str:
+    """A number to three digits, without zeros at the end."""
+    return amount(float(f"{number:.3g}"))
+
+
+def carried(pool: Pool) -> str:
+    """The most that a pool carries, with its range."""
+    figure = pool.carried_requests_per_s
+    return ranged(figure.value, figure.low, figure.high, digits=3)
+
+
+def first_token_table(parts: list[ExplainedTerm]) -> Table:
+    """What the time to first token is made of."""
+    total_s = sum(part.value for part in parts)
+    columns = [
+        Column("name", "what makes the TTFT"),
+        Column("seconds", "time", align="right"),
+        Column("share", "share", align="right"),
+        Column("formula", "as", wraps=True),
+    ]
+    rows = [
+        {"name": p.name, "seconds": duration(p.value), "share": share(p.value / total_s), "formula": p.formula}
+        for p in parts
+    ]
+    return Table(columns, rows)

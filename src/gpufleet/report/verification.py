@@ -1,0 +1,79 @@
+"""Whether a plan holds when its requests are replayed: planned and replayed figures side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from gpufleet.report.numbers import plural, usd_per_hour
+from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.simulation import time_text
+from gpufleet.report.words import at_least_ms
+from gpufleet.results.base import Figure
+from gpufleet.results.verification import Verification, VerifiedDeployment, VerifiedObjective
+
+
+def verification_table(found: Verification) -> Table:
+    """A row for each objective of each deployment under each kind of arrivals."""
+    columns = [
+        Column("machines", "machines", wraps=True),
+        Column("arrivals", "arrivals"),
+        Column("objective", "objective"),
+        Column("planned", "planned", align="right"),
+        Column("replayed", "replayed", align="right"),
+        Column("verdict", "verdict"),
+    ]
+    rows = [row for deployment in found.deployments for row in rows_of(deployment)]
+    return Table(columns, rows, "Verified: requests replayed one by one", list(notes(found)))
+
+
+def rows_of(deployment: VerifiedDeployment) -> Iterator[Row]:
+    """The objectives of one deployment."""
+    for i, objective in enumerate(deployment.objectives):
+        yield {
+            "machines": "" if i else machines_of(deployment),
+            "arrivals": "" if i else deployment.arrivals,
+            "objective": f"{objective.replayed.label} < {at_least_ms(objective.replayed.limit_s)}",
+            "planned": value_text(objective.planned),
+            "replayed": replayed_text(objective),
+            "verdict": "kept" if objective.replayed.is_kept else "broken",
+        }
+
+
+def replayed_text(objective: VerifiedObjective) -> str:
+    """What came out, where anything was answered."""
+    figure = objective.replayed.figure
+    return "no answer" if figure is None else value_text(figure)
+
+
+def value_text(figure: Figure) -> str:
+    """A time without its range: the plan's page has it."""
+    return time_text(figure.model_copy(update={"low": None, "high": None}))
+
+
+def machines_of(deployment: VerifiedDeployment) -> str:
+    """How many of which machines."""
+    return f"{deployment.instance_count}x {deployment.cloud} {deployment.instance.removeprefix('Standard_')}"
+
+
+def notes(found: Verification) -> Iterator[str]:
+    """What it takes where a limit broke, and how it was replayed."""
+    for deployment in found.deployments:
+        if not deployment.is_kept:
+            yield needed_words(deployment)
+    number = found.deployments[0].num_requests if found.deployments else 0
+    yield (
+        f"{number:,} requests at the planned rate, dealt out by "
+        f"{found.routing.replace('_', ' ')}; steps as long as expected (seed {found.seed})."
+    )
+
+
+def needed_words(deployment: VerifiedDeployment) -> str:
+    """How many replicas keep what those of the plan do not."""
+    whose = f"{machines_of(deployment)}, {deployment.arrivals} arrivals"
+    if deployment.needed_replicas is None or deployment.needed_usd_per_hour is None:
+        return f"{whose}: not even {plural(deployment.most_replicas, 'replica')} keep every objective."
+    needed, machines = deployment.needed_replicas, deployment.needed_instance_count
+    return (
+        f"{whose}: {needed} replicas keep every objective in place of {deployment.replicas}, on {machines} machines "
+        f"for {usd_per_hour(deployment.needed_usd_per_hour)}."
+    )

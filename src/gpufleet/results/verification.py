@@ -1,0 +1,53 @@
+"""A plan's figures beside those of its requests replayed one by one."""
+
+from __future__ import annotations
+
+from gpufleet.results.base import Figure, Result
+from gpufleet.results.simulation import SimulatedObjective
+
+
+class VerifiedObjective(Result):
+    """An objective as it was planned and as it came out."""
+
+    planned: Figure
+    replayed: SimulatedObjective
+
+
+class VerifiedDeployment(Result):
+    """A deployment under Poisson arrivals, or those of a trace at the planned rate.
+
+    `needed_replicas` keep every objective where those of the plan do not, on `needed_instance_count` machines for
+    `needed_usd_per_hour`; None where those of the plan suffice, or where not even `most_replicas` do.
+    """
+
+    cloud: str
+    region: str
+    instance: str
+    instance_count: int
+    replicas: int
+    arrivals: str
+    num_requests: int
+    objectives: list[VerifiedObjective]
+    is_kept: bool
+    needed_replicas: int | None = None
+    needed_instance_count: int | None = None
+    needed_usd_per_hour: float | None = None
+    most_replicas: int
+
+
+class Verification(Result):
+    """Deployments of a plan, replayed: the answer first, under each kind of arrivals; what the plan charges for them.
+
+    `routing`: how requests are dealt out among replicas.
+    """
+
+    deployments: list[VerifiedDeployment]
+    routing: str
+    seed: int
+
+    @property
+    def is_kept(self) -> bool:
+        """Whether the answer keeps every objective under all arrivals."""
+        first = self.deployments[0] if self.deployments else None
+        alike = [d for d in self.deployments if first and (d.instance, d.region) == (first.instance, first.region)]
+        return all(d.is_kept for d in alike)
