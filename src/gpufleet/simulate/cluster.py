@@ -45,8 +45,8 @@ class EngineRules:
 
     Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
-    A request takes `request_s` + `token_s` x prompt to reach the engine; first tokens are seen `late_steps` decode steps
-    late, and `stream_s` for each answer that streams beside it.
+    A request takes `request_s` + `token_s` x prompt to reach the engine; first tokens are seen `late_steps` steps of
+    decoding late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
     """
 

@@ -304,12 +304,8 @@ def begin_prompts(state: Any, replica: Any, engine: Any) -> None:
     else:
         replica.step_s = decode_at(engine, grid, words, replica.running, mean_context(replica))[0]
         ratio = engine.prompt_among_ratio if replica.had_prompts else engine.prompt_alone_ratio
-        if engine.mixes_prompts:
-            seconds = replica.step_s + ratio * (extra_at(engine, grid, words, replica.running, tokens) + attention_s)
-        else:
-            seconds = ratio * (idle_at(engine, grid, words, tokens) + attention_s)
-            if seconds < engine.idle_least_s:
-                seconds = engine.idle_least_s
+        extra_s = ratio * (extra_at(engine, grid, words, replica.running, tokens) + attention_s)
+        seconds = extra_s + (replica.step_s if engine.mixes_prompts else 0.0)
     replica.had_prompts = 1
     replica.end_s = replica.clock_s + seconds
 
