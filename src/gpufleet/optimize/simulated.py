@@ -17,8 +17,11 @@ from gpufleet.records import dataclass
 from gpufleet.simulate.cluster import Copy, EngineRules
 from gpufleet.simulate.step_table import step_table
 
-REST_OF_A_STEP = 1.0
-"""Steps that a request of a closed loop waits for the one under way: it is sent when an answer, and so a step, ends."""
+STEPS_OF_ITS_OWN = 0.5
+"""Steps between arrival and first token that the simulator plays itself: the rest of the one under way.
+
+Of engines that do not say how many steps they make ahead, all others that the closed form fits are played too.
+"""
 WHOLE_PROMPTS_TOKENS = 1 << 20
 
 
@@ -69,7 +72,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
 
     block_tokens = int(np.asarray(memory.engine.kv_block_tokens)[0])
     groups, mixes_prompts = int(c.num_groups[0]), bool(figure("mixes_prompts", 1.0))
-    fitted_late_steps = known("first_token_steps") - steps_of_its_own(mixes_prompts=mixes_prompts)
+    late_steps = figure("steps_ahead", float(known("first_token_steps")) - STEPS_OF_ITS_OWN)
     return EngineRules(
         largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
         step_tokens=step_tokens(memory, held) * groups,
@@ -85,19 +88,11 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         idle_least_s=known("eager_kernel_s") * float(model.num_kernels[0]),
         request_s=known("request_overhead_s"),
         token_s=known("token_overhead_s"),
-        late_steps=max(figure("steps_ahead", fitted_late_steps), 0.0),
+        late_steps=max(late_steps, 0.0),
         stream_s=model.hardware.calibration.formulas.engine_steps.stream_s.value,
         poll_steps=max(int(client.poll_interval_steps), 1),
         gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,
     )
-
-
-def steps_of_its_own(*, mixes_prompts: bool) -> float:
-    """Of the fitted steps between arrival and first token, those that the simulator plays itself.
-
-    The rest of the step under way, and the decode step that carries the prompt where prompts share steps.
-    """
-    return REST_OF_A_STEP + mixes_prompts
 
 
 def step_tokens(memory: MemoryModel, held: Held) -> int:
