@@ -54,6 +54,7 @@ PICTURE_TITLE = "Measured against predicted, with the constants that ship"
 KIND_ORDER = (
     "serving_points",
     "serving_points_disagg",
+    "serving_under_load",
     "inference_throughput",
     "inference_memory",
     "training_throughput",

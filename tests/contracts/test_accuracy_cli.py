@@ -325,3 +325,22 @@ def test_a_models_folder_that_is_missing_exits_2(run_gpufleet: Run, own: Callabl
     done = run_gpufleet("accuracy", own(SERVING), "--models", "nowhere")
     assert done.returncode == 2
     assert "--models" in done.stderr
+
+
+def test_serving_rows_are_replayed_where_that_is_asked_for(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    row = "llama-3.1-8b,H100-SXM,vllm,1000,200,8,1,1,50,9"
+    file = own(SERVING, row)
+    page = run_gpufleet("accuracy", file, "--simulate", "--rows", "rows.csv")
+    assert page.returncode == 0, page.stderr
+    assert "serving_points, replayed" in page.stdout
+    (found,) = json.loads(run_gpufleet("accuracy", file, "--simulate", "-o", "json").stdout)["files"]
+    plain = json.loads(run_gpufleet("accuracy", file, "-o", "json").stdout)["files"][0]
+    assert (found["is_replayed"], plain["is_replayed"]) == (True, False)
+    assert any("replayed" in note for note in found["notes"])
+
+
+def test_a_file_that_says_nothing_of_arrivals_is_scored_as_ever(run_gpufleet: Run, own: Callable[..., str]) -> None:
+    row = "mine,llama-3.1-8b,H100-SXM,vllm,fixed_batch,8,1,1,1000,200,600"
+    page = run_gpufleet("accuracy", own(THROUGHPUT, row), "--simulate")
+    assert page.returncode == 0, page.stderr
+    assert "replayed" not in page.stdout

@@ -36,7 +36,7 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
     >>> conditions_of(row, "sglang")
     ClientConditions(waves=10, poll_interval_steps=30, gather_steps=0.0)
     """
-    known = load_benchmark_scripts().clients.get(row.text("client").casefold(), BenchmarkClient())
+    known = client_of(row)
     name = find_engine(engine).name
     polling = known.polling.get(name)
     stated = {column: row.positive(column) for column in ("poll_interval_steps", "gather_steps")}
@@ -46,6 +46,11 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
         poll_interval_steps=stated["poll_interval_steps"] or launched.poll_interval_steps or usual,
         gather_steps=stated["gather_steps"] or known.gather_steps.get(name, 0.0),
     )
+
+
+def client_of(row: MeasurementRow) -> BenchmarkClient:
+    """What is known of a row's client: how often it repeats itself, and what it asks of engines."""
+    return load_benchmark_scripts().clients.get(row.text("client").casefold(), BenchmarkClient())
 
 
 def poll_interval_steps(polling: Polling, row: MeasurementRow) -> float:

@@ -69,6 +69,14 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
         "GPU": GPU,
         "grade": GRADE,
     },
+    "serving_under_load": {
+        EVERYTHING: everything,
+        "group": GROUP,
+        "engine": ENGINE,
+        "model": MODEL,
+        "GPU": GPU,
+        "grade": GRADE,
+    },
     "serving_points_disagg": {
         EVERYTHING: everything,
         "client x engine x GPU": GROUP,
@@ -98,6 +106,7 @@ GROUPINGS: Mapping[str, Mapping[str, Key]] = {
 PARTIES: Mapping[str, Callable[[ScoredFigure], str]] = {
     "param_counts": GROUP,
     "serving_points": GROUP,
+    "serving_under_load": GROUP,
     "serving_points_disagg": GROUP,
 }
 

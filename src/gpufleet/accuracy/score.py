@@ -16,7 +16,8 @@ from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.other_models import score_other_model
 from gpufleet.accuracy.param_counts import score_param_counts
 from gpufleet.accuracy.pools import score_disagg_point
-from gpufleet.accuracy.serving_points import score_serving_point
+from gpufleet.accuracy.serving_points import replay_serving_point, score_serving_point
+from gpufleet.accuracy.serving_under_load import replay_under_load, score_under_load
 from gpufleet.accuracy.statistics import is_predicted, worst_first
 from gpufleet.accuracy.training_memory import score_training_memory
 from gpufleet.accuracy.training_throughput import score_training_throughput
@@ -30,25 +31,38 @@ SCORERS: Mapping[str, Scorer] = {
     "inference_memory": score_memory,
     "inference_throughput": score_throughput,
     "serving_points": score_serving_point,
+    "serving_under_load": score_under_load,
     "serving_points_disagg": score_disagg_point,
     "other_models": score_other_model,
     "training_throughput": score_training_throughput,
     "training_memory": score_training_memory,
 }
+REPLAYING: Mapping[str, Scorer] = {"serving_points": replay_serving_point, "serving_under_load": replay_under_load}
+REPLAYED_NOTE = (
+    "replayed: each row's requests were simulated as they were sent; low and high are the closed form's about its own "
+    "figure, applied to the replayed one: what is not known of the hardware and the engine, not how a short run varies"
+)
 NUM_WORST = 10
 ROW = Quantity("row", "", "")
 
 
-def score_files(paths: Sequence[str | Path], models_folder: str | Path | None = None) -> AccuracyReport:
-    """Scores of measurement files; models are looked up in `models_folder` before the shipped set."""
+def score_files(
+    paths: Sequence[str | Path], models_folder: str | Path | None = None, *, simulate: bool = False
+) -> AccuracyReport:
+    """Scores of measurement files; models are looked up in `models_folder` before the shipped set.
+
+    With `simulate` kinds of files that say how requests came are replayed, the others are scored as without it.
+    """
     files = [read_measurements(path) for path in paths]
     models = ModelFinder(None if models_folder is None else Path(models_folder))
-    return AccuracyReport(files=[score_file(file, models) for file in files])
+    return AccuracyReport(files=[score_file(file, models, simulate=simulate) for file in files])
 
 
-def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
+def score_file(file: MeasurementFile, models: ModelFinder, *, simulate: bool = False) -> FileAccuracy:
     """Scores of one file."""
-    rows = [score_row(SCORERS[file.kind], row, file.path, models) for row in file.rows]
+    is_replayed = simulate and file.kind in REPLAYING
+    score = REPLAYING[file.kind] if is_replayed else SCORERS[file.kind]
+    rows = [score_row(score, row, file.path, models) for row in file.rows]
     scored = [row for row in rows if row.left_out is None]
     ran = [figure for row in scored if row.ran is not False for figure in row.figures]
     compared = [figure for row in scored for figure in row.figures if figure.measured is not None]
@@ -56,6 +70,7 @@ def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
     return FileAccuracy(
         file=file.path,
         kind=file.kind,
+        is_replayed=is_replayed,
         num_rows=len(rows),
         num_scored_rows=len(scored),
         num_covered_rows=len(covered),
@@ -65,6 +80,7 @@ def score_file(file: MeasurementFile, models: ModelFinder) -> FileAccuracy:
         verdicts=verdict_counts(scored),
         left_out=reason_counts(row.left_out for row in rows),
         without_prediction=reason_counts(map(shared_reason, ran)),
+        notes=[REPLAYED_NOTE] if is_replayed else [],
         figures=[figure for row in rows for figure in row.figures],
     )
 

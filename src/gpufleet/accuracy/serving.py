@@ -13,6 +13,7 @@ from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScore
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.precisions import kv_precision_of, weight_precision_of
 from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.verdict import DOES_NOT_FIT
 from gpufleet.errors import GpufleetError, OutOfMemory
 from gpufleet.inputs.measurements import MeasurementRow
@@ -27,7 +28,7 @@ OUT_TOKENS_PER_S = Quantity("out_tokens_per_s", "out_tokens_per_s_total", "token
 IN_TOKENS_PER_S = Quantity("in_tokens_per_s", "in_tokens_per_s_total", "tokens/s")
 
 REFUSALS = (GpufleetError, ValueError, ArithmeticError)
-Reading = Callable[[ServingEstimate], Prediction]
+Reading = Callable[[ServingEstimate], Prediction | str]
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,15 @@ class Setup:
 class Lengths(TypedDict):
     """Tokens of a request."""
 
-    input_tokens: float
-    output_tokens: float
+    input_tokens: float | TokenCounts
+    output_tokens: float | TokenCounts
 
 
 class Load(Lengths, total=False):
     """Lengths and how the engine is loaded, in the words of `api.estimate`."""
 
     concurrency: float
+    rate: float
     batch: float
     full_queue: bool
     requests: float | None
@@ -72,6 +74,7 @@ class Load(Lengths, total=False):
 def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
     """What the api answers for this row; raises what the api refuses."""
     layout = setup.layout
+    precision, kv_precision = formats_of(row, setup)
     return api.estimate(
         setup.model,
         (layout.gpu, layout.num_gpus),
@@ -79,29 +82,41 @@ def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
         pp=layout.pp,
         ep=layout.ep,
         attention_dp=layout.attention_dp,
-        precision=weight_precision_of(row),
-        kv_precision=kv_precision_of(row) or launch_options(row, setup.engine.name, layout.tp).kv_precision,
+        precision=precision,
+        kv_precision=kv_precision,
         engine=setup.engine.name,
         engine_version=setup.engine.version,
         **load,
     )
 
 
+def formats_of(row: MeasurementRow, setup: Setup) -> tuple[str | None, str | None]:
+    """Weights and KV cache as the row or its script has them; None: the checkpoint's, the engine's default."""
+    launched = launch_options(row, setup.engine.name, setup.layout.tp)
+    return weight_precision_of(row), kv_precision_of(row) or launched.kv_precision
+
+
+def unchanged(row: MeasurementRow) -> MeasurementRow:
+    """A row that is of one replica already."""
+    return row
+
+
 @dataclass(frozen=True)
 class Protocol:
-    """How a kind of file loads an engine, and where in an estimate its quantities stand."""
+    """How a kind of file loads an engine, and where in an estimate its quantities stand; `replica_of` is one's row."""
 
     load_of: Callable[[MeasurementRow, EngineLabel], Load]
     readings_of: Callable[[MeasurementRow], Mapping[Quantity, Reading]]
+    replica_of: Callable[[MeasurementRow], MeasurementRow] = unchanged
 
 
 def compare_with_estimate(
     compare: Comparison, wanted: Sequence[Quantity], models: ModelFinder, protocol: Protocol
 ) -> RowScores:
     """Every stated quantity of a row beside the estimate's, or the reason why there is none."""
-    row = compare.labels.row
-    ran = not has_failed(row)
+    ran = not has_failed(compare.labels.row)
     try:
+        row = protocol.replica_of(compare.labels.row)
         setup = Setup.of(row, models)
         readings = protocol.readings_of(row)
         found = ask(row, setup, protocol.load_of(row, setup.engine))

@@ -2,27 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
 from gpufleet.accuracy.benchmark_clients import conditions_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
-from gpufleet.accuracy.figures import Comparison, Prediction, RowLabels, RowScores, stated
+from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
+from gpufleet.accuracy.loaded_rows import mean_of
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, compare_with_estimate
+from gpufleet.accuracy.replays import MEAN, Experiment, compare_with_replay, draws_for, generator_of
+from gpufleet.accuracy.serving import TPOT, TTFT, Load, Protocol, Setup, compare_with_estimate
+from gpufleet.catalog.calibration import load_habits
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.domain.arrays import IntArray
+from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.performance.serving import Client
+from gpufleet.simulate.arrivals import burst_times_s
+from gpufleet.simulate.generated import requests_of
 
 READINGS = {TTFT: lambda found: Prediction.of(found.ttft_s), TPOT: lambda found: Prediction.of(found.tpot_s)}
 SCORED_MODES = ("", "agg")
+REPLAYED = {TTFT: ("ttft", MEAN), TPOT: ("tpot", MEAN)}
+MOST_REQUESTS = 20_000
 
 
 def score_serving_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
     """TTFT and TPOT of one row, or why it is not scored."""
+    return scored(row, file, lambda compare, wanted: compare_with_estimate(compare, wanted, models, PROTOCOL))
+
+
+def replay_serving_point(row: MeasurementRow, file: str, models: ModelFinder) -> RowScores:
+    """The same of a replay of the closed loop: clients that start together, each sending its prompts in turn."""
+
+    def compare(found: Comparison, wanted: Sequence[Quantity]) -> RowScores:
+        return compare_with_replay(found, {q: REPLAYED[q] for q in wanted}, models, PROTOCOL, experiment_of)
+
+    return scored(row, file, compare)
+
+
+def scored(row: MeasurementRow, file: str, compare: Callable[[Comparison, Sequence[Quantity]], RowScores]) -> RowScores:
+    """One row beside its predictions, or why it is not scored."""
     wanted = stated(row, (TTFT, TPOT))
     excluded = why_not_scored(row) or (None if wanted else "states neither TTFT nor TPOT")
     if excluded:
         return RowScores(left_out=excluded)
     group = " x ".join(filter(None, (row.text("client"), row.text("engine"), row.text("gpu_id", "gpu"))))
     labels = RowLabels(file, row, engine=engine_of(row.text("engine")).name, group=group)
-    return compare_with_estimate(Comparison(labels), wanted, models, Protocol(load_of, lambda _: READINGS))
+    return compare(Comparison(labels), wanted)
 
 
 def why_not_scored(row: MeasurementRow) -> str | None:
@@ -68,3 +97,42 @@ def spread_of(mean_ratio: float) -> float:
     (0.2, 0.0)
     """
     return min(max(2 * (1 - mean_ratio), 0.0), 1.0)
+
+
+PROTOCOL = Protocol(load_of, lambda _: READINGS)
+
+
+def experiment_of(row: MeasurementRow, setup: Setup, load: Load) -> Experiment:
+    """The closed loop of a row, drawn: its clients start in a burst and send as many prompts each as their script."""
+    clients = max(round(load["concurrency"]), 1)
+    num = min(clients * max(round(load.get("waves") or 1), 1), MOST_REQUESTS)
+    spreads = length_spreads(load, setup.engine)
+    draws = [drawn(load, spreads, num, generator_of(i)) for i in range(draws_for(num))]
+    client = Client(poll_interval_steps=load["poll_interval_steps"], gather_steps=load["gather_steps"])
+    return Experiment(draws, clients, client=client)
+
+
+def length_spreads(load: Load, engine: EngineLabel) -> tuple[float, float]:
+    """How far prompts and answers reach below the longest.
+
+    Where the client states no spread prompts are alike; so are answers, where the engine keeps its clients in step.
+    Elsewhere answers differ a little, since alike ones would stay in step in a replay.
+    """
+    stated = load.get("length_spread")
+    if stated:
+        return stated, stated
+    is_in_step = bool(load_engine(engine.name, engine.version).constants["synchrony_ratio"].value)
+    return 0.0, 0.0 if is_in_step else load_habits().unstated_length_spread.value
+
+
+def drawn(load: Load, spreads: tuple[float, float], num: int, rng: np.random.Generator) -> Requests:
+    """Requests all at once, of the row's mean lengths."""
+    means = mean_of(load["input_tokens"]), mean_of(load["output_tokens"])
+    prompts, answers = (evenly_drawn(rng, mean, spread, num) for mean, spread in zip(means, spreads, strict=True))
+    return requests_of(burst_times_s(num), prompts, answers)
+
+
+def evenly_drawn(rng: np.random.Generator, mean: float, spread: float, num: int) -> IntArray:
+    """Tokens drawn evenly from [1 - spread, 1] of the longest, whose mean is this   [tokens]."""
+    longest = mean / (1 - spread / 2)
+    return np.asarray(np.maximum(np.rint(rng.uniform(1 - spread, 1, num) * longest), 1).astype(np.int64))

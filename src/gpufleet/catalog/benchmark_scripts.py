@@ -48,11 +48,13 @@ class Polling:
 class BenchmarkClient:
     """What one client does with every engine, and what it asks of some, by the engine's name.
 
+    `runs`: into how many runs, one after another, the requests of a row at a rate are split.
     `mean_length_ratio`: mean length of what it sends over the stated one; `published_in`: marks of the sources that
     publish its results.
     """
 
     waves: int = USUAL_WAVES
+    runs: int = 1
     polling: Mapping[str, Polling] = field(default_factory=dict)
     gather_steps: Mapping[str, float] = field(default_factory=dict)
     source: str = ""
@@ -163,7 +165,8 @@ def load_benchmark_scripts() -> BenchmarkScripts:
 def client_from(table: Mapping[str, Any]) -> BenchmarkClient:
     """A table of clients.toml."""
     return BenchmarkClient(
-        waves=table["waves"],
+        waves=table.get("waves", USUAL_WAVES),
+        runs=table.get("runs", 1),
         polling={engine: Polling(**figures) for engine, figures in table.get("polling", {}).items()},
         gather_steps=table.get("gather_steps", {}),
         source=table["source_id"],

@@ -17,7 +17,8 @@ FilesArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="FILE.csv",
-        help="param_counts, inference_memory, inference_throughput, serving_points or other_models, by the header.",
+        help="param_counts, inference_memory, inference_throughput, serving_points, serving_under_load and "
+        "other kinds, by the header.",
     ),
 ]
 ModelsOption = Annotated[
@@ -32,6 +33,10 @@ PictureOption = Annotated[
     Optional[str],  # noqa: UP045
     typer.Option("--picture", metavar="OUT.svg", help="Also draw measured against predicted."),
 ]
+SimulateOption = Annotated[
+    bool,
+    typer.Option("--simulate", help="Replay rows of serving as they were measured in place of the closed form."),
+]
 
 
 @app.command()
@@ -40,6 +45,7 @@ def accuracy(
     models: ModelsOption = None,
     rows: RowsOption = None,
     picture: PictureOption = None,
+    simulate: SimulateOption = False,
     output: OutputOption = None,
     out_file: OutFileOption = None,
 ) -> int:
@@ -59,7 +65,7 @@ def accuracy(
 
     chosen = output or format_of(out_file)
     refuse_targets([rows, picture, None if out_file == "-" else out_file], files)
-    report = score_files(files, models)
+    report = score_files(files, models, simulate=simulate)
     if rows is not None:
         write_whole(Path(rows), rows_as_csv(report))
         remark(f"wrote {rows}")

@@ -279,9 +279,13 @@ class SparsePromptFormula:
 
 @dataclass(frozen=True)
 class EngineStepFormula:
-    """What bounds the fitted line of a decode step: `least_ratio` of its kernels' seconds, however launches overlap."""
+    """What bounds the fitted line of a decode step: `least_ratio` of its kernels' seconds, however launches overlap.
+
+    `stream_s`: what server and client take for each answer that streams, before a new one's first token is seen.
+    """
 
     least_ratio: Sourced
+    stream_s: Sourced
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ class Habits:
     `spoken_tokens_per_s` is what a decoder writes for a second of ordinary speech; `prompt_log_spread` and
     `answer_log_spread` are how far the logarithms of tokens spread from request to request; one's own electricity
     costs `electricity_usd_per_kwh`; more than `easily_had_gpus` of a type in a region are not had without asking.
+    Answers of a benchmark that says nothing of them reach `unstated_length_spread` below the longest.
     A step of training works on `fine_tuning_batch_tokens`, on `pretraining_batch_tokens` where a model is trained from
     nothing.
     """
@@ -20,6 +21,7 @@ class Habits:
     spoken_tokens_per_s: Sourced
     prompt_log_spread: Sourced
     answer_log_spread: Sourced
+    unstated_length_spread: Sourced
     electricity_usd_per_kwh: Sourced
     easily_had_gpus: Sourced
     fine_tuning_batch_tokens: Sourced

@@ -61,6 +61,11 @@ KINDS: tuple[MeasurementKind, ...] = (
         frozenset({"isl", "osl", "concurrency", "prefill_num_workers", "decode_num_workers"}),
         frozenset({"silicon_ttft_ms", "silicon_tpot_ms"}),
     ),
+    MeasurementKind(
+        "serving_under_load",
+        frozenset({"arrival", "input_mean", "output_mean"}),
+        frozenset(f"{time}_{at}_ms" for time in ("ttft", "tpot", "e2e") for at in ("mean", "p50", "p90", "p95", "p99")),
+    ),
     MeasurementKind("training_throughput", frozenset({"seq_len"}), frozenset({"tokens_per_s_per_gpu"})),
     MeasurementKind("training_memory", frozenset({"seq_len"}), frozenset({"peak_mem_gb"})),
     MeasurementKind("other_models", frozenset({"task", "metric", "unit"}), frozenset({"value"})),

@@ -18,7 +18,10 @@ from gpufleet.simulate.cluster import Copy, EngineRules
 from gpufleet.simulate.step_table import step_table
 
 STEPS_OF_ITS_OWN = 0.5
-"""Steps between arrival and first token that the simulator plays itself: the rest of the one under way."""
+"""Steps between arrival and first token that the simulator plays itself: the rest of the one under way.
+
+Of engines that do not say how many steps they make ahead, all others that the closed form fits are played too.
+"""
 WHOLE_PROMPTS_TOKENS = 1 << 20
 
 
@@ -67,14 +70,15 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         return float(c.engine_figure(name, otherwise)[0])
 
     block_tokens = int(np.asarray(memory.engine.kv_block_tokens)[0])
-    groups = int(c.num_groups[0])
+    groups, mixes_prompts = int(c.num_groups[0]), bool(figure("mixes_prompts", 1.0))
+    late_steps = figure("steps_ahead", float(known("first_token_steps")) - STEPS_OF_ITS_OWN)
     return EngineRules(
         largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
         step_tokens=step_tokens(memory, held) * groups,
         num_blocks=max(int(kv_tokens(memory, held)) // block_tokens, 1),
         block_tokens=block_tokens,
         groups=groups,
-        mixes_prompts=bool(figure("mixes_prompts", 1.0)),
+        mixes_prompts=mixes_prompts,
         is_static=bool(figure("static_batch", 0.0)),
         reserves_answers=figure("reserved_output_ratio", 0.5) >= 1,
         prompt_alone_ratio=known("prefill_mixing_ratio"),
@@ -83,7 +87,8 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         idle_least_s=known("eager_kernel_s") * float(model.num_kernels[0]),
         request_s=known("request_overhead_s"),
         token_s=known("token_overhead_s"),
-        late_steps=max(known("first_token_steps") - STEPS_OF_ITS_OWN, 0.0),
+        late_steps=max(late_steps, 0.0),
+        stream_s=model.hardware.calibration.formulas.engine_steps.stream_s.value,
         poll_steps=max(int(client.poll_interval_steps), 1),
         gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,
         longest_tokens=int(model.arch.max_context_tokens),

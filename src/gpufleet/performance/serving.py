@@ -10,6 +10,7 @@ poll_wait_ratio                                         share of the polling int
 synchrony_ratio (`data/engines`)                        how far clients with equal requests move in step
 reserved_output_ratio (`data/engines`)                  share of an answer for which a sequence counts in the KV pool
 eager_kernel_s                                          host time of a kernel that no CUDA graph recorded, in steps too
+host_sequence_s (`data/engines`)                        host time of every further sequence, the device waiting
 least_ratio (`data/calibration/formulas.toml`)          of its kernels' seconds that a decode step takes at least
 """
 
@@ -122,29 +123,33 @@ def prompts_load(prompts: FloatArray, lengths: Lengths) -> StepLoad:
 def engine_step_s(model: StepModel, kernels_s: FloatArray, batch: Floats, eager: Floats = 0.0) -> FloatArray:
     """One decode step of `batch` sequences as the engine runs it, a share `eager` of steps without CUDA graphs.
 
-    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels)   [s]
+    t = max(k t_kernels + o_step + o_kernel N + o_sequence B / groups, least_ratio t_kernels) + o_host (B - 1)   [s]
     eager: max(t, o_eager N), where the host launches kernels one by one beside the device that runs them.
     N: kernels of a step. A negative o_kernel is programmatic launch, which hides part of every kernel's fixed time.
-    o_sequence: sampling and bookkeeping of the host for each sequence.
+    o_sequence: sampling and bookkeeping of the host for each sequence. o_host: what a host that works while the device
+    waits takes for every further one.
     """
     host = model.once(host_times)
     step_s = host.scale_ratio * kernels_s + host.step_s + host.sequence_s * batch
     graphed_s = np.maximum(step_s, host.least_ratio * kernels_s)
     late_s = np.maximum(host.eager_step_s - graphed_s, 0.0)
-    return np.asarray(graphed_s + eager * late_s, dtype=np.float64)
+    further_s = host.further_s * np.maximum(np.asarray(batch) - 1, 0.0)
+    return np.asarray(graphed_s + eager * late_s + further_s, dtype=np.float64)
 
 
 @dataclass(frozen=True)
 class HostTimes:
     """What an engine adds to the kernels of a decode step, per candidate, whatever the load.
 
-    `scale_ratio` of the kernels, `step_s` of every step, `sequence_s` of every sequence of the replica;
+    `scale_ratio` of the kernels, `step_s` of every step, `sequence_s` of every sequence of the replica, `further_s` of
+    every one but the first while the device waits;
     `eager_step_s`: the host launching all kernels one by one. No step takes less than `least_ratio` of its kernels.
     """
 
     scale_ratio: FloatArray
     step_s: FloatArray
     sequence_s: FloatArray
+    further_s: FloatArray
     eager_step_s: FloatArray
     least_ratio: float
 
@@ -156,6 +161,7 @@ def host_times(model: StepModel) -> HostTimes:
         scale_ratio=known("decode_scale_ratio"),
         step_s=known("step_overhead_s") + known("kernel_overhead_s") * model.num_kernels,
         sequence_s=known("sequence_overhead_s") / groups,
+        further_s=model.candidates.engine_figure("host_sequence_s", 0.0),
         eager_step_s=known("eager_kernel_s") * model.num_kernels,
         least_ratio=model.hardware.calibration.formulas.engine_steps.least_ratio.value,
     )

@@ -122,7 +122,13 @@ def summary(file: FileAccuracy) -> str:
     errors = ", ".join(f"{group.quantity} {error_text(group.median_error_ratio)}" for group in whole)
     scored = f"{count(file.num_covered_rows)} of {count(file.num_scored_rows)} scored rows predicted"
     share = f"{percent(file.coverage_ratio)}" if file.num_scored_rows else "none"
-    return f"{file.kind} ({file.file}): {scored} ({share}). Median error: {errors or 'none'}.{verdicts(file.verdicts)}"
+    said = f"{scored} ({share}). Median error: {errors or 'none'}.{verdicts(file.verdicts)}"
+    return f"{kind_text(file)} ({file.file}): {said}"
+
+
+def kind_text(file: FileAccuracy) -> str:
+    """The kind of a file, and whether its rows were replayed."""
+    return f"{file.kind}, replayed" if file.is_replayed else file.kind
 
 
 def verdicts(counts: VerdictCounts) -> str:
@@ -159,7 +165,7 @@ def groupings(file: FileAccuracy) -> list[str]:
 def groups_tables(file: FileAccuracy, by: str, width: int) -> list[Table]:
     """Scores of every group of one grouping, the worst first: errors beside ranges, below one another if narrow."""
     rows = [group_row(group) for group in file.groups if group.by == by]
-    title = file.kind if by == EVERYTHING else f"{file.kind} by {by}"
+    title = kind_text(file) if by == EVERYTHING else f"{kind_text(file)} by {by}"
     errors = [*name_columns(by, rows, width), COUNT_COLUMN, *ERROR_COLUMNS, HELD_COLUMN]
     if width > TERMINAL_WIDTH:
         return [Table([*errors, *RANGE_COLUMNS], rows, title=title, empty="no row was scored")]
@@ -197,7 +203,7 @@ def worst_table(file: FileAccuracy) -> Table:
         Column("unit", "unit", priority=1),
     ]
     rows = [figure.model_dump() for figure in file.worst]
-    return Table(columns, rows, title=f"{file.kind}: the {len(rows)} furthest off")
+    return Table(columns, rows, title=f"{kind_text(file)}: the {len(rows)} furthest off")
 
 
 def reasons_table(title: str, reasons: Sequence[ReasonCount]) -> Table:

@@ -77,6 +77,7 @@ class FileAccuracy(Result):
 
     file: str
     kind: str
+    is_replayed: bool = False
     num_rows: int
     num_scored_rows: int
     num_covered_rows: int

@@ -45,7 +45,8 @@ class EngineRules:
 
     Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
-    A request takes `request_s` + `token_s` x prompt to reach the engine; tokens leave `late_steps` decode steps late.
+    A request takes `request_s` + `token_s` x prompt to reach the engine; first tokens are seen `late_steps` steps of
+    decoding late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
     was made for.
     """
@@ -65,6 +66,7 @@ class EngineRules:
     request_s: float = 0.0
     token_s: float = 0.0
     late_steps: float = 0.0
+    stream_s: float = 0.0
     poll_steps: int = 1
     gather_steps: int = 0
     longest_tokens: int = UNLIMITED

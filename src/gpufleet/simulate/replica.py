@@ -422,7 +422,7 @@ def hand_over(state: Any, replica: Any, engine: Any, n: Any, request: Any) -> No
 def first_token(state: Any, replica: Any, engine: Any, n: Any, request: Any, others: Any) -> None:
     """A prompt has its next token; the client sees the first one some steps late where others decode."""
     if math.isnan(request.first_token_s):
-        request.late_s = engine.late_steps * replica.step_s * others / (others + 1)
+        request.late_s = engine.late_steps * replica.step_s * others / (others + 1) + engine.stream_s * others
         request.first_token_s = replica.end_s + request.late_s
     request.left_tokens -= 1
     replica.tokens_left -= 1

@@ -103,6 +103,7 @@ ENGINE = np.dtype(
         ("idle_prompt_ratio", "f8"),
         ("idle_least_s", "f8"),
         ("late_steps", "f8"),
+        ("stream_s", "f8"),
         ("largest_batch", "i8"),
         ("step_tokens", "i8"),
         ("groups", "i8"),

@@ -1,0 +1,188 @@
+"""What a row of an engine under load says: its one replica, how requests came, how long they were, what they shared."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+
+from gpufleet.accuracy.benchmark_clients import launch_options
+from gpufleet.accuracy.conditions import EngineLabel
+from gpufleet.accuracy.precisions import precision_of
+from gpufleet.catalog.calibration import load_habits
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.domain.token_counts import TokenCounts
+from gpufleet.errors import UsageError
+from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.inputs.token_counts import counts_of
+from gpufleet.performance.token_lengths import log_normal
+from gpufleet.records import dataclass
+from gpufleet.simulate.arrivals import POISSON
+
+RELEASE = re.compile(r"\bvllm (\d+(?:\.\w+)+)|^v?(\d+(?:\.\w+)+)", re.IGNORECASE)
+LAST_OF_A_SERIES = ".99"
+CHECKPOINT_FORMAT = re.compile(r"(?<![a-z0-9])w\d+a\d+(?![a-z0-9])", re.IGNORECASE)
+LONGEST_ANSWER = re.compile(r"\b(?:capped at|max) ([\d,]+)")
+BURSTINESS = re.compile(r"\bburstiness ([\d.]+)")
+RECURRING = re.compile(r"\bsame (?:\d+ )?prompts\b", re.IGNORECASE)
+MOST_REPLICAS = 1000
+SMALLEST_BUDGET_OF_WHOLE_CONTEXTS = 2048
+CLOSED, AT_ONCE, CONSTANT, POISSON_ARRIVALS, GAMMA = "closed", "all at once", "constant", "poisson", "gamma"
+ARRIVALS = (POISSON_ARRIVALS, CONSTANT, GAMMA, CLOSED, AT_ONCE)
+
+
+def replica_row(row: MeasurementRow) -> MeasurementRow:
+    """The row of one of its replicas: its GPUs, the engine's release, and the format in the checkpoint's name."""
+    replicas, gpus = replicas_of(row), row.whole("num_gpus")
+    if gpus is not None and gpus % replicas:
+        raise UsageError("the replicas do not share the GPUs evenly", found=f"{replicas} of {gpus} GPUs")
+    cells = dict(row.cells)
+    if gpus is not None:
+        cells["num_gpus"] = str(gpus // replicas)
+    cells["engine_version"] = release_of(row.text("engine_version"))
+    named = CHECKPOINT_FORMAT.search(row.text("model"))
+    if named is not None and row.text("precision") and precision_of(named.group()) is not None:
+        cells["precision"] = named.group()
+    return replace(row, cells=cells)
+
+
+def replicas_of(row: MeasurementRow) -> int:
+    """Replicas behind one service."""
+    replicas = row.whole("replicas") or 1
+    if replicas > MOST_REPLICAS:
+        raise UsageError("too many replicas", found=replicas, expected=f"at most {MOST_REPLICAS:,}")
+    return replicas
+
+
+def release_of(label: str) -> str:
+    """The engine's own release in the label of a build; the label where it holds none; of a series, 0.8.x, its last.
+
+    >>> release_of("0.7.3 (V0)"), release_of("llm-d-dev 0.0.4 (vLLM 0.8.x build)"), release_of("nightly")
+    ('0.7.3', '0.8.99', 'nightly')
+    """
+    found = RELEASE.search(label.strip())
+    return label if found is None else (found.group(1) or found.group(2)).replace(".x", LAST_OF_A_SERIES)
+
+
+@dataclass(frozen=True)
+class Arrivals:
+    """How requests come: `how` is one of ARRIVALS; at a rate of all replicas together, or from so many clients."""
+
+    how: str
+    rate_requests_per_s: float = math.inf
+    burstiness: float = POISSON
+    clients: int | None = None
+
+
+def arrivals_of(row: MeasurementRow) -> Arrivals:
+    """The arrivals that a row states; what it does not say is refused.
+
+    >>> arrivals_of(MeasurementRow(2, {"arrival": "gamma, burstiness 100", "rate_per_s": "2"})).burstiness
+    100.0
+    """
+    label = row.text("arrival").casefold()
+    how = next((known for known in ARRIVALS if label.startswith(known)), None)
+    if how is None:
+        raise UsageError("arrival of no known kind", found=label or None, expected=", ".join(ARRIVALS))
+    if how == AT_ONCE:
+        return Arrivals(how)
+    if how == CLOSED:
+        clients = row.whole("concurrency")
+        if clients is None:
+            raise UsageError("concurrency not stated")
+        return Arrivals(how, clients=clients)
+    rate = row.positive("rate_per_s")
+    if rate is None:
+        raise UsageError("rate not stated")
+    stated = BURSTINESS.search(label)
+    if how == GAMMA and stated is None:
+        raise UsageError("burstiness not stated", found=label)
+    return Arrivals(how, rate, float(stated.group(1)) if stated and how == GAMMA else POISSON)
+
+
+@dataclass(frozen=True)
+class StatedLengths:
+    """Tokens of prompts and answers as a row states them: a number is a mean of which no spread is known."""
+
+    prompts: float | TokenCounts
+    answers: float | TokenCounts
+
+    @property
+    def means(self) -> tuple[float, float]:
+        """Mean tokens of a prompt and of an answer."""
+        return mean_of(self.prompts), mean_of(self.answers)
+
+    @property
+    def counts(self) -> tuple[TokenCounts, TokenCounts]:
+        """Both with a spread: where none is stated, what users' requests have."""
+        habits = load_habits()
+        return (
+            spread(self.prompts, habits.prompt_log_spread.value),
+            spread(self.answers, habits.answer_log_spread.value),
+        )
+
+
+def mean_of(tokens: float | TokenCounts) -> float:
+    """Mean tokens."""
+    return tokens.mean if isinstance(tokens, TokenCounts) else tokens
+
+
+def spread(tokens: float | TokenCounts, log_spread: float) -> TokenCounts:
+    """The counts themselves, or log-normal ones of this mean."""
+    return tokens if isinstance(tokens, TokenCounts) else log_normal(tokens, log_spread)
+
+
+def lengths_of(row: MeasurementRow) -> StatedLengths:
+    """The lengths of a row; raises where it states none."""
+    cap = LONGEST_ANSWER.search(row.text("length_note"))
+    longest = None if cap is None else float(cap.group(1).replace(",", ""))
+    return StatedLengths(tokens_of(row, "input", None), tokens_of(row, "output", longest))
+
+
+def tokens_of(row: MeasurementRow, which: str, longest: float | None) -> float | TokenCounts:
+    """Counts from the mean, the percentiles and the standard deviation that a row states, in this order.
+
+    Answers that end at a cap and whose spread is not stated are spread as users' are, up to it.
+
+    >>> tokens_of(MeasurementRow(2, {"input_mean": "100", "input_sd": "0"}), "input", None)
+    TokenCounts(mean=100.0, squared_variation=0.0, percentiles=(), longest=0.0, octiles=(), beyond_ratio=0.0)
+    """
+    mean = row.positive(f"{which}_mean")
+    if mean is None:
+        raise UsageError("lengths not stated")
+    percentiles = {p: tokens for p in ("p50", "p95") if (tokens := row.positive(f"{which}_{p}")) is not None}
+    deviation = row.number(f"{which}_sd")
+    if deviation == 0 or (len(percentiles) > 1 and set(percentiles.values()) == {mean}):
+        return TokenCounts(mean)
+    if percentiles:
+        return counts_of({"mean": mean, **percentiles} | ({} if longest is None else {"max": longest}))
+    if deviation is not None:
+        return log_normal(mean, math.sqrt(math.log1p((deviation / mean) ** 2)), longest or math.inf)
+    if longest is not None and longest > mean:
+        return log_normal(mean, load_habits().answer_log_spread.value, longest)
+    return mean
+
+
+def step_tokens_of(row: MeasurementRow, engine: EngineLabel) -> int | None:
+    """The budget of a step that a row states; where prompts are taken whole, the longest context fits one step."""
+    stated, context = row.whole("max_num_batched_tokens"), row.whole("max_model_len")
+    known = stated or launch_options(row, engine.name, row.whole("tp") or 1).limits.max_step_tokens
+    if known is not None or context is None or not takes_whole_contexts(engine):
+        return known
+    return max(context, SMALLEST_BUDGET_OF_WHOLE_CONTEXTS)
+
+
+def takes_whole_contexts(engine: EngineLabel) -> bool:
+    """Whether a step of this version is made for the longest context."""
+    constants = load_engine(engine.name, engine.version).constants
+    return "whole_context" in constants and bool(constants["whole_context"].value)
+
+
+def keeps_prefixes(row: MeasurementRow) -> bool:
+    """Whether a row says that its engine kept prefixes."""
+    return row.text("prefix_cache").casefold().startswith("on")
+
+
+def has_recurring_prompts(row: MeasurementRow) -> bool:
+    """Whether a row says that the engine had answered the same prompts before, and kept them where it had room."""
+    return keeps_prefixes(row) and bool(RECURRING.search(row.text("prefix_cache")))

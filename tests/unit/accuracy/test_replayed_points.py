@@ -1,0 +1,75 @@
+"""Serving points replayed as they were measured: clients that start together, and lengths as the client drew them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from gpufleet.accuracy.conditions import EngineLabel
+from gpufleet.accuracy.models import ModelFinder
+from gpufleet.accuracy.serving import Setup
+from gpufleet.accuracy.serving_points import (
+    experiment_of,
+    length_spreads,
+    load_of,
+    replay_serving_point,
+    score_serving_point,
+)
+from gpufleet.api.simulated_copies import CopyQuestion, copy_of
+from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.simulate.arrivals import burst_times_s
+from gpufleet.simulate.cluster import Copy
+from gpufleet.simulate.generated import requests_of
+
+POINT = {
+    "engine": "vllm", "engine_version": "0.15.1", "model_id": "llama-3.1-8b", "gpu_id": "H100-SXM", "num_gpus": "1",
+    "tp": "1", "isl": "1000", "osl": "200", "concurrency": "16", "ttft_ms": "60", "tpot_ms": "9", "usable": "yes",
+}  # fmt: skip
+FEW = requests_of(burst_times_s(4), np.full(4, 500), np.full(4, 100))
+
+
+def copy_at(version: str) -> Copy:
+    return copy_of(CopyQuestion("llama-3.1-8b", "H100", engine="vllm", engine_version=version), FEW).copy
+
+
+def test_a_replayed_point_is_near_the_closed_form_and_is_the_same_again() -> None:
+    row, models = MeasurementRow(2, POINT), ModelFinder()
+    replayed, again = (replay_serving_point(row, "mine.csv", models).figures for _ in range(2))
+    assert replayed == again
+    for figure, other in zip(replayed, score_serving_point(row, "mine.csv", models).figures, strict=True):
+        assert figure.quantity == other.quantity
+        assert figure.predicted == pytest.approx(other.predicted, rel=0.4)
+        assert (figure.low or 0) < (figure.predicted or 0) < (figure.high or 0)
+
+
+def test_clients_start_together_and_send_as_many_prompts_as_stated() -> None:
+    row = MeasurementRow(2, {**POINT, "waves": "3"})
+    setup = Setup.of(row, ModelFinder())
+    experiment = experiment_of(row, setup, load_of(row, setup.engine))
+    assert (experiment.clients, len(experiment.draws[0])) == (16, 48)
+    assert not experiment.draws[0].arrival_s.any()
+
+
+def test_lengths_are_spread_as_stated_and_alike_ones_do_not_stay_in_step() -> None:
+    stated, alike = (load_of(MeasurementRow(2, {**POINT, "mean_length_ratio": r}), VLLM) for r in ("0.9", "1"))
+    assert length_spreads(stated, VLLM) == pytest.approx((0.2, 0.2))
+    assert length_spreads(alike, VLLM)[0] == 0 < length_spreads(alike, VLLM)[1]
+    assert length_spreads(alike, EngineLabel("sglang")) == (0, 0)
+
+
+def test_the_first_engine_of_vllm_takes_host_time_for_every_further_sequence() -> None:
+    """20 ms a step at 200 sequences: vllm issues/6801; one sequence takes what was measured of one."""
+    old, new = copy_at("0.7.3").table, copy_at("0.11.0").table
+    crowd = int(np.searchsorted(old.batches, 200))
+    beyond = old.decode_s[crowd, 0] - new.decode_s[np.searchsorted(new.batches, old.batches[crowd]), 0]
+    assert beyond == pytest.approx(1e-4 * old.batches[crowd], rel=0.3)
+
+
+def test_an_engine_that_schedules_ahead_answers_a_step_later() -> None:
+    """--async-scheduling is vLLM's default from 0.14 on: vllm pull/27614."""
+    assert copy_at("0.9.2").rules.late_steps == 0
+    assert copy_at("0.19.0").rules.late_steps == 1
+    assert copy_at("0.19.0").rules.stream_s > 0
+
+
+VLLM = EngineLabel("vllm", "0.15.1")
