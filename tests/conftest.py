@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from gpufleet.api import kept_code
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 TRIES = 3
 Tally = Counter[tuple[str, str]]
@@ -32,7 +34,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Nothing is counted yet."""
+    """Nothing is counted yet; the simulator is compiled once for all workers and commands."""
+    compiled = REPOSITORY / "build" / "compiled" / kept_code.digest_of_sources()
+    os.environ.setdefault(kept_code.FOLDER_VARIABLE, str(compiled))
     config.stash[TALLY] = Counter()
 
 

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from gpufleet.api import (
+        AutoscaleResult,
         BatchPlan,
         BatchRequest,
         Comparison,
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
         FleetComparison,
         FleetPlan,
         PlanChanges,
+        RateCurve,
         RequestKind,
         ServePlan,
         ServeRequest,
@@ -35,6 +37,7 @@ if TYPE_CHECKING:
         TrainingFit,
         TrainingPlan,
         TrainRequest,
+        autoscale,
         compare,
         compare_plans,
         estimate,
@@ -54,6 +57,7 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "AutoscaleResult",
     "BatchPlan",
     "BatchRequest",
     "Comparison",
@@ -68,6 +72,7 @@ __all__ = [
     "FleetComparison",
     "FleetPlan",
     "PlanChanges",
+    "RateCurve",
     "RequestKind",
     "ServePlan",
     "ServeRequest",
@@ -77,6 +82,7 @@ __all__ = [
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
+    "autoscale",
     "compare",
     "compare_plans",
     "estimate",

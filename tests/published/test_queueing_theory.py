@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
+from tests.properties.random_clusters import table_of
 
 from gpufleet.domain.requests import Requests
 from gpufleet.performance.queueing import mean_wait_s
 from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, Running, replay
 from gpufleet.simulate.compiled import IS_COMPILED
 from gpufleet.simulate.step_table import StepTable
-from tests.properties.random_clusters import table_of
 
 STEP_S, MEAN_TOKENS = 1e-3, 1000
 BATCH = 50_000

@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from gpufleet.api.autoscaling import autoscale
     from gpufleet.api.batches import BatchRequest, plan_batch
     from gpufleet.api.comparisons import compare, compare_plans
     from gpufleet.api.encoder_batches import EncoderBatchRequest, plan_encoder_batch
@@ -24,6 +25,8 @@ if TYPE_CHECKING:
     from gpufleet.api.training import FinetuneRequest, TrainRequest, plan_finetune, plan_train
     from gpufleet.api.training_estimates import estimate_training
     from gpufleet.api.training_fits import fit_training
+    from gpufleet.domain.rate_curve import RateCurve
+    from gpufleet.results.autoscale import AutoscaleResult
     from gpufleet.results.batch import BatchPlan
     from gpufleet.results.comparison import Comparison, FleetComparison
     from gpufleet.results.encoder_batch import EncoderBatchPlan
@@ -38,6 +41,7 @@ if TYPE_CHECKING:
     from gpufleet.results.training import TrainingEstimate, TrainingFit, TrainingPlan
 
 __all__ = [
+    "AutoscaleResult",
     "BatchPlan",
     "BatchRequest",
     "Comparison",
@@ -52,6 +56,7 @@ __all__ = [
     "FleetComparison",
     "FleetPlan",
     "PlanChanges",
+    "RateCurve",
     "RequestKind",
     "ServePlan",
     "ServeRequest",
@@ -61,6 +66,7 @@ __all__ = [
     "TrainingEstimate",
     "TrainingFit",
     "TrainingPlan",
+    "autoscale",
     "compare",
     "compare_plans",
     "estimate",
@@ -80,6 +86,7 @@ __all__ = [
 ]
 
 HOMES = {
+    "AutoscaleResult": "results.autoscale",
     "BatchPlan": "results.batch",
     "BatchRequest": "api.batches",
     "Comparison": "results.comparison",
@@ -94,6 +101,7 @@ HOMES = {
     "FleetComparison": "results.comparison",
     "FleetPlan": "results.fleet",
     "PlanChanges": "results.plan_changes",
+    "RateCurve": "domain.rate_curve",
     "RequestKind": "api.requests",
     "ServePlan": "results.plan",
     "ServeRequest": "api.requests",
@@ -103,6 +111,7 @@ HOMES = {
     "TrainingEstimate": "results.training",
     "TrainingFit": "results.training",
     "TrainingPlan": "results.training",
+    "autoscale": "api.autoscaling",
     "compare": "api.comparisons",
     "compare_plans": "api.comparisons",
     "estimate": "api.estimates",

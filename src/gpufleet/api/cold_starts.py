@@ -6,7 +6,7 @@ import math
 from os import PathLike
 
 from gpufleet.answers.cold_start import cold_start_result
-from gpufleet.api.estimates import runnable_format
+from gpufleet.api.configured import runnable_format
 from gpufleet.architecture.parameters import weights_bytes
 from gpufleet.catalog.cold_starts import load_cold_starts
 from gpufleet.catalog.engines import find_engine, usual_engine

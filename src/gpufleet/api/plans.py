@@ -20,6 +20,7 @@ from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.other_ways import other_ways
+from gpufleet.api.pooled_plans import with_pools
 from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
@@ -77,7 +78,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     asked = Asked(inputs, digest(inputs, question.offers), said, tables.sources, request.rows, missed)
     context = Context.of(question, solution)
     plan = service_plan(SERVICE, context, asked).model_copy(update={"quality_costs": quality_costs(question.model)})
-    plan = with_mix(plan, prepared)
+    plan = with_pools(with_mix(plan, prepared), prepared)
     plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
         plan = plan.model_copy(update={"relaxations": [*plan.relaxations, *other_ways(prepared)]})
@@ -116,6 +117,8 @@ def with_every_source(plan: ServePlan, question: WriterQuestion, tables: Catalog
         (o.source, o.as_of) for o in question.offers if (o.cloud, o.region, o.instance, o.price_kind.value) in named
     ]
     used = [*price_days([*plan.deployments, *beside]), *flipped]
+    if plan.pools is not None:
+        used += [(pool.price_source, pool.price_as_of) for pool in (plan.pools.prefill, plan.pools.decode)]
     return plan.model_copy(update={"price_sources": price_sources(used, tables.sources)})
 
 

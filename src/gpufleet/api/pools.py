@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 
 from gpufleet.answers.pools_estimate import pools_estimate
-from gpufleet.api.estimates import configured, link_words, understood
+from gpufleet.api.configured import configured, link_words, understood
 from gpufleet.api.remarks import beyond_context
 from gpufleet.catalog.calibration import calibration_of, load_formulas
 from gpufleet.catalog.load import Catalog

@@ -141,7 +141,12 @@ def mean_rate(requests: Requests) -> float:
 
 def workload_of_trace(trace: Trace, rate: float, arch: Architecture) -> Workload | None:
     """What the closed form is asked of a trace: its mean rate and how its lengths are spread."""
-    if not rate:
+    if not rate or trace_mean_tokens(trace) > arch.max_context_tokens:
         return None
     counts: tuple[TokenCounts, TokenCounts] = trace.input_counts, trace.output_counts
     return workload_of([RequestKind("", rate, *counts, Slo(()), prefix_cache=None)], arch)
+
+
+def trace_mean_tokens(trace: Trace) -> float:
+    """Tokens of the mean prompt and answer."""
+    return float(trace.input_tokens.mean() + trace.output_tokens.mean())

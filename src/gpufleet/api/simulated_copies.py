@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from os import PathLike
 
-from gpufleet.api.estimates import configured, started_engine
+from gpufleet.api.configured import configured
+from gpufleet.api.estimates import started_engine
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engines import usual_engine
@@ -15,14 +16,15 @@ from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.candidates import Candidates
 from gpufleet.domain.engine import EngineProfile
 from gpufleet.domain.requests import Requests
-from gpufleet.errors import Infeasible
+from gpufleet.errors import OutOfMemory
 from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
-from gpufleet.optimize.simulated import Held, held_by, simulated_copy
+from gpufleet.optimize.simulated import Held, held_by, short_by_bytes, simulated_copy
 from gpufleet.performance.serving import Client
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.simulate.cluster import Copy
+from gpufleet.units import GIB
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,7 @@ class FoundCopy:
 def copy_of(
     asked: CopyQuestion, requests: Requests, client: Client | None = None, catalog: Catalog | None = None
 ) -> FoundCopy:
-    """The copy for some requests: its tables reach as far as they do; Infeasible where the longest does not fit."""
+    """The copy for some requests: its tables reach as far as they do; OutOfMemory where none fits."""
     tables = load_catalog() if catalog is None else catalog
     a = asked
     arch = a.model if isinstance(a.model, Architecture) else read_model(str(a.model), shipped_architecture)
@@ -69,14 +71,14 @@ def copy_of(
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
     replica = configured(tables, arch, name, profile, parts, a.precision, a.kv_precision, a.instance)
     held: Held = held_by(requests)
-    copy = simulated_copy(arch, replica.candidates, calibration_of(tables), held, client)
-    if copy.rules.num_blocks * copy.rules.block_tokens < held.least_tokens:
-        raise Infeasible(
-            f"{arch.name} on {number}x {name} has no room for any of the requests",
-            found=f"{copy.rules.num_blocks * copy.rules.block_tokens:,} tokens of KV",
-            expected=f"{held.least_tokens:,.0f} at least",
-            hint=f"'gpufleet fit {arch.name} --gpus {name}:{number}' shows what would fit.",
+    missing = short_by_bytes(arch, replica.candidates, held)
+    if missing > 0:
+        raise OutOfMemory(
+            f"{arch.name} does not fit {number}x {name}",
+            found=f"short by {missing / GIB:.1f} GiB per GPU",
+            hint=f"'gpufleet fit {arch.name} --gpus {name}:{number}' shows what would.",
         )
+    copy = simulated_copy(arch, replica.candidates, calibration_of(tables), held, client)
     return FoundCopy(copy, f"{name}:{number}", arch, replica.candidates, replica.inputs, replica.notes)
 
 

@@ -49,7 +49,7 @@ def serve_answer(
     currency = typed.over(written).over(liked).text("currency")
     write_money_in(currency)
     if written.models is not None:
-        if replace(further, front=False) != NOTHING_FURTHER:
+        if replace(further, front=False) != NOTHING_FURTHER or "disagg" in typed.words:
             raise UsageError("several models have one answer together", hint="Ask about one model at a time.")
         return fleet_answer(typed, written, liked, flags)
     model = typed.over(written).model

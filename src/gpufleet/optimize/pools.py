@@ -149,7 +149,7 @@ class PoolsSolution:
         curves, found = self.curves, self.found
         first = first_token_s(curves, found, quantile)
         if curves.prompt_squared_variation:
-            first = np.maximum(first, found.ttft_s) + beyond_mean_s(curves.pools.prefill, workload, statistic)
+            first = np.maximum(first, found.ttft_s) + beyond_means_s(curves.pools.prefill, workload, statistic)
         later = float(crowded_step_s(curves, found, quantile)[0])
         answer = workload.classes[0].output_tokens.at(statistic) if workload.classes else workload.output_tokens
         return float(first[0]), later, float(first[0]) + max(answer - 1, 0.0) * later
@@ -169,8 +169,8 @@ class PoolsSolution:
         return {"ttft": first["ttft"], "tpot": later["tpot"]}
 
 
-def beyond_mean_s(prefill: StepModel, workload: Workload, statistic: str) -> FloatArray:
-    """What the prompt at a statistic of the first class takes longer than the mean one, alone   [s]."""
+def beyond_means_s(prefill: StepModel, workload: Workload, statistic: str) -> FloatArray:
+    """What the prompt at a statistic of the first class takes longer than the mean one, alone, of each row   [s]."""
     c = workload.classes[0]
     tokens = np.array([c.input_tokens.at(statistic)])
     beyond: FloatArray = first_tokens_beyond_mean_s(prefill, mix_of(workload), tokens, c.cached_ratio)[0]

@@ -27,11 +27,10 @@ WHOLE_PROMPTS_TOKENS = 1 << 20
 
 @dataclass(frozen=True)
 class Held:
-    """Tokens of the sequences to come: `mean_tokens` that one holds, and those of the longest and the shortest."""
+    """Tokens of the sequences to come: `mean_tokens` that one holds, and those of the longest."""
 
     mean_tokens: float
     longest_tokens: float
-    least_tokens: float = 1.0
 
 
 def held_by(requests: Requests) -> Held:
@@ -39,7 +38,7 @@ def held_by(requests: Requests) -> Held:
     tokens = requests.input_tokens + requests.output_tokens / 2
     whole = requests.input_tokens + requests.output_tokens
     weights = requests.output_tokens.astype(np.float64)
-    return Held(round_up(float(np.average(tokens, weights=weights))), round_up(float(whole.max())), float(whole.min()))
+    return Held(round_up(float(np.average(tokens, weights=weights))), round_up(float(whole.max())))
 
 
 def round_up(tokens: float) -> float:
@@ -92,7 +91,14 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         stream_s=model.hardware.calibration.formulas.engine_steps.stream_s.value,
         poll_steps=max(int(client.poll_interval_steps), 1),
         gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,
+        longest_tokens=int(model.arch.max_context_tokens),
     )
+
+
+def short_by_bytes(arch: Architecture, candidates: Candidates, held: Held) -> float:
+    """Bytes that each GPU lacks for the weights and one sequence of the mean length; none or less where it fits."""
+    room = MemoryModel.build(arch, candidates).room(Lengths(held.mean_tokens, 0.0), held.mean_tokens)
+    return float(np.max(np.asarray(room.budget.short_by_bytes)))
 
 
 def step_tokens(memory: MemoryModel, held: Held) -> int:

@@ -18,7 +18,7 @@ from gpufleet.performance.serving import Lengths, decode_step_s, prefill_step_s,
 from gpufleet.performance.step import StepModel
 from gpufleet.records import dataclass
 
-PREFILL_POINTS, DECODE_POINTS, HALVINGS = 13, 40, 80
+PREFILL_POINTS, DECODE_POINTS, HALVINGS = 13, 40, 60
 
 
 @dataclass(frozen=True, eq=False)

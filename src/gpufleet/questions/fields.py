@@ -87,6 +87,14 @@ FLEET = Word(
     joined_by=", ",
     is_of_each_model=False,
 )
+DISAGG = Word(
+    Kind("", plain(bool), takes=bool),
+    "Also plan copies that only prefill with copies that only decode.",
+    BESIDE,
+    name="disagg",
+    is_in_files=False,
+    is_of_each_model=False,
+)
 ROWS = Word(ROW_COUNT, "Rows of the ranking.", WRITTEN, bounds=Bounds(1, MOST_ROWS, ""), is_in_files=False)
 
 WORKLOAD = Word(
@@ -416,6 +424,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     service: then rate, lengths, objectives and prefix cache are theirs. `prefix_kv` (`prefix_cache` where None) is the
     share of prompt tokens whose KV all requests hold together.
     `fleet_today`: the machines that run now, such as '3 aws:p5.48xlarge@98.32/h'; the plan says what to do with them.
+    `disagg`: the cheapest copies that prefill and copies that decode beside the plan.
     """
 
     rate: float = field(metadata=said_by(RATE))
@@ -425,6 +434,7 @@ class ServeRequest(WriterRequest, ServiceRequest):
     classes: Sequence[RequestKind] = field(default=(), kw_only=True)
     prefix_kv: float | None = field(default=None, kw_only=True, metadata=said_by(PREFIX_KV))
     fleet_today: str | None = field(default=None, kw_only=True, metadata=said_by(FLEET))
+    disagg: bool = field(default=False, kw_only=True, metadata=said_by(DISAGG))
 
     @property
     def kinds(self) -> Sequence[RequestKind]:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from gpufleet.report.numbers import amount, percent, significant, usd, usd_per_hour
 from gpufleet.report.page import Column, Row, Table
+from gpufleet.report.pools import pools_of_plan_table
 from gpufleet.report.words import at_least_ms
 from gpufleet.results.flips import Flip, FlipWinner
 from gpufleet.results.plan import BreakEven, Deployment, ServePlan, WhyNot
@@ -27,6 +28,7 @@ def further_tables(plan: ServePlan, all_flips: bool, most_refused: int | None = 
         *(why_not_table(asked, most_refused) for asked in plan.asked_about),
         *(verification_tables(plan)),
         *([break_even_table(plan.break_even, plan)] if plan.break_even else []),
+        *([pools_of_plan_table(plan.pools)] if plan.pools else []),
     ]
 
 

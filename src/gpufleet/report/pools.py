@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from gpufleet.report.explanation import share
-from gpufleet.report.numbers import amount, count, duration, percent, plural, ranged, ranged_duration, significant
+from gpufleet.report.numbers import (
+    amount,
+    count,
+    duration,
+    percent,
+    plural,
+    ranged,
+    ranged_duration,
+    significant,
+    usd_per_hour,
+)
 from gpufleet.report.page import Column, Table
 from gpufleet.results.base import ExplainedTerm
 from gpufleet.results.estimate import ServingEstimate
-from gpufleet.results.pools import Handover, Pool, PooledServing
+from gpufleet.results.pools import Handover, Pool, PooledDeployment, PooledMachines, PooledServing
 from gpufleet.units import GB, MB
+
+LEAST_DIFFERENCE = 0.005
 
 
 def pools_subject(result: ServingEstimate, pools: PooledServing) -> str:
@@ -109,3 +121,46 @@ def first_token_table(parts: list[ExplainedTerm]) -> Table:
         for p in parts
     ]
     return Table(columns, rows)
+
+
+def pools_of_plan_table(pools: PooledDeployment) -> Table:
+    """The cheapest pools of a plan beside its answer: copies, machines and price, and what limits are planned at."""
+    columns = [
+        Column("pool", "pool"),
+        Column("copies", "copies"),
+        Column("machines", "machines", wraps=True),
+        Column("carries", "carries, requests/s", align="right"),
+    ]
+    rows = [
+        {
+            "pool": name,
+            "copies": f"{pool.copies}x {pool.gpu}:{pool.num_gpus} ({pool.layout})",
+            "machines": machines_text(pool),
+            "carries": significant(pool.carried_requests_per_s),
+        }
+        for name, pool in (("prefill", pools.prefill), ("decode", pools.decode))
+    ]
+    if pools.decode.machines is None:
+        rows[0]["machines"] += " (for both)"
+    planned = ", ".join(f"{label} {duration(seconds)}" for label, seconds in pools.planned_s.items())
+    notes = [pools_price_line(pools), *([f"Planned: {planned}."] if planned else [])]
+    return Table(columns, rows, "Prefill and decode apart", notes=notes)
+
+
+def machines_text(pool: PooledMachines) -> str:
+    """How many of which machines, or that they are those of the other pool."""
+    if pool.machines is None:
+        return "the same machines"
+    kind = "" if pool.price_kind == "on_demand" else f" {pool.price_kind.replace('_', ' ')}"
+    return f"{pool.machines}x {pool.cloud} {pool.instance}{kind}, {pool.region}"
+
+
+def pools_price_line(pools: PooledDeployment) -> str:
+    """The price of both pools, and how it compares with the answer."""
+    price = usd_per_hour(pools.usd_per_hour)
+    if pools.cost_ratio is None:
+        return f"{price}; nothing else serves this."
+    share = abs(pools.cost_ratio - 1)
+    word = "less" if pools.cost_ratio < 1 else "more"
+    beside = "as much as" if share < LEAST_DIFFERENCE else f"{percent(share)} {word} than"
+    return f"{price}, {beside} copies that do both."

@@ -11,6 +11,7 @@ from pydantic import computed_field, field_serializer
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Judged, Ranks, Result
 from gpufleet.results.flips import Flip
 from gpufleet.results.launch import Launch
+from gpufleet.results.pools import PooledDeployment
 from gpufleet.results.refused import Refused
 from gpufleet.results.rented import RentedMachines
 from gpufleet.results.today import Today
@@ -349,10 +350,11 @@ class ServePlan(ServicePlan):
     """The plan of a model that writes.
 
     `mix`: two offers together, where too few machines can be had of one; the answer where there are no deployments,
-    cheaper than every deployment where there are. `today`: what runs now, where it was said. `lengths_differ`: which of
-    input and output tokens differ from request to request; `num_classes` of requests are told apart.
-    `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its requests replayed,
-    where that was asked for.
+    cheaper than every deployment where there are. `today`: what runs now, where it was said. `pools`: prefill and
+    decode on copies of their own, where that was asked for. `lengths_differ`: which of input and output tokens differ
+    from request to request; `num_classes` of requests are told apart.
+    `quality_costs`: what weight formats below the checkpoint's cost in quality. `verification`: its requests
+    replayed, where that was asked for.
     """
 
     num_active_parameters: int
@@ -374,6 +376,7 @@ class ServePlan(ServicePlan):
     asked_about: list[WhyNot] = []
     break_even: BreakEven | None = None
     today: Today | None = None
+    pools: PooledDeployment | None = None
     verification: Verification | None = None
 
     @computed_field  # type: ignore[prop-decorator]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from gpufleet.results.base import ExplainedTerm, Figure, Ranks, Result
 
 
@@ -53,3 +55,39 @@ class PooledServing(Result):
     matched_decode: int
     handover: Handover
     first_token: list[ExplainedTerm]
+
+
+class PooledMachines(Result):
+    """Copies of one pool on machines of one type; `machines` is None where they share those of the other pool."""
+
+    copies: int
+    gpu: str
+    num_gpus: int
+    layout: str
+    cloud: str
+    region: str
+    instance: str
+    machines: int | None
+    price_kind: str
+    price_source: str
+    price_as_of: date | None
+    carried_requests_per_s: float
+
+
+class PooledDeployment(Result):
+    """The cheapest pools of a plan, in one region: copies that prefill and copies that decode.
+
+    `planned_s`: each latency that has a limit as it is planned, with the confidence of the plan. `cost_ratio` is the
+    price over that of the plan's answer, where there is one.
+    """
+
+    prefill: PooledMachines
+    decode: PooledMachines
+    engine: str
+    weight_format: str
+    kv_precision: str
+    usd_per_hour: float
+    usd_per_month: float
+    cost_ratio: float | None = None
+    planned_s: dict[str, float]
+    handover_s: float

@@ -47,7 +47,8 @@ class EngineRules:
     another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
     A request takes `request_s` + `token_s` x prompt to reach the engine; first tokens are seen `late_steps` steps of
     decoding late, and `stream_s` for each answer that streams beside it.
-    `step_tokens` is the budget of a step, of all groups together as `largest_batch` is.
+    `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
+    was made for.
     """
 
     largest_batch: int
@@ -68,6 +69,7 @@ class EngineRules:
     stream_s: float = 0.0
     poll_steps: int = 1
     gather_steps: int = 0
+    longest_tokens: int = UNLIMITED
 
     def __post_init__(self) -> None:
         if min(self.largest_batch, self.step_tokens, self.num_blocks, self.block_tokens, self.groups) < 1:
@@ -238,12 +240,14 @@ class Running:
                 back(objects, records)
         return replay_of(self, end_s)
 
-    @property
-    def places(self) -> IntArray | None:
-        """Where the records of requests stand in the order of their arrivals; None: in that order."""
-        if self.cluster.clients is not None:
-            return np.argsort(self.sent_s, kind="stable")
-        return None if self.order is None else np.argsort(self.order)
+    def column(self, name: str) -> Any:
+        """A figure of every request in the order in which they were asked."""
+        values = self.records.requests[name]
+        if self.order is None:
+            return values.copy()
+        in_order = np.empty(len(values), values.dtype)
+        in_order[self.order] = values
+        return in_order
 
     @property
     def sent_s(self) -> FloatArray:
@@ -256,14 +260,14 @@ class Running:
 
 def replay_of(running: Running, end_s: float) -> Replay:
     """The records as a replay; closed loops have found out when and in what order their requests came."""
-    each, requests, places = running.records.replicas, running.requests, running.places
-    if running.cluster.clients is not None and places is not None:
-        requests = selected(replace(requests, arrival_s=np.zeros(len(requests))), places)
-        requests = with_times(requests, running.sent_s[places])
+    each, requests, column = running.records.replicas, running.requests, running.column
+    if running.cluster.clients is not None:
+        order = np.argsort(running.sent_s, kind="stable")
+        requests = selected(replace(requests, arrival_s=np.zeros(len(requests))), order)
+        requests = with_times(requests, running.sent_s[order])
 
-    def column(name: str) -> Any:
-        values = running.records.requests[name]
-        return values.copy() if places is None else values[places]
+        def column(name: str) -> Any:
+            return running.records.requests[name][order]
 
     paid_s = each["paid_s"] + np.where(each["state"] != OFF, end_s - each["paid_from_s"], 0.0)
     return Replay(
@@ -328,11 +332,10 @@ def request_records(
     cluster: Cluster, requests: Requests, generator: np.random.Generator | None
 ) -> tuple[IntArray | None, Any]:
     """One record for each request in the order in which engines get them, and that order where it is another."""
-    rules = cluster.copies[0].rules
-    handling_s: FloatArray = rules.request_s + rules.token_s * requests.input_tokens.astype(np.float64)
-    ready_s = requests.arrival_s + handling_s
-    if cluster.clients is not None:
-        ready_s[cluster.clients :] = handling_s[cluster.clients :]
+    ready_s = ready_times_s(cluster, requests)
+    order: Any = None
+    if cluster.clients is None and not np.all(ready_s[1:] >= ready_s[:-1]):
+        order = np.argsort(ready_s, kind="stable").astype(np.int32)
     columns = {
         "arrival_s": sent_s(cluster, requests, generator),
         "ready_s": ready_s,
@@ -341,19 +344,25 @@ def request_records(
         "prompt_tokens": requests.input_tokens,
         "left_tokens": requests.output_tokens,
         "request_class": requests.request_class,
-        "draw": np.zeros(len(requests)) if generator is None else generator.random(len(requests)),
     }
-    order = None
-    if cluster.clients is None and not np.all(ready_s[1:] >= ready_s[:-1]):
-        order = np.argsort(ready_s, kind="stable")
+    if generator is not None:
+        columns["draw"] = generator.random(len(requests))
     rows = np.zeros(len(requests), REQUEST)
     for name, column in columns.items():
         rows[name] = column if order is None else column[order]
     rows["first_token_s"] = rows["finish_s"] = np.nan
     rows["replica"] = rows["next"] = rows["older"] = rows["newer"] = NONE
-    rows["wanted_copy"] = np.array(cluster.copy_of_class)[rows["request_class"]] if cluster.copy_of_class else NONE
     rows["fate"] = UNFINISHED
     return order, rows
+
+
+def ready_times_s(cluster: Cluster, requests: Requests) -> FloatArray:
+    """When engines get requests; of those that a client sends once it is answered, how long handling takes   [s]."""
+    rules = cluster.copies[0].rules
+    handling_s: FloatArray = rules.request_s + rules.token_s * requests.input_tokens.astype(np.float64)
+    first = len(requests) if cluster.clients is None else cluster.clients
+    handling_s[:first] += requests.arrival_s[:first]
+    return handling_s
 
 
 def sent_s(cluster: Cluster, requests: Requests, generator: np.random.Generator | None) -> FloatArray:
@@ -484,6 +493,7 @@ def cluster_record(cluster: Cluster, requests: Requests, rows: Any, words: Flat)
     row["later"] = words.add(later)
     row["unrouted"] = row["last_unrouted"] = row["ended"] = NONE
     row["num_classes"] = len(requests.class_names)
+    row["wanted_copies"] = words.add(cluster.copy_of_class or [NONE] * len(requests.class_names))
     row["num_prefix_blocks"] = num_prefix_blocks(cluster, requests)
     row["most_waiting"] = UNLIMITED if cluster.most_waiting is None else cluster.most_waiting
     row["most_retries"] = cluster.retries

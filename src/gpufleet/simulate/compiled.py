@@ -6,6 +6,7 @@ They add, multiply, divide and compare, and draw nothing: compiled and plain giv
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import wraps
 from importlib import import_module
 from typing import Any, TypeVar, cast
 
@@ -27,5 +28,22 @@ def compiled(function: Function) -> Function:
 
 
 def compiled_and_kept(function: Function) -> Function:
-    """The same for one that Python calls, kept for the next start with all that it calls."""
-    return cast("Function", numba.njit(cache=True, **HOW)(function)) if IS_COMPILED else function
+    """The same for one that Python calls, kept for the next start with all that it calls.
+
+    Loops are not put into vectors: there are none to gain from it, and to look for them takes half of the compiler's
+    time. Numba has that as a setting of the process, which holds for our calls alone.
+    """
+    if not IS_COMPILED:
+        return function
+    machine = numba.njit(cache=True, **HOW)(function)
+
+    @wraps(function)
+    def called(*arguments: Any) -> Any:
+        settings = numba.config
+        others, settings.LOOP_VECTORIZE = settings.LOOP_VECTORIZE, 0
+        try:
+            return machine(*arguments)
+        finally:
+            settings.LOOP_VECTORIZE = others
+
+    return cast("Function", called)

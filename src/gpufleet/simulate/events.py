@@ -152,7 +152,8 @@ def deliver(state: Any, n: Any, now_s: Any) -> None:
         return
     replica = state.replicas[r]
     engine = state.engines[replica.engine]
-    if blocks_of(engine, request.input_tokens + request.output_tokens) > engine.num_blocks:
+    whole = request.input_tokens + request.output_tokens
+    if whole > engine.longest_tokens or blocks_of(engine, whole) > engine.num_blocks:
         end_as(state, n, TOO_LONG)
         return
     if replica.waiting >= cluster.most_waiting:

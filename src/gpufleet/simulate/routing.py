@@ -52,7 +52,7 @@ def route(state: Any, n: Any, now_s: Any) -> Any:
 def is_open(state: Any, r: Any, n: Any) -> Any:
     """Whether a replica is ready and does what a request needs next: prefill, decode, or both."""
     replica = state.replicas[r]
-    wanted = state.requests[n].wanted_copy
+    wanted = state.words[state.cluster[0].wanted_copies + state.requests[n].request_class]
     if replica.state != READY or (wanted != NONE and wanted != replica.engine):
         return False
     if replica.role == 0:

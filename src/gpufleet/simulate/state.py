@@ -39,7 +39,6 @@ REQUEST = np.dtype(
         ("cached_tokens", "i4"),
         ("preemptions", "i4"),
         ("retries", "i4"),
-        ("wanted_copy", "i4"),
         ("request_class", "i2"),
         ("fate", "i1"),
         ("has_kv", "i1"),
@@ -47,7 +46,7 @@ REQUEST = np.dtype(
     align=True,
 )
 """A request: `prompt_tokens` are to be prefilled now (after a preemption with what was generated), `left_tokens` still
-to be generated; `wanted_copy` alone serves it (-1: any); `late_s` is what its client sees later than the engine has it.
+to be generated; `late_s` is what its client sees later than the engine has it.
 `next` links queues, `older` and `newer` the running requests of a replica in the order of their admission."""
 
 REPLICA = np.dtype(
@@ -110,6 +109,7 @@ ENGINE = np.dtype(
         ("groups", "i8"),
         ("block_tokens", "i8"),
         ("num_blocks", "i8"),
+        ("longest_tokens", "i8"),
         ("prefix_tokens", "i8"),
         ("mixes_prompts", "i8"),
         ("is_static", "i8"),
@@ -151,6 +151,7 @@ CLUSTER = np.dtype(
         ("last_unrouted", "i8"),
         ("num_unrouted", "i8"),
         ("num_classes", "i8"),
+        ("wanted_copies", "i8"),
         ("num_prefix_blocks", "i8"),
         ("most_waiting", "i8"),
         ("most_retries", "i8"),

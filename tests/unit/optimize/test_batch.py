@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from gpufleet.api.estimates import configured
+from gpufleet.api.configured import configured
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.interruptions import load_interruptions

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from gpufleet.api.estimates import configured
+from gpufleet.api.configured import configured
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from gpufleet.api import estimate
-from gpufleet.api.estimates import one_candidate
+from gpufleet.api.configured import one_candidate
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.engine_eras import load_engine
 from gpufleet.catalog.load import load_catalog

@@ -1,0 +1,329 @@
+"""`autoscale`: laws of scaling on a plan's machine under a curve of rates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+from os import PathLike
+
+import numpy as np
+
+from gpufleet.answers.autoscale import Prices, perfect_outcome, play_result, recommendation
+from gpufleet.api.cold_starts import cold_start_of
+from gpufleet.api.configured import configured
+from gpufleet.api.demands import demand_of
+from gpufleet.api.plan_changes import recorded, refuse_mix
+from gpufleet.api.recorded_question import request_of
+from gpufleet.api.requests import ServeRequest
+from gpufleet.api.serve_questions import architecture_of, sold_tables
+from gpufleet.catalog.calibration import calibration_of
+from gpufleet.catalog.engine_eras import load_engine
+from gpufleet.catalog.load import Catalog, load_catalog
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.rate_curve import RateCurve
+from gpufleet.domain.slo import Slo
+from gpufleet.domain.workload import Workload
+from gpufleet.errors import GpufleetError, Infeasible, UsageError
+from gpufleet.inputs.plan_file import read_plan
+from gpufleet.inputs.traffic import read_traffic
+from gpufleet.optimize.autoscale import (
+    MOST_TICKS,
+    PRESETS,
+    ROOM_RATIO,
+    Outcome,
+    Preset,
+    Traffic,
+    autocorrelation,
+    outcome,
+    preset_named,
+    recommended,
+    refuse_service,
+    tuned,
+    undominated,
+)
+from gpufleet.optimize.caution import Caution
+from gpufleet.optimize.copies.decoder import capacity
+from gpufleet.optimize.demand import Demand
+from gpufleet.optimize.estimate import EVERY_FIGURE
+from gpufleet.optimize.scaled_replica import ClassLimits, scaled_replica
+from gpufleet.performance.load_curves import load_curves_of
+from gpufleet.performance.step import StepModel
+from gpufleet.records import dataclass
+from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay, ScaledMachine
+from gpufleet.results.base import Input
+from gpufleet.results.cold_start import ColdStartResult
+from gpufleet.results.fleet import FleetPlan
+from gpufleet.results.plan import Deployment, ServePlan
+from gpufleet.simulate.scaling import TICK_S, Replica, Service
+from gpufleet.simulate.tick_arrivals import draw_ticks
+from gpufleet.units import DAY
+
+DEFAULT_TARGET = 0.95
+PLAN_AGAIN = "Plan again, with -o json."
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledPlan:
+    """A saved plan of one model, its answer, and what one machine of it does at a rate."""
+
+    plan: ServePlan
+    answer: Deployment
+    request: ServeRequest
+    arch: Architecture
+    replica: Replica
+    copies: int
+
+
+def autoscale(
+    plan: ServePlan | FleetPlan | str | PathLike[str],
+    rates: RateCurve | str | PathLike[str],
+    *,
+    policies: Sequence[str] | None = None,
+    target: float = DEFAULT_TARGET,
+    cold_start_s: float | None = None,
+    min_machines: int = 0,
+    max_machines: int | None = None,
+    seed: int = 0,
+    tune: bool = False,
+    tick_s: float = TICK_S,
+    catalog: Catalog | None = None,
+) -> AutoscaleResult:
+    """Play laws of scaling on a plan's machine: what each costs, who keeps `target` on every day, what to set.
+
+    `rates`: a curve, or a file of rates or of requests.
+    Requests of each tick are drawn from the curve with `seed`. Without `policies` all are played with the settings of
+    their documents; `tune` searches each one's settings in hindsight, but not those of our own law, which learns.
+    Without `cold_start_s` the start is estimated for the plan's machine. At most `max_machines`: twice what the peak
+    needs, unless said.
+    """
+    tables = load_catalog() if catalog is None else catalog
+    held = scaled_plan(one_plan(plan), tables)
+    start = start_of_machine(held, tables) if cold_start_s is None else None
+    lead_s = start.seconds.value if start is not None else float(cold_start_s or 0.0)
+    curve = rates if isinstance(rates, RateCurve) else read_traffic(str(rates))
+    traffic = traffic_of(held, curve, Bounds(lead_s, target, min_machines, max_machines, tick_s), seed)
+    presets = presets_of(policies)
+    outcomes = [tuned(traffic, p) if tune else outcome(traffic, p) for p in presets]
+    return result_of(held, traffic, outcomes, start=start, seed=seed, is_tuned=tune)
+
+
+def presets_of(names: Sequence[str] | None) -> list[Preset]:
+    """The named laws, each once; all of them where none is asked for."""
+    if names is not None and not names:
+        raise UsageError("no policy is named", expected=f"some of {', '.join(PRESETS)}")
+    return [preset_named(name) for name in dict.fromkeys(PRESETS if names is None else names)]
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """What a service is held to."""
+
+    cold_start_s: float
+    target_ratio: float
+    min_machines: int
+    max_machines: int | None
+    tick_s: float
+
+
+def one_plan(plan: ServePlan | FleetPlan | str | PathLike[str]) -> ServePlan:
+    """The plan of one model, with an answer."""
+    read = plan if isinstance(plan, (ServePlan, FleetPlan)) else read_plan(str(plan))
+    if isinstance(read, FleetPlan):
+        raise UsageError("a plan of several models is not scaled", expected="the plan of one", hint=PLAN_AGAIN)
+    refuse_mix(read, "scaled")
+    if not read.deployments:
+        raise Infeasible(f"the plan for {read.model} has no machines: nothing keeps its objectives")
+    return read
+
+
+def scaled_plan(plan: ServePlan, tables: Catalog) -> ScaledPlan:
+    """The answer of a plan as today's tables have it: its machine, and what it does at a rate."""
+    request = request_of(recorded(plan))
+    if not plan.objectives:
+        hint = "Plan with --slo 'ttft.p95<1s', and -o json."
+        raise UsageError("the plan has no objective that a request could keep", expected="limits on latency", hint=hint)
+    answer, arch = plan.answer, architecture_of(request)
+    copies = max(answer.replicas // max(answer.instance_count, 1), 1)
+    if answer.replicas < answer.instance_count:
+        found = f"{answer.gpus_per_replica} GPUs on machines of {answer.gpus_per_instance:g}"
+        raise UsageError("a replica that spans machines is not scaled", found=found)
+    replica = replica_of(plan, answer, request, arch, sold_tables(request, tables), copies)
+    return ScaledPlan(plan, answer, request, arch, replica, copies)
+
+
+def replica_of(
+    plan: ServePlan, answer: Deployment, request: ServeRequest, arch: Architecture, tables: Catalog, copies: int
+) -> Replica:
+    """One machine of the answer: its closed forms as late as the plan's confidence has them."""
+    if answer.ranks is None:
+        raise UsageError("the plan does not say how a replica is laid out", hint=PLAN_AGAIN)
+    ranks = answer.ranks
+    parts = (answer.gpus_per_replica, ranks.tp, ranks.pp, ranks.ep, ranks.attention_dp)
+    where = f"{answer.cloud}:{answer.instance}"
+    link = where if (answer.cloud, answer.instance) in tables.instances else None
+    engine = load_engine(answer.engine)
+    shape = configured(tables, arch, answer.gpu, engine, parts, answer.weight_format, answer.kv_precision, link)
+    workload = demand_of(request, arch).workload
+    demand, model = Demand(told_in_full(workload)), StepModel.build(arch, shape.candidates, calibration_of(tables))
+    curves = load_curves_of(model, demand.workload, np.array([answer.largest_batch]))
+    caution = Caution.at(plan.confidence, model, curves.batch, demand.lengths)
+    found = capacity(curves, shape.candidates, demand, caution)
+    return scaled_replica(found, 0, class_limits(workload), copies)
+
+
+def told_in_full(workload: Workload) -> Workload:
+    """The same requests, of which every figure is asked."""
+    if not workload.classes:
+        return replace(workload, slo=EVERY_FIGURE)
+    limits = [Slo(tuple(replace(x, request_class=c.name) for x in EVERY_FIGURE.limits)) for c in workload.classes]
+    return Workload.of(tuple(replace(c, slo=slo) for c, slo in zip(workload.classes, limits, strict=True)))
+
+
+def class_limits(workload: Workload) -> list[ClassLimits]:
+    """Each class that has limits, and its share of the requests that have some."""
+    if not workload.classes:
+        return [ClassLimits("", 1.0, workload.slo.limits)]
+    limited = [c for c in workload.classes if c.slo.limits]
+    rate = sum(c.rate_requests_per_s for c in limited)
+    return [ClassLimits(c.name, c.rate_requests_per_s / rate, c.slo.limits) for c in limited]
+
+
+def start_of_machine(held: ScaledPlan, tables: Catalog) -> ColdStartResult:
+    """How long the plan's machine takes until its replicas answer."""
+    answer = held.answer
+    known = (answer.cloud, answer.instance) in tables.instances
+    try:
+        return cold_start_of(
+            held.arch,
+            f"{answer.gpu}:{answer.gpus_per_replica}",
+            answer.engine,
+            f"{answer.cloud}:{answer.instance}" if known else None,
+            precision=answer.weight_format,
+            catalog=tables,
+        )
+    except GpufleetError as error:
+        raise UsageError(f"the cold start cannot be estimated: {error}", hint="Say it: --cold-start 300s.") from error
+
+
+def traffic_of(held: ScaledPlan, rates: RateCurve, bounds: Bounds, seed: int) -> Traffic:
+    """The service and its requests, drawn."""
+    if not (math.isfinite(bounds.tick_s) and bounds.tick_s > 0):
+        raise UsageError("a tick is a positive time", found=bounds.tick_s)
+    if rates.span_s / bounds.tick_s > MOST_TICKS:
+        raise UsageError(
+            "the curve is too long", found=f"{rates.span_s / DAY:,.0f} days", hint="Take some weeks of it."
+        )
+    if seed < 0:
+        raise UsageError("a seed is not negative", found=seed)
+    if not rates.num_expected > 0:
+        raise UsageError("the curve holds no requests", expected="at least one rate above zero")
+    if rates.span_s < 2 * bounds.tick_s:
+        raise UsageError("the curve is shorter than two ticks", found=f"{rates.span_s:g} s")
+    service = bounded_service(held, bounds, float(rates.rate_per_s.max()))
+    return Traffic(service, rates, draw_ticks(rates, bounds.tick_s, np.random.default_rng(seed)))
+
+
+def bounded_service(held: ScaledPlan, bounds: Bounds, peak_per_s: float) -> Service:
+    """The service, with room above what its peak needs where nobody says the most."""
+    least, most = bounds.min_machines, bounds.max_machines
+    free = max(least, 2) if most is None else most
+    service = Service(held.replica, bounds.cold_start_s, least, free, bounds.tick_s, bounds.target_ratio, held.copies)
+    refuse_service(service)
+    if most is not None:
+        return service
+    peak = math.ceil(peak_per_s / service.planned_per_s)
+    return replace(service, max_replicas=max(math.ceil(ROOM_RATIO * peak), free))
+
+
+def result_of(
+    held: ScaledPlan,
+    traffic: Traffic,
+    outcomes: Sequence[Outcome],
+    *,
+    start: ColdStartResult | None,
+    seed: int,
+    is_tuned: bool,
+) -> AutoscaleResult:
+    """What is said of all plays."""
+    prices = Prices(held.answer.price_per_instance_usd_per_hour, held.answer.gpus_per_instance)
+    perfect = perfect_outcome(traffic)
+    hours = perfect.replica_hours
+    plays = [play_result(row, hours, prices) for row in outcomes]
+    return AutoscaleResult(
+        model=held.plan.model,
+        machine=machine_result(held, traffic.service),
+        objectives=held.plan.objectives,
+        inputs=inputs_of(held, traffic, start is not None),
+        target_ratio=traffic.service.target_ratio,
+        tick_s=traffic.service.tick_s,
+        seed=seed,
+        num_ticks=len(traffic.arrivals),
+        num_days=int(traffic.curve.span_s // DAY),
+        requests=float(traffic.arrivals.sum()),
+        mean_requests_per_s=traffic.curve.mean_rate_per_s,
+        peak_requests_per_s=float(traffic.curve.rate_per_s.max()),
+        daily_autocorrelation=autocorrelation(traffic.curve),
+        cold_start_s=traffic.service.cold_start_s,
+        cold_start=start,
+        is_tuned=is_tuned,
+        plays=sorted(plays, key=by_worth),
+        perfect=play_result(perfect, hours, prices),
+        front=[row.preset for row in undominated(outcomes)],
+        recommendation=recommendation(recommended(outcomes), outcomes, traffic.service),
+        notes=notes_of(held, traffic),
+    )
+
+
+def by_worth(play: PolicyPlay) -> tuple[bool, float]:
+    """Those that keep the target first, the cheapest first; then those that miss it, the nearest first."""
+    return not play.meets_target, play.machine_hours if play.meets_target else -play.kept_ratio_worst_day
+
+
+def machine_result(held: ScaledPlan, service: Service) -> ScaledMachine:
+    """What is scaled."""
+    d = held.answer
+    return ScaledMachine(
+        cloud=d.cloud,
+        region=d.region,
+        instance=d.instance,
+        price_kind=d.price_kind,
+        price_per_instance_usd_per_hour=d.price_per_instance_usd_per_hour,
+        gpu=d.gpu,
+        gpus_per_instance=d.gpus_per_instance,
+        copies=held.copies,
+        layout=d.layout,
+        requests_per_s_planned=service.planned_per_s,
+        requests_per_s_sustained=service.replica.sustained_per_s,
+    )
+
+
+def inputs_of(held: ScaledPlan, traffic: Traffic, is_estimated: bool) -> list[Input]:
+    """What was asked, as it was read."""
+    service = traffic.service
+    rows = [
+        ("plan", held.plan.input_hash, "given"),
+        ("curve", f"{len(traffic.curve):,} bins of {traffic.curve.bin_s:g} s", "given"),
+        ("cold start", f"{service.cold_start_s:.0f} s", "default" if is_estimated else "given"),
+        ("target", f"{service.target_ratio:.4g}", "given"),
+        ("machines", f"{service.min_replicas} to {service.max_replicas}", "given"),
+    ]
+    return [Input(name=name, value=value, origin=origin) for name, value, origin in rows]
+
+
+def notes_of(held: ScaledPlan, traffic: Traffic) -> list[str]:
+    """What the figures rest on."""
+    notes = ["Played on ticks and closed forms; machines are paid from the order on, and while they drain."]
+    loose = [label for label in held.plan.objectives if label.endswith((".mean", ".p50"))]
+    if loose:
+        notes.append(f"{', '.join(loose)}: each single request is held to the limit here, not their mean or median.")
+    days = traffic.curve.span_s / DAY
+    if days < 1:
+        notes.append("Warning: less than a day: 'every day' is all of it, and no law could learn a day.")
+    elif days % 1 * DAY >= traffic.service.tick_s:
+        notes.append(
+            f"Days are counted from the start of the curve; the last {days % 1:.1f} of one is paid, not judged."
+        )
+    if traffic.curve.num_filled:
+        notes.append(f"{traffic.curve.num_filled} bins of the curve were filled in between their neighbours.")
+    return notes

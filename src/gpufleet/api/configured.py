@@ -1,0 +1,254 @@
+"""One replica as it is asked for: its names read, its formats, layout and link checked."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from gpufleet.api.demands import length_rows
+from gpufleet.api.remarks import (
+    beyond_one_machine,
+    remarks_on_replica,
+    stages_take_turns,
+    widened_formats,
+)
+from gpufleet.catalog.engines import engines_that_implement, usual_engine
+from gpufleet.catalog.load import Catalog
+from gpufleet.catalog.query import resolve_gpu, resolve_instance
+from gpufleet.domain.accelerator import Accelerator
+from gpufleet.domain.architecture import Architecture
+from gpufleet.domain.candidates import Candidates, Palette
+from gpufleet.domain.engine import EngineProfile
+from gpufleet.domain.instance import Instance
+from gpufleet.domain.layout import Layout
+from gpufleet.domain.precision import BF16, FP16, Precision, WeightFormat
+from gpufleet.domain.precision_labels import kv_format, weight_format
+from gpufleet.domain.precision_labels import kv_precision as usual_kv_precision
+from gpufleet.domain.workload import Workload
+from gpufleet.errors import Infeasible, UsageError
+from gpufleet.layout.feasible import refusal
+from gpufleet.layout.support import architecture_refusal, kv_refusal, weight_refusal, weights_that_run
+from gpufleet.optimize.estimate import Load
+from gpufleet.optimize.links import usual_instance, usual_link, usual_machine
+from gpufleet.optimize.replicas import with_fp16_twins
+from gpufleet.records import dataclass
+from gpufleet.report.words import sentence
+from gpufleet.results.base import Input
+from gpufleet.units import GB, in_full
+
+LISTED = "'gpufleet catalog gpus' lists the formats of each device."
+MOST_DEVICES = 4096
+
+
+@dataclass(frozen=True, eq=False)
+class Configured:
+    """One replica as candidates of one row, and what is to be said about how its names were read."""
+
+    candidates: Candidates
+    inputs: tuple[Input, ...]
+    notes: tuple[str, ...]
+
+
+@lru_cache(maxsize=256, typed=True)
+def configured(
+    tables: Catalog,
+    arch: Architecture,
+    gpu_name: str,
+    engine: EngineProfile,
+    parts: tuple[int, int | None, int, int | None, int],
+    precision: str | None,
+    kv_precision: str | None,
+    instance: str | None,
+) -> Configured:
+    """A replica of GPUs in `parts` (number, tp, pp, ep, attention_dp), read and checked once for many loads."""
+    gpu = resolve_gpu(tables, gpu_name)
+    refuse_architecture(arch, engine)
+    weights = runnable_format(arch, engine, gpu.accelerator, precision)
+    kv = runnable_kv(engine, gpu.accelerator, weights, kv_precision)
+    layout = checked_layout(arch, weights, *parts, by_layer=engine.splits_by_layer)
+    candidates = one_candidate(tables, gpu.accelerator, engine, weights, kv, layout, instance)
+    machine = usual_machine(gpu.accelerator)
+    said = [
+        gpu.note,
+        stages_take_turns(engine, layout),
+        *widened_formats(engine, gpu.accelerator, weights, kv),
+        beyond_one_machine(layout, machine),
+        link_note(tables, gpu.accelerator, layout, instance),
+    ]
+    usual = engine.name == usual_engine(arch)
+    inputs = (
+        Input(name="model", value=arch.name, origin="given"),
+        Input(name="gpus", value=f"{gpu.accelerator.name}:{layout.num_devices}", origin="given"),
+        Input(name="engine", value=f"{engine.name} ({engine.version_era})", origin="default" if usual else "given"),
+        Input(name="weights", value=weights.name, origin="given" if precision else "checkpoint"),
+        Input(name="KV cache", value=kv.name, origin="given" if kv_precision else "default"),
+        *link_rows(tables, gpu.accelerator, layout, instance),
+    )
+    return Configured(candidates, inputs, (*filter(None, said), *remarks_on_replica(arch, candidates)))
+
+
+def refuse_architecture(arch: Architecture, engine: EngineProfile) -> None:
+    """Refuse a model that the engine does not implement, naming the engines that do."""
+    reason = architecture_refusal(engine, arch)
+    if reason is None:
+        return
+    has = engine.architectures.has
+    expected = f"one of {', '.join(has)}" if has else None
+    others = ", ".join(engines_that_implement(arch)) or "none"
+    raise Infeasible(sentence(reason), found=arch.name, expected=expected, hint=f"Engines that do: {others}.")
+
+
+def runnable_format(arch: Architecture, engine: EngineProfile, gpu: Accelerator, precision: str | None) -> WeightFormat:
+    """The asked format where engine and device run it; its 16-bit parts become fp16 on devices without bf16."""
+    formats = with_fp16_twins([weight_format(arch, precision)], FP16)
+    if precision is not None and formats[0].name == BF16.name:
+        formats = formats[:1]
+    reasons = [weight_refusal(engine, gpu, weights, allow_fp16_twin=False) for weights in formats]
+    if all(reasons) and reasons[-1] is not None:
+        raise Infeasible(sentence(reasons[-1]), hint=other_formats(engine, gpu))
+    return formats[reasons.index(None)]
+
+
+def other_formats(engine: EngineProfile, gpu: Accelerator) -> str:
+    """What to ask instead of a format that does not run."""
+    if any(d.generation == gpu.generation for d in engine.dropped):
+        return "--engine-version names an older one."
+    names = weights_that_run(engine, gpu)
+    return f"{engine.title} on {gpu.name} runs --precision {', '.join(names)}." if names else LISTED
+
+
+def runnable_kv(engine: EngineProfile, gpu: Accelerator, weights: WeightFormat, kv_precision: str | None) -> Precision:
+    """The asked KV format, or the one that the engine chooses for this checkpoint on this device."""
+    if kv_precision is None:
+        usual = usual_kv_precision(weights, engine)
+        return usual if kv_refusal(engine, gpu, usual) is None else weights.base
+    asked = kv_format(kv_precision)
+    reason = kv_refusal(engine, gpu, asked)
+    if reason:
+        raise Infeasible(sentence(reason))
+    return asked
+
+
+def checked_layout(
+    arch: Architecture,
+    weights: WeightFormat,
+    number: int,
+    tp: int | None,
+    pp: int,
+    ep: int | None,
+    attention_dp: int,
+    *,
+    by_layer: bool = False,
+) -> Layout:
+    """The stated layout; a rule that it breaks is Infeasible.
+
+    Where nothing is stated, TP over all GPUs, or pipeline stages in engines that split `by_layer`.
+    """
+    for name, parts in (
+        ("pp", pp),
+        ("attention_dp", attention_dp),
+        ("tp", 1 if tp is None else tp),
+        ("ep", 1 if ep is None else ep),
+    ):
+        if not 1 <= parts <= MOST_DEVICES:
+            raise UsageError(f"--{name.replace('_', '-')} must be from 1 to {MOST_DEVICES}", found=parts)
+    if by_layer and tp is None:
+        tp, pp = 1, number if pp * attention_dp == 1 else pp
+    tensor = tp or max(number // (pp * attention_dp), 1)
+    stage = tensor * attention_dp
+    if stage % (ep or 1):
+        raise UsageError(f"EP {ep} does not divide the {stage} GPUs of a stage")
+    layout = Layout(tensor, pp, ep or 1, attention_dp)
+    if layout.num_devices != number:
+        found = f"{layout.label} is {layout.num_devices} of {number}"
+        hint = f"A copy on {layout.num_devices} of them is '--gpus NAME:{layout.num_devices}'."
+        raise UsageError("the layout does not use the GPUs", found=found, hint=hint)
+    reason = refusal(arch, layout, weights)
+    if reason:
+        raise Infeasible(f"{arch.name} cannot run as {layout.label}: {sentence(reason)}")
+    return layout
+
+
+def link_of_instance(machine: Instance, gpu: Accelerator, layout: Layout) -> tuple[bool, float]:
+    """(is PCIe, bytes/s) inside a machine that must hold these GPUs, as many as a stage of the layout needs."""
+    if machine.accelerator != gpu.name or machine.gpu_count < layout.devices_per_stage:
+        raise UsageError(
+            f"{machine.cloud} {machine.name} does not hold {layout.devices_per_stage}x {gpu.name}",
+            found=f"{machine.gpu_count:g}x {machine.accelerator}",
+        )
+    return not machine.fabric.is_switched, machine.fabric.bytes_per_s or 0.0
+
+
+def link_of(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> tuple[bool, float]:
+    """(is PCIe, bytes/s) of the link that the GPUs of a stage share: of the named machine, else of the device."""
+    if instance is None:
+        return usual_link(gpu, layout.devices_per_stage)
+    return link_of_instance(resolve_instance(tables, instance), gpu, layout)
+
+
+def link_rows(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> list[Input]:
+    """The link between the GPUs of a copy, where there are several, and whose it is."""
+    if layout.num_devices == 1:
+        return []
+    whose = instance or "any machine"
+    words = link_words(*link_of(tables, gpu, layout, instance))
+    return [Input(name="link", value=f"{whose}, {words}", origin="given" if instance else "default")]
+
+
+def link_note(tables: Catalog, gpu: Accelerator, layout: Layout, instance: str | None) -> str | None:
+    """That the usual machine has another link than the one that was taken where no machine was named."""
+    taken, usual = link_of(tables, gpu, layout, instance), usual_instance(tables.instances.values(), gpu, layout)
+    if instance is not None or usual is None or link_of_instance(usual, gpu, layout) == taken:
+        return None
+    words = link_words(*link_of_instance(usual, gpu, layout))
+    return (
+        f"The link is taken as {link_words(*taken)}; {usual.cloud} {usual.name} and its like have {words}: "
+        f"--instance {usual.name}"
+    )
+
+
+def link_words(is_pcie: bool, bytes_per_s: float) -> str:
+    """A link as people call it.
+
+    >>> link_words(True, 32e9)
+    'PCIe at 32 GB/s'
+    """
+    return f"{'PCIe' if is_pcie else 'NVLink or the like'} at {bytes_per_s / GB:g} GB/s"
+
+
+def one_candidate(
+    tables: Catalog,
+    gpu: Accelerator,
+    engine: EngineProfile,
+    weights: WeightFormat,
+    kv: Precision,
+    layout: Layout,
+    instance: str | None,
+) -> Candidates:
+    """One configuration as arrays of one element, on the link of the named instance or of the device."""
+    is_pcie, link = link_of(tables, gpu, layout, instance)
+    accelerators = tuple(tables.accelerators.values())
+    zero = np.zeros(1, dtype=np.int64)
+    return Candidates(
+        Palette(accelerators, (weights,), (kv,), (engine,)),
+        accelerator=zero + list(tables.accelerators).index(gpu.name),
+        weight_format=zero,
+        kv_precision=zero,
+        engine=zero,
+        tp=zero + layout.tp,
+        pp=zero + layout.pp,
+        ep=zero + layout.ep,
+        attention_dp=zero + layout.attention_dp,
+        link_is_pcie=np.array([is_pcie]),
+        link_bytes_per_s=np.array([link]),
+    )
+
+
+def understood(workload: Workload, load: Load) -> list[Input]:
+    """Lengths and load as they were read."""
+    rows = [
+        *length_rows(workload),
+        (load.scenario.replace("_", " "), load.scenario, in_full(load.amount), True),
+    ]
+    return [Input(name=name, value=value, origin="given" if said else "default") for name, _, value, said in rows]

@@ -1,0 +1,44 @@
+"""What a plan costs where prefill and decode run on copies of their own."""
+
+from __future__ import annotations
+
+from gpufleet.answers.pools_plan import pooled_deployment
+from gpufleet.answers.price_sources import price_days, price_sources
+from gpufleet.api.prepared import Prepared
+from gpufleet.catalog.calibration import load_formulas
+from gpufleet.domain.calibration import HandoverFormula
+from gpufleet.domain.instance import Instance
+from gpufleet.optimize.pools_plan import cheapest_pools, not_tried
+from gpufleet.results.plan import ServePlan
+from gpufleet.units import GBIT
+
+NOTHING = "Prefill and decode apart: no pools were found that keep every limit with the machines on sale"
+
+
+def with_pools(plan: ServePlan, prepared: Prepared) -> ServePlan:
+    """The plan with the cheapest pools where they were asked for, or why there are none."""
+    if not prepared.request.disagg:
+        return plan
+    question, solution = prepared.question, prepared.solution
+    barred = not_tried(question)
+    if barred is not None:
+        told = f"Prefill and decode apart are not planned with {barred}"
+        return plan.model_copy(update={"notes": [*plan.notes, told]})
+    formula = load_formulas().handover
+    networks = {(i.cloud, i.name): network_bytes_per_s(i, formula) for i in question.instances}
+    found = cheapest_pools(question, solution, networks, formula)
+    if found is None or found.usd_per_hour > question.purse.most_usd_per_hour:
+        return plan.model_copy(update={"notes": [*plan.notes, NOTHING]})
+    answer = plan.deployments[0].usd_per_hour if plan.deployments else None
+    pools = pooled_deployment(solution.copies, found, answer)
+    used = [(pool.price_source, pool.price_as_of) for pool in (pools.prefill, pools.decode)]
+    beside = [part.deployment for part in plan.mix.parts] if plan.mix is not None else []
+    sources = price_sources([*price_days([*plan.deployments, *beside]), *used], prepared.tables.sources)
+    return plan.model_copy(update={"pools": pools, "price_sources": sources})
+
+
+def network_bytes_per_s(instance: Instance, formula: HandoverFormula) -> float:
+    """What a GPU of a machine type sends to other machines in one direction, a judgement where it is not known."""
+    if not instance.network_gbit_per_s:
+        return formula.network_bytes_per_s.value
+    return instance.network_gbit_per_s * GBIT / instance.gpu_count

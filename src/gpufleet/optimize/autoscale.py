@@ -1,0 +1,333 @@
+"""Which law of scaling costs least and still keeps the target on every day: each is played, its settings searched."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.rate_curve import RateCurve
+from gpufleet.errors import Infeasible, UnknownName, UsageError
+from gpufleet.records import dataclass
+from gpufleet.simulate.perfect import perfect_play
+from gpufleet.simulate.predictive import Forecasting, Predictive
+from gpufleet.simulate.scaling import NONE_AT_ALL, Played, Policy, Service, play
+from gpufleet.simulate.scaling_policies import (
+    Hpa,
+    Keda,
+    QueueDepth,
+    Schedule,
+    SkyServe,
+    Static,
+    Utilisation,
+    Wva,
+)
+from gpufleet.units import DAY, HOUR, MINUTE
+
+Settings = Mapping[str, float | None]
+QUARTER_HOUR_S = 15 * MINUTE
+PERFECT, OURS, OURS_TO_ZERO = "perfect forecast", "predictive", "predictive-zero"
+MOST_TICKS, ROOM_RATIO = 2_000_000, 2.0
+
+
+@dataclass(frozen=True)
+class Preset:
+    """A law with its documented settings, the values that are tried of each, and where it is documented.
+
+    A setting without a value of its own takes what the service needs at its peak: as many as static machines would be.
+    """
+
+    name: str
+    title: str
+    law: Callable[..., Policy]
+    settings: Mapping[str, float | None]
+    grid: Mapping[str, Sequence[float | None]]
+    source: str
+
+    def made(self, traffic: Traffic, settings: Settings) -> Policy:
+        """The law at the beginning of its work; numbers that count are whole."""
+        return self.law(traffic.service, **settings)
+
+    def first_settings(self, traffic: Traffic) -> dict[str, float | None]:
+        """As documented, where that says it."""
+        peak = traffic.peak_replicas
+        return {name: peak if name in PEAKS and value is None else value for name, value in self.settings.items()}
+
+    def tried(self, traffic: Traffic) -> list[dict[str, float | None]]:
+        """Every combination of values to be tried, the documented one first."""
+        first = self.first_settings(traffic)
+        axes = {name: traffic.numbers if name in PEAKS else values for name, values in self.grid.items()}
+        found = [first, *({**first, **dict(zip(axes, row, strict=True))} for row in itertools.product(*axes.values()))]
+        return [row for i, row in enumerate(found) if row not in found[:i]]
+
+
+@dataclass(frozen=True, eq=False)
+class Traffic:
+    """A service and the requests of every tick, drawn from a curve."""
+
+    service: Service
+    curve: RateCurve
+    arrivals: FloatArray
+
+    @property
+    def initial(self) -> int:
+        """Replicas that are ready when it begins: what the first rate needs, for every law alike."""
+        return self.service.replicas_for(float(self.curve.rate_per_s[0]))
+
+    @property
+    def peak_replicas(self) -> int:
+        """What the highest rate of the curve needs."""
+        return self.service.replicas_for(float(self.curve.rate_per_s.max()))
+
+    @property
+    def numbers(self) -> list[float | None]:
+        """Numbers of replicas that are worth a try, at most about forty."""
+        most = max(self.peak_replicas, 1)
+        step = max(math.ceil(most / 40), 1)
+        return [float(number) for number in range(step, most + step + 1, step)]
+
+    @cached_property
+    def perfect(self) -> Played:
+        """What somebody would run who knows what comes."""
+        return perfect_play(self.service, self.arrivals, self.curve.start_s)
+
+    def played(self, policy: Policy, num_ticks: int | None = None) -> Played:
+        """The law against all ticks, or the first ones."""
+        arrivals = self.arrivals if num_ticks is None else self.arrivals[:num_ticks]
+        return play(self.service, arrivals, policy, self.initial, self.curve.start_s)
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """A law with its settings, and how it did."""
+
+    preset: str
+    settings: Settings
+    played: Played
+    target_ratio: float
+    num_tried: int = 1
+
+    @cached_property
+    def days(self) -> FloatArray:
+        """The share of requests that kept their limits, of every whole day; of all where there is no whole one."""
+        return kept_by(self.played, DAY)
+
+    @property
+    def worst_day(self) -> float:
+        """The least of them."""
+        return float(self.days.min())
+
+    @property
+    def mean(self) -> float:
+        """Over all requests."""
+        came = float(self.played.arrivals.sum())
+        return float(self.played.kept.sum()) / came if came else 1.0
+
+    @property
+    def worst_quarter(self) -> float:
+        """The least of every quarter of an hour in which anything came."""
+        return float(kept_by(self.played, QUARTER_HOUR_S).min())
+
+    @property
+    def cold(self) -> float:
+        """Requests that found no ready replica."""
+        return float(self.played.cold.sum())
+
+    @property
+    def replica_hours(self) -> float:
+        """What is paid."""
+        return self.played.replica_s / HOUR
+
+    @property
+    def meets_target(self) -> bool:
+        """Whether every day keeps the target."""
+        return self.worst_day >= self.target_ratio - NONE_AT_ALL
+
+
+def kept_by(played: Played, span_s: float) -> FloatArray:
+    """The share of requests that kept their limits in each whole span from the beginning on; of all where none is."""
+    ticks = round(span_s / played.tick_s)
+    number = len(played.arrivals) // ticks
+    if not number:
+        ticks, number = len(played.arrivals), 1
+    came = played.arrivals[: number * ticks].reshape(number, ticks).sum(axis=1)
+    kept = played.kept[: number * ticks].reshape(number, ticks).sum(axis=1)
+    return np.asarray(np.divide(kept, came, out=np.ones(number), where=came > 0))
+
+
+PEAKS = frozenset({"replicas", "day", "max_replicas"})
+K8S, KEDA = "kubernetes.io horizontal-pod-autoscale", "keda.sh scaledobject-spec"
+DOWN_S, TARGETS = (0.0, 60.0, 300.0, 900.0), (0.4, 0.5, 0.6, 0.7, 0.75, 0.8, 0.85, 0.9, 0.95, 1.0)
+KEDA_GRID = {"waiting": (2.0, 5.0, 10.0, 30.0), "down_window_s": (60.0, 300.0, 900.0)}
+KV_GRID = {**KEDA_GRID, "kv_ratio": (0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.2, 0.4, 0.6)}
+PRESETS = {
+    preset.name: preset
+    for preset in (
+        Preset(
+            "hpa", "Kubernetes HPA, requests in flight", Hpa,
+            {"target_ratio": 0.8, "down_window_s": 300.0}, {"target_ratio": TARGETS, "down_window_s": DOWN_S}, K8S,
+        ),
+        Preset(
+            "keda-queue", "KEDA of vLLM's production stack: 5 wait", Keda,
+            {"waiting": 5.0, "kv_ratio": None, "poll_s": 15.0, "cooldown_s": 360.0, "down_window_s": 300.0}, KEDA_GRID,
+            "github vllm-project/production-stack",
+        ),
+        Preset(
+            "keda-kv", "KEDA of llm-d: KV cache 60 %, 30 wait", Keda,
+            {"waiting": 30.0, "kv_ratio": 0.6, "poll_s": 15.0, "cooldown_s": 300.0, "down_window_s": 300.0}, KV_GRID,
+            "github llm-d pull 1517",
+        ),
+        Preset(
+            "keda-zero", "KEDA to zero: 5 wait, none after 300 s", Keda,
+            {"waiting": 5.0, "kv_ratio": None, "poll_s": 30.0, "cooldown_s": 300.0, "down_window_s": 300.0,
+             "min_replicas": 0}, {**KEDA_GRID, "cooldown_s": (300.0, 1800.0)}, KEDA,
+        ),
+        Preset(
+            "wva", "llm-d WVA, saturation", Wva,
+            {"kv_threshold": 0.8, "queue_threshold": 5.0, "kv_spare": 0.1, "queue_spare": 3.0},
+            {"kv_threshold": (0.08, 0.1, 0.15, 0.2, 0.3, 0.8), "kv_spare": (0.01, 0.02, 0.04, 0.1),
+             "queue_spare": (1.0, 3.0, 4.5)}, "github llm-d-workload-variant-autoscaler docs/saturation-analyzer.md",
+        ),
+        Preset(
+            "skyserve", "SkyServe, requests per second", SkyServe,
+            {"target_ratio": 0.8, "up_delay_s": 300.0, "down_delay_s": 1200.0},
+            {"target_ratio": TARGETS, "up_delay_s": (0.0, 60.0, 300.0),
+             "down_delay_s": (0.0, 60.0, 300.0, 600.0, 1200.0)},
+            "docs.skypilot.co serving/autoscaling",
+        ),
+        Preset(
+            "utilisation", "GPU busier than 90 % for 10 min", Utilisation,
+            {"high": 0.9, "low": 0.3, "for_s": 600.0, "max_replicas": None}, {"max_replicas": ()}, "seed documents",
+        ),
+        Preset(
+            "queue-depth", "by queue depth", QueueDepth,
+            {"depth": 10.0, "quiet_s": 300.0, "max_replicas": None},
+            {"depth": (2.0, 5.0, 10.0, 30.0), "quiet_s": (60.0, 300.0, 900.0)}, "seed documents",
+        ),
+        Preset(
+            "schedule", "none from 22:00, from 06:00 as at the peak", lambda service, **how: Schedule(**whole(how)),
+            {"day": None, "night": 0.0}, {"day": (), "night": (0.0, 2.0, 8.0)}, "seed documents",
+        ),
+        Preset(
+            "static", "as many as the peak needs", lambda service, **how: Static(**whole(how)),
+            {"replicas": None}, {"replicas": ()}, "the plan",
+        ),
+        Preset(
+            "seasonal-naive", "as the day before", Forecasting.seasonal_naive,
+            {"headroom_ratio": 0.1}, {"headroom_ratio": (0.0, 0.1, 0.2, 0.3, 0.5, 1.0)}, "Hyndman 5.2",
+        ),
+        Preset(
+            "holt-winters", "Holt-Winters, season of a day", Forecasting.holt_winters,
+            {"headroom_ratio": 0.1, "level": 0.3},
+            {"headroom_ratio": (0.0, 0.1, 0.2, 0.3, 0.5, 1.0), "level": (0.1, 0.3, 0.6, 0.9)}, "Hyndman 8.3",
+        ),
+        Preset(
+            OURS, "ours: forecast over a start", Predictive,
+            {"hold_ratio": 1.0, "min_replicas": 1}, {}, "docs/autoscale.md",
+        ),
+        Preset(
+            OURS_TO_ZERO, "ours, none after an empty hour", Predictive,
+            {"hold_ratio": 1.0, "min_replicas": 0}, {}, "docs/autoscale.md",
+        ),
+    )
+}  # fmt: skip
+FORECASTS = frozenset({"seasonal-naive", "holt-winters"})
+LEARNING = frozenset({OURS, OURS_TO_ZERO})
+
+
+def whole(settings: Settings) -> dict[str, int]:
+    """Numbers of replicas as integers."""
+    return {name: int(value or 0) for name, value in settings.items()}
+
+
+def preset_named(name: str) -> Preset:
+    """The law of a name."""
+    key = name.strip().casefold()
+    if key not in PRESETS:
+        raise UnknownName("policy", name, PRESETS, hint=f"Known: {', '.join(PRESETS)}.")
+    return PRESETS[key]
+
+
+def outcome(traffic: Traffic, preset: Preset, settings: Settings | None = None) -> Outcome:
+    """A law played with its settings, the documented ones unless said."""
+    used = preset.first_settings(traffic) if settings is None else settings
+    return Outcome(preset.name, used, traffic.played(preset.made(traffic, used)), traffic.service.target_ratio)
+
+
+def tuned(traffic: Traffic, preset: Preset) -> Outcome:
+    """The cheapest settings of a law that keep the target on every day; where none does, those that miss it least.
+
+    A law sees no future, so its first days are the same in a shorter play: settings that miss the target there are
+    not played on.
+    """
+    tried = preset.tried(traffic)
+    days = len(traffic.arrivals) * traffic.service.tick_s / DAY
+    first = round(DAY / traffic.service.tick_s) if days >= 3 and len(tried) > 1 else None
+    found = [
+        Outcome(preset.name, s, traffic.played(preset.made(traffic, s), first), traffic.service.target_ratio)
+        for s in tried
+    ]
+    kept = [row for row in found if row.meets_target] or [max(found, key=lambda row: row.worst_day)]
+    if first is not None:
+        kept = [outcome(traffic, preset, row.settings) for row in kept]
+    best = min(kept, key=lambda row: (not row.meets_target, row.replica_hours if row.meets_target else -row.worst_day))
+    return Outcome(best.preset, best.settings, best.played, best.target_ratio, len(tried))
+
+
+def recommended(outcomes: Sequence[Outcome]) -> Outcome:
+    """The cheapest that keeps the target on every day; where none does, the one that misses it least."""
+    keeping = [row for row in outcomes if row.meets_target]
+    if keeping:
+        return min(keeping, key=lambda row: (row.replica_hours, row.cold))
+    return max(outcomes, key=lambda row: (row.worst_day, -row.replica_hours))
+
+
+def undominated(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Those that none beats in both cost and the worst day, cheapest first."""
+    ranked = sorted(outcomes, key=lambda row: (row.replica_hours, -row.worst_day))
+    best, front = -1.0, []
+    for row in ranked:
+        if row.worst_day > best:
+            front.append(row)
+            best = row.worst_day
+    return front
+
+
+def refuse_service(service: Service) -> None:
+    """Refuse a least above the most, no replica at all, a target that nothing keeps, and a replica that breaks it."""
+    if service.min_replicas < 0:
+        raise UsageError("the least number of machines is not negative", found=service.min_replicas)
+    if service.min_replicas > service.max_replicas:
+        found = f"least {service.min_replicas}, most {service.max_replicas}"
+        raise UsageError("the least number of machines is above the most", found=found)
+    if service.max_replicas < 1:
+        raise UsageError("no machine at all serves nothing", found=service.max_replicas, expected="at most one or more")
+    if not 0 < service.target_ratio < 1:
+        expected = "above 0 and below 100%: waiting times have no end at which all are in time"
+        raise UsageError("the target is out of range", found=service.target_ratio, expected=expected)
+    if not (math.isfinite(service.cold_start_s) and service.cold_start_s >= 0):
+        raise UsageError("a cold start is a time that is not negative", found=service.cold_start_s)
+    if service.replica.rate_within(service.target_ratio) <= 0:
+        reached = float(service.replica.share_within(service.replica.rate_per_s[:1], np.zeros(1))[0])
+        raise Infeasible(
+            "no replica keeps the limits for so many of its requests, whatever its load",
+            found=f"{reached:.1%} without any other request",
+            expected=f"the target of {service.target_ratio:.1%}",
+        )
+
+
+def autocorrelation(curve: RateCurve, lag_s: float = DAY) -> float | None:
+    """How alike rates are a day apart, None of less than a day.
+
+    sum((x[t] - m)(x[t + lag] - m)) / sum((x[t] - m)^2)   [-1..1]
+    """
+    lag = round(lag_s / curve.bin_s)
+    apart = curve.rate_per_s - curve.rate_per_s.mean()
+    whole_variance = float(apart @ apart)
+    if not 0 < lag < len(apart) or whole_variance <= 0:
+        return None
+    return float(apart[:-lag] @ apart[lag:]) / whole_variance

@@ -1,0 +1,177 @@
+"""Laws of scaling, as a page: the one to take, all of them in a table, what to set."""
+
+from __future__ import annotations
+
+from gpufleet.report.numbers import count, duration, percent, several, significant, usd, usd_per_hour
+from gpufleet.report.page import Column, Page, Row, Table, lines_table
+from gpufleet.report.scaling_plot import ScalingPoint, scaling_picture
+from gpufleet.results.autoscale import AutoscaleResult, PolicyPlay
+from gpufleet.units import DAY, HOUR, HOURS_PER_MONTH, PERCENT
+
+SETTING_WORDS = {
+    "target_ratio": ("target", "of what the plan allows"),
+    "down_window_s": ("stabilise down", "s"),
+    "waiting": ("waiting", "requests a replica"),
+    "kv_ratio": ("KV cache", ""),
+    "poll_s": ("poll", "s"),
+    "cooldown_s": ("cool-down to none", "s"),
+    "up_delay_s": ("delay up", "s"),
+    "down_delay_s": ("delay down", "s"),
+    "hold_ratio": ("keep before fewer", "cold starts"),
+    "min_replicas": ("least", ""),
+    "max_replicas": ("most", ""),
+    "headroom_ratio": ("headroom", ""),
+    "level": ("weight of the level", ""),
+    "kv_threshold": ("saturated at KV", ""),
+    "queue_threshold": ("or waiting", ""),
+    "kv_spare": ("spare KV", ""),
+    "queue_spare": ("spare queue", ""),
+    "replicas": ("machines", ""),
+    "day": ("from 06:00", "machines"),
+    "night": ("from 22:00", "machines"),
+    "depth": ("depth", "requests a replica"),
+    "quiet_s": ("fewer after quiet", "s"),
+    "high": ("more above", ""),
+    "low": ("fewer below", ""),
+    "for_s": ("for", "s"),
+}
+
+
+def autoscale_page(result: AutoscaleResult) -> Page:
+    """Headline, laws, settings."""
+    return Page(headline(result), [laws_table(result), settings_table(result)], notes(result), [question(result)])
+
+
+def headline(result: AutoscaleResult) -> str:
+    """Which law, what it costs, and what that saves."""
+    best, days = result.recommended, days_words(result)
+    if not result.is_feasible:
+        kept = percent(best.kept_ratio_worst_day)
+        return (
+            f"No law keeps {target(result)} of requests in time on every day: "
+            f"{best.policy} comes nearest, {kept} on the worst day."
+        )
+    saved = result.recommendation.saved_ratio
+    against = f", {percent(saved)} less than machines for the peak" if saved > 0 else ""
+    return f"Scale by '{best.policy}': {usd(best.usd)} for {days}{against}; {kept_words(best)}."
+
+
+def kept_words(play: PolicyPlay) -> str:
+    """Who keeps the limits."""
+    return f"{percent(play.kept_ratio_worst_day)} in time on the worst day"
+
+
+def days_words(result: AutoscaleResult) -> str:
+    """How long was played."""
+    days = result.num_ticks * result.tick_s / DAY
+    return f"{significant(days)} days" if days >= 1 else f"{significant(days * DAY / HOUR)} hours"
+
+
+def target(result: AutoscaleResult) -> str:
+    """The target as it is written."""
+    return f"{PERCENT * result.target_ratio:.10g}%"
+
+
+def question(result: AutoscaleResult) -> str:
+    """What was played, in a sentence."""
+    m = result.machine
+    copies = f" of {m.copies} replicas" if m.copies > 1 else ""
+    return (
+        f"{result.model} on {m.cloud} {m.instance}{copies} ({usd_per_hour(m.price_per_instance_usd_per_hour)}), each "
+        f"good for {significant(m.requests_per_s_planned)} requests/s; {significant(result.mean_requests_per_s)}/s on "
+        f"average, {significant(result.peak_requests_per_s)}/s at most; a cold start takes "
+        f"{duration(result.cold_start_s)}; {target(result)} have to be in time on every day."
+    )
+
+
+def laws_table(result: AutoscaleResult) -> Table:
+    """Every law, those that keep the target first; the last row knows the future."""
+    columns = [
+        Column("policy", "law"),
+        Column("gpu_hours", "GPU h", count, align="right"),
+        Column("usd", "cost", usd, align="right"),
+        Column("over_perfect_ratio", "x best", significant, align="right"),
+        Column("kept_ratio_worst_day", "day", percent, align="right"),
+        Column("kept_ratio", "mean", percent, align="right"),
+        Column("kept_ratio_worst_quarter_hour", "15min", percent, align="right"),
+        Column("cold_ratio", "cold", percent, align="right"),
+        Column("cold_requests", "cold requests", where="data"),
+        Column("scale_events", "steps", count, align="right"),
+        Column("meets_target", "kept", yes_or_no),
+    ]
+    plays = [*result.plays, result.perfect]
+    names = [play.policy for play in result.plays]
+    how = "tuned in hindsight" if result.is_tuned else "as documented"
+    title = f"Laws over {days_words(result)}, {how}; in time: the worst day, the mean, the worst 15 min"
+    span = days_words(result)
+    picture = scaling_picture([point(result, play) for play in result.plays], result.target_ratio, span)
+    chosen = names.index(result.recommendation.policy)
+    return Table(columns, [law_row(play, result.requests) for play in plays], title, chosen=chosen, picture=picture)
+
+
+def point(result: AutoscaleResult, play: PolicyPlay) -> ScalingPoint:
+    """A law in the picture."""
+    return ScalingPoint(play.policy, play.usd, play.kept_ratio_worst_day, play.policy in result.front)
+
+
+def law_row(play: PolicyPlay, requests: float) -> Row:
+    """One law."""
+    cold = play.cold_requests / requests if requests else 0.0
+    return {**play.model_dump(), "cold_ratio": cold, "scale_events": play.scale_ups + play.scale_downs}
+
+
+def yes_or_no(kept: bool) -> str:
+    """Whether it keeps the target."""
+    return "yes" if kept else "no"
+
+
+def settings_table(result: AutoscaleResult) -> Table:
+    """What to set, in words and numbers."""
+    r, best = result.recommendation, result.recommended
+    aim = f"aim at {significant(r.target_requests_per_s)} requests/s a machine"
+    lines = [
+        f"{best.title}: {settings_words(r.settings) or 'no settings'}",
+        f"at least {several(r.min_machines, 'machine')}, at most {r.max_machines} in this play; {aim}",
+        prewarm_words(r.prewarm_lead_s),
+        f"to none: {'yes' if r.scales_to_zero else 'no'}, {r.why_zero}",
+        f"{usd(best.usd_per_month)} in a month of {HOURS_PER_MONTH:g} h; "
+        f"{several(best.scale_ups, 'step')} up and {count(best.scale_downs)} down",
+    ]
+    return lines_table("What to set", lines)
+
+
+def prewarm_words(lead_s: float | None) -> str:
+    """How long before a machine is needed it is started."""
+    if lead_s is None:
+        return "it sees no future: machines start when load is there, and are late by a cold start"
+    return f"start a machine {duration(lead_s)} before it is needed"
+
+
+def settings_words(settings: dict[str, float | None]) -> str:
+    """Settings as words.
+
+    >>> settings_words({"target_ratio": 0.8, "up_delay_s": 60.0, "kv_ratio": None})
+    'target 0.8 of what the plan allows, delay up 60 s'
+    """
+    words = [(SETTING_WORDS.get(name, (name, "")), value) for name, value in settings.items() if value is not None]
+    return ", ".join(f"{word} {value:g} {unit}".rstrip() for (word, unit), value in words)
+
+
+def notes(result: AutoscaleResult) -> list[str]:
+    """What the figures rest on."""
+    found = list(result.notes)
+    alike = result.daily_autocorrelation
+    if alike is not None:
+        found.append(f"Days are alike by {significant(alike, 2)} (autocorrelation at a day; forecasts need 0.3 or so).")
+    found.append(
+        f"'x best': over a perfect forecast, which has the fewest machines that keep {target(result)} in every tick; "
+        "a law may cost less where it spends a whole day's misses on few hours."
+    )
+    if result.cold_start is not None:
+        low, high = result.cold_start.seconds.low, result.cold_start.seconds.high
+        found.append(
+            f"The cold start is estimated, {duration(low)} to {duration(high)}: measure yours and say --cold-start."
+        )
+    if not result.is_tuned:
+        found.append("--tune searches the settings of each law; -o json has all figures, -o html the picture.")
+    return found
