@@ -40,7 +40,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
         partial = bool(kept.get("interrupt")) and (signal.raise_signal(signal.SIGINT), words["should_stop"]())[1]
         return simulated(replay, slo).model_copy(update={"is_partial": partial})
 
-    monkeypatch.setattr(simulations, "simulate", simulate)
+    monkeypatch.setattr(simulations, "simulate_serving", simulate)
     return kept
 
 

@@ -37,7 +37,7 @@ from gpufleet.results.estimate import ServingEstimate
 from gpufleet.simulate.arrivals import burst_times_s, even_times_s, renewal_times_s
 from gpufleet.simulate.generated import BLOCK_TOKENS, MOST_PREFIX_BLOCKS
 from gpufleet.simulate.token_draws import drawn_tokens
-from gpufleet.units import MILLISECOND
+from gpufleet.units import HOUR, MILLISECOND
 
 STATISTICS = ("mean", "p50", "p90", "p95", "p99")
 COLUMN_OF = {"ttft": "ttft", "tpot": "tpot", "latency": "e2e"}
@@ -47,7 +47,7 @@ QUANTITIES = {
     for statistic in STATISTICS
 }
 TRACES = "request_traces"
-BETWEEN_RUNS_S = 3600.0
+BETWEEN_RUNS_S = HOUR
 MOST_REQUESTS = 50_000
 
 
