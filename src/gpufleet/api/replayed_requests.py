@@ -11,16 +11,25 @@ from gpufleet.api.demands import workload_of
 from gpufleet.api.requests import RequestKind
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.rate_curve import RateCurve
 from gpufleet.domain.requests import Requests
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import UsageError
+from gpufleet.inputs.rate_curve import read_rate_curve
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.trace_rate import rate_of
 from gpufleet.questions.simulation import BURST, DEFAULT_REQUESTS, FIXED, Traffic
 from gpufleet.records import dataclass
-from gpufleet.simulate.arrivals import POISSON, burst_times_s, even_times_s, renewal_times_s, renewal_times_within_s
+from gpufleet.simulate.arrivals import (
+    POISSON,
+    burst_times_s,
+    curve_times_s,
+    even_times_s,
+    renewal_times_s,
+    renewal_times_within_s,
+)
 from gpufleet.simulate.generated import requests_at
 from gpufleet.simulate.reshape import repeated, stretched, thinned, window
 from gpufleet.units import in_full
@@ -48,10 +57,26 @@ def arriving_requests(asked: Traffic, planned: Workload | None, arch: Architectu
     generator = np.random.default_rng(seed)
     if asked.trace is not None:
         return of_trace(asked, arch, generator)
+    curve = None if asked.rates is None else rates_over_time(asked.rates, asked)
+    asked = asked if curve is None else replace(asked, rate=curve.mean_rate_per_s)
     workload = drawn_workload(asked, planned, arch)
-    times_s = arrival_times_s(asked, workload.rate_requests_per_s, generator)
+    times_s = (
+        arrival_times_s(asked, workload.rate_requests_per_s, generator)
+        if curve is None
+        else (curve_times_s(generator, curve, asked.burstiness))
+    )
     requests = requests_at(times_s, workload, generator)
     return Arriving(requests, load_words(asked, requests, workload), workload, is_whole=asked.arrival == BURST)
+
+
+def rates_over_time(path: str, asked: Traffic) -> RateCurve:
+    """The curve of a file, scaled to a mean rate and cut where that is said; its times begin at 0."""
+    curve = read_rate_curve(path, asked.rates_model)
+    if asked.duration_s is not None:
+        bins = max(math.ceil(asked.duration_s / curve.bin_s), 1)
+        own_cv = None if curve.cv is None else curve.cv[:bins]
+        curve = replace(curve, rate_per_s=curve.rate_per_s[:bins], cv=own_cv)
+    return curve if asked.rate is None else curve.scaled(asked.rate / curve.mean_rate_per_s)
 
 
 def drawn_workload(asked: Traffic, planned: Workload | None, arch: Architecture) -> Workload:
@@ -89,6 +114,9 @@ def arrival_times_s(asked: Traffic, rate: float, generator: np.random.Generator)
 
 def load_words(asked: Traffic, requests: Requests, workload: Workload) -> str:
     """What arrives: 'Poisson, 5/s'."""
+    if asked.rates is not None:
+        name = asked.rates.replace("\\", "/").rpartition("/")[2]
+        return f"rates of {name}, {in_full(float(f'{workload.rate_requests_per_s:.3g}'))}/s on average"
     name = NAMES[asked.arrival or "poisson"]
     if asked.arrival == BURST:
         return f"{name} of {len(requests):,} requests"

@@ -59,6 +59,8 @@ def simulate_serving(
     max_step_tokens: int | None = None,
     memory_fraction: float | None = None,
     trace: str | PathLike[str] | None = None,
+    rates: str | PathLike[str] | None = None,
+    rates_model: str | None = None,
     rate: float | None = None,
     arrival: str | None = None,
     burstiness: float | None = None,
@@ -96,8 +98,9 @@ def simulate_serving(
     where TTFT has settled. `on_progress` is told the share of the requests that are done, `should_stop` is asked now
     and then and ends the replay early (`is_partial`), and `on_replay` is handed every request's times.
     """
-    asked = Traffic(None if trace is None else str(trace), rate, arrival, burstiness, input_tokens, output_tokens,
-                    requests, duration_s, stretch, thin, seed)  # fmt: skip
+    named = [None if path is None else str(path) for path in (trace, rates)]
+    asked = Traffic(named[0], rate, arrival, burstiness, input_tokens, output_tokens,
+                    requests, duration_s, stretch, thin, seed, named[1], rates_model)  # fmt: skip
     dealing = Dealing(route, prefix_cache, timeout_s, max_waiting, retries).checked()
     front = InFront(cache_hits, small_model, small_gpus, small_replicas, small_share).checked()
     mishaps = Mishaps(cold_start_s, mtbf_s).checked()

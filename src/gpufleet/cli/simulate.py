@@ -107,6 +107,14 @@ TraceOption = Annotated[
     Optional[str],  # noqa: UP045
     text_option("--trace", "FILE", "Take arrivals and lengths from a CSV or JSONL trace of requests.", LOAD),
 ]
+RatesOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--rates", "FILE", "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD),
+]
+RatesModelOption = Annotated[
+    Optional[str],  # noqa: UP045
+    text_option("--rates-model", "NAME", "Whose rows of the rates, where they are of several models.", LOAD),
+]
 RateOption = Annotated[
     Optional[str],  # noqa: UP045
     text_option("--rate", "N/TIME", "Requests per time: 50/s, 3000/min.", LOAD),
@@ -212,6 +220,8 @@ def simulate(
     gpus: GpusOption = None,
     rate: RateOption = None,
     trace: TraceOption = None,
+    rates: RatesOption = None,
+    rates_model: RatesModelOption = None,
     input_tokens: InOption = None,
     output_tokens: OutOption = None,
     arrival: ArrivalOption = None,
@@ -258,11 +268,13 @@ def simulate(
 ) -> int:
     """Replay requests on copies of MODEL, or on a plan: percentiles with ranges, queues, and what bursts do."""
     chosen = output or format_of(out_file)
-    refuse_files(model, trace, out_file, picture, per_request)
+    refuse_files(model, trace or rates, out_file, picture, per_request)
     words = {
         **arriving(rate, trace, input_tokens, output_tokens, arrival, requests, duration, thin),
         **dealt(route, timeout, max_waiting, retries, prefix_cache, warm_up, memory_fraction),
         **beside_replicas(cache_hits, small_share, cold_start, mtbf),
+        "rates": rates,
+        "rates_model": rates_model,
         "prefill": prefill,
         "decode": decode,
         "small_model": small_model,

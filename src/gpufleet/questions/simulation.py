@@ -23,7 +23,8 @@ class Traffic:
     `burstiness` of gamma arrivals is 1 over the squared variation of the time between them, as vLLM's benchmark has it:
     1 is Poisson, less comes in bursts. `requests` and `duration_s` end the replay at whichever comes first; of drawn
     arrivals `DEFAULT_REQUESTS` where neither is said. A trace is told apart in time by `stretch` (2: half the rate),
-    and keeps the share `thin` of its requests.
+    and keeps the share `thin` of its requests. `rates` is a file of rates over time, of `rates_model` where it has
+    several models; a `rate` beside it is the mean that they are scaled to.
     """
 
     trace: str | None = None
@@ -37,13 +38,17 @@ class Traffic:
     stretch: float = 1.0
     thin: float = 1.0
     seed: int = 0
+    rates: str | None = None
+    rates_model: str | None = None
 
     def checked(self, *, is_planned: bool = False) -> Traffic:
         """The same, or what does not go together; a plan says rate and lengths where nothing else does."""
         self._refuse_numbers()
         if self.arrival is not None and self.arrival not in ARRIVALS:
             raise UnknownName("way to arrive", self.arrival, ARRIVALS)
-        if self.trace is None and not is_planned:
+        if self.rates is not None:
+            self._refuse_beside_rates()
+        if self.trace is None and self.rates is None and not is_planned:
             self._refuse_drawn()
         if self.trace is None:
             self._refuse_what_traces_say()
@@ -76,6 +81,12 @@ class Traffic:
             lengths = "--in TOKENS and --out TOKENS, or --trace FILE"
             raise UsageError("nothing says how long requests are", expected=lengths)
         self._refuse_number_drawn()
+
+    def _refuse_beside_rates(self) -> None:
+        if self.trace is not None or self.arrival in (FIXED, BURST) or self.requests is not None:
+            found = "--rates beside --trace, --requests, or arrivals without a rate"
+            hint = "--rate scales the curve, --duration cuts it."
+            raise UsageError("rates over time say when requests come, and how many", found=found, hint=hint)
 
     def _refuse_what_traces_say(self) -> None:
         if self.stretch != 1 or self.thin != 1:

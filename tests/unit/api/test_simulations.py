@@ -108,6 +108,22 @@ def test_a_trace_is_replayed_at_its_own_times(tmp_path: Path) -> None:
     assert half.simulated_s == pytest.approx(2 * found.simulated_s, rel=0.05)
 
 
+def test_rates_over_time_say_when_requests_come(tmp_path: Path) -> None:
+    file = tmp_path / "day.csv"
+    file.write_text("t_s,rate_rps\n0,1\n60,9\n120,1\n", encoding="utf-8")
+    kept: list[Replay] = []
+    found = gpufleet.simulate_serving(
+        "llama-3.1-8b", "H100:1", rates=file, input_tokens=500, output_tokens=100, on_replay=kept.append
+    )
+    arrivals = kept[0].requests.arrival_s
+    assert found.num_arrived == pytest.approx(660, abs=90)
+    assert np.count_nonzero((arrivals >= 60) & (arrivals < 120)) > 0.7 * len(arrivals)
+    half = gpufleet.simulate_serving(
+        "llama-3.1-8b", "H100:1", rates=file, rate=1.0, input_tokens=500, output_tokens=100
+    )
+    assert half.num_arrived == pytest.approx(180, abs=50)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -116,6 +132,7 @@ def test_a_trace_is_replayed_at_its_own_times(tmp_path: Path) -> None:
         ({"small_model": "llama-3.1-8b"}, "a small model has its GPUs and its share"),
         ({"mtbf_s": -1.0}, "the time between failures is out of range"),
         ({"cold_start_s": "soon"}, "the cold start cannot be read"),
+        ({"rates": "day.csv", "arrival": "burst"}, "rates over time say when requests come"),
         ({"rate": 0.0}, "the rate is out of range"),
         ({"input_tokens": 10_000_000}, "does not take contexts that long"),
         ({"replicas": 0}, "the number of replicas is out of range"),
