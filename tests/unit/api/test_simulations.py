@@ -112,9 +112,8 @@ def test_rates_over_time_say_when_requests_come(tmp_path: Path) -> None:
     file = tmp_path / "day.csv"
     file.write_text("t_s,rate_rps\n0,1\n60,9\n120,1\n", encoding="utf-8")
     kept: list[Replay] = []
-    found = gpufleet.simulate_serving(
-        "llama-3.1-8b", "H100:1", rates=file, input_tokens=500, output_tokens=100, on_replay=kept.append
-    )
+    lengths = {"input_tokens": 500, "output_tokens": 100}
+    found = gpufleet.simulate_serving("llama-3.1-8b", "H100:1", rates=file, on_replay=kept.append, **lengths)
     arrivals = kept[0].requests.arrival_s
     assert found.num_arrived == pytest.approx(660, abs=90)
     assert np.count_nonzero((arrivals >= 60) & (arrivals < 120)) > 0.7 * len(arrivals)
