@@ -12,13 +12,13 @@ from gpufleet.domain.slo import figure_label
 from gpufleet.pricing.unit_cost import usd_per_million_tokens
 from gpufleet.records import dataclass
 from gpufleet.results.base import Figure, Input
+from gpufleet.results.simulated_objective import SimulatedObjective
 from gpufleet.results.simulation import (
     Distribution,
     QueueGrowth,
     SampledTimeline,
     SimulatedClass,
     SimulatedCost,
-    SimulatedObjective,
     Simulation,
     TimeLevel,
 )

@@ -20,7 +20,6 @@ from gpufleet.api.input_rows import digest
 from gpufleet.api.launches import launched, serve_launches
 from gpufleet.api.market import best_on_spot
 from gpufleet.api.other_ways import other_ways
-from gpufleet.api.pooled_plans import with_pools
 from gpufleet.api.prepared import Prepared, prepare
 from gpufleet.api.price_ends import doubts_of, said_of_prices
 from gpufleet.api.remarks import beyond_context, image_notes, unmeasured_kernels
@@ -78,7 +77,7 @@ def answered(prepared: Prepared) -> ServeAnswer:
     asked = Asked(inputs, digest(inputs, question.offers), said, tables.sources, request.rows, missed)
     context = Context.of(question, solution)
     plan = service_plan(SERVICE, context, asked).model_copy(update={"quality_costs": quality_costs(question.model)})
-    plan = with_pools(with_mix(plan, prepared), prepared)
+    plan = pooled(with_mix(plan, prepared), prepared)
     plan = plan.model_copy(update={"notes": [*said_of_prices(chosen_of(plan), tables, plan.deployments), *plan.notes]})
     if not plan.deployments:
         plan = plan.model_copy(update={"relaxations": [*plan.relaxations, *other_ways(prepared)]})
@@ -98,6 +97,15 @@ def answered(prepared: Prepared) -> ServeAnswer:
     had = supply_notes(whole.deployments, tables, request.easily_had)
     whole = whole.model_copy(update={"notes": list(dict.fromkeys([*had, *whole.notes, *beside]))})
     return ServeAnswer.of(with_rest_of_bill(whole, tables.bill_lines), prepared)
+
+
+def pooled(plan: ServePlan, prepared: Prepared) -> ServePlan:
+    """The plan with pools beside it where they were asked for; what finds them is loaded then."""
+    if not prepared.request.disagg:
+        return plan
+    from gpufleet.api.pooled_plans import with_pools
+
+    return with_pools(plan, prepared)
 
 
 def chosen_of(plan: ServePlan) -> list[Deployment]:

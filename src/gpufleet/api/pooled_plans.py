@@ -16,9 +16,7 @@ NOTHING = "Prefill and decode apart: no pools were found that keep every limit w
 
 
 def with_pools(plan: ServePlan, prepared: Prepared) -> ServePlan:
-    """The plan with the cheapest pools where they were asked for, or why there are none."""
-    if not prepared.request.disagg:
-        return plan
+    """The plan with the cheapest pools, or why there are none."""
     question, solution = prepared.question, prepared.solution
     barred = not_tried(question)
     if barred is not None:

@@ -22,7 +22,8 @@ from gpufleet.report.page import WARNING, Column, Fact, Page, Row, Table, lines_
 from gpufleet.report.simulation_svg import simulation_picture, simulation_svg
 from gpufleet.report.sparkline import course, spread
 from gpufleet.results.base import Figure
-from gpufleet.results.simulation import SimulatedCost, SimulatedObjective, Simulation, TimeLevel
+from gpufleet.results.simulated_objective import SimulatedObjective
+from gpufleet.results.simulation import SimulatedCost, Simulation, TimeLevel
 from gpufleet.units import PERCENT
 
 METRICS = {"ttft": "TTFT", "tpot": "TPOT", "latency": "latency"}

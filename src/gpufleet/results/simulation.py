@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import date
 
 from gpufleet.results.base import SCHEMA_VERSION, Figure, Input, Ranks, Result
+from gpufleet.results.simulated_objective import SimulatedObjective
 
 
 class SimulatedClass(Result):
@@ -13,21 +14,6 @@ class SimulatedClass(Result):
     name: str
     num_requests: int
     latency: dict[str, Figure]
-
-
-class SimulatedObjective(Result):
-    """A limit, the share of requests within its seconds, and the figure that it limits.
-
-    Requests that were refused, timed out or were too long are outside. `is_kept`: of a percentile, that as large a
-    share as it names is within; `is_sure`: both ends of the 80 % range of that share say the same.
-    """
-
-    label: str
-    limit_s: float
-    figure: Figure | None
-    within_ratio: Figure
-    is_kept: bool
-    is_sure: bool
 
 
 class QueueGrowth(Result):

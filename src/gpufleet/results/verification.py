@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from gpufleet.results.base import Figure, Result
-from gpufleet.results.simulation import SimulatedObjective
+from gpufleet.results.simulated_objective import SimulatedObjective
 
 
 class VerifiedObjective(Result):
