@@ -1,0 +1,76 @@
+"""Who is served first: classes before each other, arrivals within a class; who waits in vain, and who is given up."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from tests.properties.random_clusters import table_of
+
+from gpufleet.domain.replay import ANSWERED, REFUSED, TIMED_OUT, TOO_LONG, Replay
+from gpufleet.domain.requests import Requests
+from gpufleet.simulate.cluster import Cluster, Copy, EngineRules, Member, replay
+
+STEP_S = 1e-3
+ONE_AT_A_TIME = EngineRules(largest_batch=1, step_tokens=512, num_blocks=1000)
+
+
+def alone(rules: EngineRules = ONE_AT_A_TIME, **how: object) -> Cluster:
+    """One replica whose steps take a millisecond, whatever they hold."""
+    return Cluster((Copy(rules, table_of(STEP_S)),), (Member(),), **how)  # type: ignore[arg-type]
+
+
+def asked(times: list[float], classes: list[int], tokens: int = 10) -> Requests:
+    num = len(times)
+    lengths = np.full(num, tokens, dtype=np.int64)
+    return Requests(np.array(times), lengths, lengths, np.array(classes, dtype=np.int64), ("urgent", "rest"))
+
+
+def first_tokens(happened: Replay, request_class: int) -> list[float]:
+    return [float(t) for t in happened.first_token_s[happened.requests.request_class == request_class]]
+
+
+def test_an_earlier_class_goes_before_all_that_wait_of_a_later_one() -> None:
+    happened = replay(alone(), asked([0.0] * 5 + [0.001] * 3, [1] * 5 + [0] * 3))
+    begun_before = sum(first < min(first_tokens(happened, 0)) for first in first_tokens(happened, 1))
+    assert begun_before == 1, "only the one that ran already"
+    assert max(first_tokens(happened, 0)) < sorted(first_tokens(happened, 1))[1]
+
+
+def test_within_a_class_the_first_come_is_the_first_served() -> None:
+    happened = replay(alone(), asked([i * 1e-4 for i in range(20)], [0] * 20))
+    assert first_tokens(happened, 0) == sorted(first_tokens(happened, 0))
+
+
+def test_who_waits_too_long_is_given_up_and_frees_the_queue() -> None:
+    happened = replay(alone(timeout_s=0.015), asked([0.0] * 6, [0] * 6))
+    fates = happened.fate.tolist()
+    assert fates[0] == ANSWERED
+    assert TIMED_OUT in fates
+    waits = happened.first_token_s[happened.is_answered]
+    assert waits.max() <= 0.015 + 11 * STEP_S
+
+
+def test_a_replica_that_is_full_refuses_and_a_retry_finds_room() -> None:
+    crowded = asked([0.0] * 6, [0] * 6)
+    refused = replay(alone(most_waiting=2), crowded)
+    assert refused.fate.tolist().count(REFUSED) == 3
+    retried = replay(alone(most_waiting=2, retries=100, backoff_s=0.01), crowded)
+    assert retried.is_answered.all()
+    assert retried.retries.sum() > 0
+
+
+def test_a_request_longer_than_the_context_ends_too_long_and_holds_up_nobody() -> None:
+    rules = replace(ONE_AT_A_TIME, longest_tokens=15)
+    happened = replay(alone(rules), asked([0.0, 0.1], [0, 0], tokens=10))
+    assert happened.fate.tolist() == [TOO_LONG, TOO_LONG]
+    assert not math.isfinite(happened.first_token_s[0])
+
+
+@pytest.mark.parametrize("budget", [16, 64])
+def test_a_prompt_is_cut_into_as_many_steps_as_the_budget_makes_of_it(budget: int) -> None:
+    rules = replace(ONE_AT_A_TIME, step_tokens=budget)
+    happened = replay(alone(rules), asked([0.0], [0], tokens=64))
+    assert happened.first_token_s[0] == pytest.approx(64 / budget * STEP_S)
