@@ -143,3 +143,12 @@ def test_our_law_goes_to_none_after_an_empty_hour_only_where_it_may() -> None:
         wanted = {least: law.decide(seen_at(15.0 * (tick + 1), 1)) for least, law in runs.items()}
     assert wanted == {0: 0, 1: 1}
     assert runs[0].decide(seen_at(15.0 * 301, 0, rate_per_s=1.0, queue=15.0)) >= 1
+
+
+def test_weeks_in_which_nothing_changes_do_not_make_it_forget_beyond_what_it_knew() -> None:
+    """Least squares that forget lose what is not seen: after 250 flat days a change was forecast at infinity."""
+    forecast = lead_forecast()
+    after(forecast, [10.0] * (250 * DAY_STEPS))
+    assert np.trace(forecast.spread) <= 2 * len(forecast.weights) / forecast.PRIOR
+    after(forecast, [*DAYS, *DAYS])
+    assert 1 < forecast.expected < 100
