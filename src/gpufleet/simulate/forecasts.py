@@ -100,7 +100,7 @@ class LeadForecast:
     as a day before, from the level of now. Nothing is known of S on the first day: its terms are zero.
     """
 
-    SMOOTHED, LEVEL_STEPS, MEMORY, PRIOR, CLIP, MOST_SPREAD = 15, 2, 0.9995, 20.0, 1.0, 2.0
+    SMOOTHED, LEVEL_STEPS, MEMORY, PRIOR, CLIP, MOST_SPREAD = 15, 2, 0.9995, 20.0, 1.0, 20.0
     SEASON_WEIGHT, ERRORS_SEASONS, NEAR_RATIO, FEWEST, LATEST_HOURS = 0.4, 3, 0.25, 300, 0.7
 
     def __init__(self, lead_steps: int, season_steps: int, hour_steps: int, least: float) -> None:
@@ -136,13 +136,13 @@ class LeadForecast:
         miss = log - level - float(terms @ self.weights)
         self.weights = self.weights + gain * min(max(miss, -self.CLIP), self.CLIP)
         self.spread = (self.spread - np.outer(gain, spread)) / self.MEMORY
-        if np.trace(self.spread) > self.MOST_SPREAD * len(terms) / self.PRIOR:
+        if np.trace(self.spread) > 2 * len(terms) * self.MOST_SPREAD / self.PRIOR:
             self.forget_no_further()
 
     def forget_no_further(self) -> None:
-        """Stay as sure of every term as in the beginning: of one that nothing is seen of, more would be forgotten."""
+        """Bound what is unknown of each term: of one that nothing is seen of, all would be forgotten in time."""
         widths, directions = np.linalg.eigh((self.spread + self.spread.T) / 2)
-        self.spread = (directions * np.clip(widths, 0.0, 1 / self.PRIOR)) @ directions.T
+        self.spread = (directions * np.clip(widths, 0.0, self.MOST_SPREAD / self.PRIOR)) @ directions.T
 
     def remember(self) -> None:
         """What this time of the day has, smoothed over some steps about it."""
