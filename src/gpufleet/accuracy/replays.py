@@ -10,7 +10,7 @@ import numpy as np
 
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowScores, kv_room_of
 from gpufleet.accuracy.models import ModelFinder
-from gpufleet.accuracy.serving import REFUSALS, Load, Protocol, Setup, ask, formats_of
+from gpufleet.accuracy.serving import REFUSALS, Load, Protocol, Setup, ask, gpus_of, replica_words
 from gpufleet.api.simulated_copies import CopyQuestion, copy_of
 from gpufleet.domain.arrays import FloatArray
 from gpufleet.domain.replay import Replay
@@ -166,23 +166,9 @@ def mean_lengths(draws: Sequence[Requests]) -> tuple[float, float]:
 
 def copy_under(row: MeasurementRow, setup: Setup, experiment: Experiment, limits: Load) -> Copy:
     """The copy of a row, whose tables reach as far as the requests of all draws."""
-    layout = setup.layout
-    precision, kv_precision = formats_of(row, setup)
-    question = CopyQuestion(
-        setup.model,
-        (layout.gpu, layout.num_gpus),
-        tp=layout.tp,
-        pp=layout.pp,
-        ep=layout.ep,
-        attention_dp=layout.attention_dp,
-        precision=precision,
-        kv_precision=kv_precision,
-        engine=setup.engine.name,
-        engine_version=setup.engine.version,
-        max_batch=limits.get("max_batch"),
-        max_step_tokens=limits.get("max_step_tokens"),
-        memory_fraction=limits.get("memory_fraction"),
-    )
+    names = ("max_batch", "max_step_tokens", "memory_fraction")
+    started = {name: limits.get(name) for name in names}
+    question = CopyQuestion(setup.model, gpus_of(setup), **replica_words(row, setup), **started)  # type: ignore[arg-type]
     return copy_of(question, together(experiment.draws), experiment.client).copy
 
 

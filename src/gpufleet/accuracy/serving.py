@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TypedDict
+from typing import Any, TypedDict
 
 from gpufleet import api
 from gpufleet.accuracy.benchmark_clients import launch_options
@@ -73,21 +73,24 @@ class Load(Lengths, total=False):
 
 def ask(row: MeasurementRow, setup: Setup, load: Load) -> ServingEstimate:
     """What the api answers for this row; raises what the api refuses."""
-    layout = setup.layout
+    return api.estimate(setup.model, gpus_of(setup), **replica_words(row, setup), **load)
+
+
+def gpus_of(setup: Setup) -> tuple[str, int]:
+    """The GPUs of a row's copy."""
+    return setup.layout.gpu, setup.layout.num_gpus
+
+
+def replica_words(row: MeasurementRow, setup: Setup) -> dict[str, Any]:
+    """Layout, formats and engine of a row's copy, in the words of `api.estimate` and of a replayed copy."""
     precision, kv_precision = formats_of(row, setup)
-    return api.estimate(
-        setup.model,
-        (layout.gpu, layout.num_gpus),
-        tp=layout.tp,
-        pp=layout.pp,
-        ep=layout.ep,
-        attention_dp=layout.attention_dp,
-        precision=precision,
-        kv_precision=kv_precision,
-        engine=setup.engine.name,
-        engine_version=setup.engine.version,
-        **load,
-    )
+    return {
+        **{name: getattr(setup.layout, name) for name in ("tp", "pp", "ep", "attention_dp")},
+        "precision": precision,
+        "kv_precision": kv_precision,
+        "engine": setup.engine.name,
+        "engine_version": setup.engine.version,
+    }
 
 
 def formats_of(row: MeasurementRow, setup: Setup) -> tuple[str | None, str | None]:
