@@ -27,7 +27,7 @@ from gpufleet.simulate.reshape import at_rate, repeated, thinned
 POISSON, TRACE = "Poisson", "trace"
 NUM_VERIFIED, NUM_REQUESTS, SEED = 3, 20_000, 0
 MOST_MEMBERS = 12
-"""More replicas are played by so many at their share of the rate: beyond a dozen a router makes no difference."""
+"""More replicas are played by so many at their share of the rate; four times as many wait some 5 % less at p99."""
 MOST_GROWTH = 3
 
 
