@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -118,11 +119,38 @@ def clusters(draw: st.DrawFn, is_open: bool = False, waits_for_batches: bool = F
 
 
 @st.composite
-def requests(draw: st.DrawFn) -> Requests:
+def crowded_clusters(draw: st.DrawFn) -> Cluster:
+    """Pools that hold a few short requests, whose every block counts, and clients that often give up."""
+    cluster = draw(clusters())
+    copies = tuple(replace(copy, rules=draw(crowded_rules(copy.rules))) for copy in cluster.copies)
+    return replace(
+        cluster,
+        copies=copies,
+        timeout_s=draw(st.sampled_from([math.inf, 0.1, 0.3])),
+        routing=draw(st.sampled_from(["least_tokens", "least_kv", "prefix_aware", "round_robin"])),
+    )
+
+
+@st.composite
+def crowded_rules(draw: st.DrawFn, given: EngineRules) -> EngineRules:
+    """Blocks taken as sequences grow, few and small ones."""
+    return replace(
+        given,
+        largest_batch=draw(st.sampled_from([2, 5, 16])),
+        step_tokens=draw(st.sampled_from([16, 64, NEVER_CUT])),
+        num_blocks=draw(st.integers(10, 40)),
+        block_tokens=draw(st.sampled_from([1, 2, 4])),
+        is_static=False,
+        reserves_answers=False,
+    )
+
+
+@st.composite
+def requests(draw: st.DrawFn, longest_tokens: tuple[int, ...] = (3, 40, 40, 120)) -> Requests:
     """Up to forty requests: some at once, some longer than a pool, some with the beginning of another."""
     count = draw(st.sampled_from([1, 8, 40, 40]))
     dice = np.random.default_rng(draw(st.integers(0, 2**32)))
-    longest = draw(st.sampled_from([3, 40, 40, 120]))
+    longest = draw(st.sampled_from(longest_tokens))
     arrival_s = np.sort(dice.uniform(0, draw(st.sampled_from([0.0, 1.0, 10.0])), count))
     prompts, answers = dice.integers(1, longest + 1, (2, count))
     classes = dice.integers(0, draw(st.integers(1, 2)), count)

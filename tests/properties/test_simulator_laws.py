@@ -10,9 +10,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.properties.naive_cluster import NaiveCluster
 from tests.properties.random_clusters import (
+    COLUMNS,
     clusters,
     columns_of,
+    crowded_clusters,
     digest,
     plain_modules,
     requests,
@@ -172,6 +175,37 @@ def test_runs_of_steps_are_single_steps(
         one_by_one = columns_of(plain["cluster"].replay(cluster, asked, dice(seed)))
     for name, column in at_once.items():
         np.testing.assert_allclose(column, one_by_one[name], rtol=1e-9, atol=1e-9, err_msg=name)
+
+
+@pytest.mark.slow
+@settings(max_examples=FEWER)
+@given(clusters(), requests(), seeds)
+def test_the_rules_told_step_by_step_come_to_the_same(cluster: Cluster, asked: Requests, seed: int) -> None:
+    """The reference counts all anew in every step: a rule that only one of the two keeps shows in some answer."""
+    check_against_the_naive(cluster, asked, seed)
+
+
+@pytest.mark.slow
+@settings(max_examples=2 * FEWER)
+@given(crowded_clusters(), requests((6, 12, 20)), seeds)
+def test_the_rules_told_step_by_step_come_to_the_same_where_every_block_counts(
+    cluster: Cluster, asked: Requests, seed: int
+) -> None:
+    check_against_the_naive(cluster, asked, seed)
+
+
+def check_against_the_naive(cluster: Cluster, asked: Requests, seed: int) -> None:
+    """Answers of every request and the time that each replica computed, in the order in which requests were asked."""
+    running, naive = Running(cluster, asked, dice(seed)), NaiveCluster(cluster, asked, dice(seed))
+    while running.go_on():
+        pass
+    naive.run()
+    done, rows = running.replay(), running.records.requests
+    for name in COLUMNS:
+        told = np.array([getattr(each, name) for each in naive.sequences])
+        np.testing.assert_allclose(rows[name], told, rtol=1e-9, atol=1e-9, err_msg=name)
+    busy_s = [server.busy_s for server in naive.servers]
+    np.testing.assert_allclose(done.busy_s, busy_s, rtol=1e-9, atol=1e-9, err_msg="busy_s")
 
 
 @settings(max_examples=FEWER)

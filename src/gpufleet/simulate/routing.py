@@ -17,7 +17,7 @@ from typing import Any
 
 from gpufleet.domain.routing import ROUTINGS
 from gpufleet.simulate.compiled import compiled
-from gpufleet.simulate.kv_blocks import growth, known_prefix_blocks
+from gpufleet.simulate.kv_blocks import forget_oldest, growth, known_prefix_blocks
 from gpufleet.simulate.step_times import run_s, steps_until
 
 LEAST_REQUESTS, ROUND_ROBIN, RANDOM, LEAST_TOKENS, LEAST_KV, TWO_CHOICES, PREFIX_AWARE = range(len(ROUTINGS))
@@ -36,7 +36,7 @@ def route(state: Any, n: Any, now_s: Any) -> Any:
     if routing in (RANDOM, TWO_CHOICES):
         return at_random(state, n, routing == TWO_CHOICES)
     if routing == PREFIX_AWARE:
-        return holder_of_prefix(state, n)
+        return holder_of_prefix(state, n, now_s)
     best = NONE
     least = math.inf
     for r in range(len(state.replicas)):
@@ -97,6 +97,15 @@ def steps_done(replica: Any, now_s: Any) -> Any:
 
 
 @compiled
+def give_up_within_run(state: Any, replica: Any, now_s: Any) -> None:
+    """Give up the prefix blocks whose room the decode steps that have ended took, as the end of their run will."""
+    engine = state.engines[replica.engine]
+    taken = growth(engine, replica, state.words, steps_done(replica, now_s))
+    while replica.idle_blocks > 0 and replica.used_blocks + taken + replica.idle_blocks > engine.num_blocks:
+        forget_oldest(state.words, replica, engine)
+
+
+@compiled
 def next_in_turn(state: Any, n: Any) -> Any:
     """The open replica whose turn is longest past; so replicas that serve other requests pass nobody over."""
     cluster = state.cluster[0]
@@ -142,7 +151,7 @@ def nth_open(state: Any, n: Any, place: Any) -> Any:
 
 
 @compiled
-def holder_of_prefix(state: Any, n: Any) -> Any:
+def holder_of_prefix(state: Any, n: Any, now_s: Any) -> Any:
     """The open replica that holds most of a prompt, unless it is crowded; else the one with the fewest requests."""
     request = state.requests[n]
     best = NONE
@@ -154,6 +163,7 @@ def holder_of_prefix(state: Any, n: Any) -> Any:
         replica = state.replicas[r]
         if least == NONE or requests_of(replica) < requests_of(state.replicas[least]):
             least = r
+        give_up_within_run(state, replica, now_s)
         known = known_prefix_blocks(state.words, replica, request)
         if known > most or (
             known == most and best != NONE and requests_of(replica) < requests_of(state.replicas[best])
