@@ -13,10 +13,10 @@ import pytest
 from tests.unit.simulate.answers import simulated
 from tests.unit.simulate.queues import markov_replay
 
-from gpufleet.api import simulations
+from gpufleet.api import kept_code, simulations
 from gpufleet.cli import main
 from gpufleet.cli.interrupts import interrupts_noted
-from gpufleet.cli.progress import progress_bar
+from gpufleet.cli.progress import progress_bar, telling_of_compiling
 from gpufleet.inputs.slo import parse_slo
 from gpufleet.results.simulation import Simulation
 
@@ -171,6 +171,21 @@ def test_a_bar_is_drawn_on_a_terminal_after_two_seconds(
         tell(0.1)
         tell(0.6)
     assert ("requests" in terminal.written) is shown
+
+
+@pytest.mark.parametrize(("watched", "is_new", "said"), [(True, True, 1), (True, False, 0), (False, True, 0)])
+def test_a_terminal_is_told_once_that_the_simulator_is_compiled(
+    watched: bool, is_new: bool, said: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before the first share that is done; a pipe, and whoever has the machine code already, hears nothing."""
+    terminal, shares = Terminal(watched), list[float]()
+    monkeypatch.setattr("sys.stderr", terminal)
+    monkeypatch.setattr(kept_code, "compiles_first", lambda: is_new)
+    tell = telling_of_compiling(shares.append)
+    for share in (0.0, 0.3, 1.0):
+        tell(share)
+    assert shares == [0.0, 0.3, 1.0]
+    assert terminal.written.count("compiling the simulator once") == terminal.written.count("\n") == said
 
 
 HOSTILE = [

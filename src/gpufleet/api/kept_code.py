@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 from gpufleet.catalog.kept import cache_folder
 
 NUMBA, FOLDER_VARIABLE, DIGEST_BYTES = "numba", "NUMBA_CACHE_DIR", 8
 SOURCES = Path(__file__).parent.parent / "simulate"
+PREFIX, MOST_KEPT = "compiled-", 4
+"""Installations that are used in turn keep their code beside each other; what was left behind goes."""
+OF_THIS_PYTHON = f"*.py{sys.version_info.major}{sys.version_info.minor}.*nbc"
 
 
 def digest_of_sources() -> str:
@@ -29,8 +34,41 @@ def kept_in() -> str | None:
     folder = cache_folder()
     if folder is None or NUMBA in sys.modules or FOLDER_VARIABLE in os.environ:
         return None
-    os.environ[FOLDER_VARIABLE] = str(folder / f"compiled-{digest_of_sources()}")
+    place = folder / f"{PREFIX}{digest_of_sources()}"
+    if is_compiler_there() and not place.exists():
+        forget_oldest(folder)
+    os.environ[FOLDER_VARIABLE] = str(place)
     return os.environ[FOLDER_VARIABLE]
+
+
+def forget_oldest(folder: Path) -> None:
+    """Remove machine code of other sources, but for the newest: with what is compiled now there are `MOST_KEPT`."""
+    old = [
+        Path(entry.path)
+        for entry in os.scandir(folder)
+        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
+    ]
+    for path in sorted(old, key=last_changed_s, reverse=True)[MOST_KEPT - 1 :]:
+        shutil.rmtree(path, ignore_errors=True)
+
+
+def last_changed_s(path: Path) -> float:
+    """When a folder last took a file in; one that another process removes meanwhile is the oldest."""
+    try:
+        return path.stat().st_mtime
+    except OSError:
+        return 0.0
+
+
+def is_compiler_there() -> bool:
+    """Whether Numba is installed; it is not imported to see."""
+    return NUMBA in sys.modules or find_spec(NUMBA) is not None
+
+
+def compiles_first() -> bool:
+    """Whether the next replay begins with compiling the simulator: no machine code of these sources is kept."""
+    folder = Path(os.environ.get(FOLDER_VARIABLE) or SOURCES / "__pycache__")
+    return is_compiler_there() and next(folder.rglob(OF_THIS_PYTHON), None) is None
 
 
 KEPT_IN = kept_in()

@@ -95,8 +95,9 @@ def simulate_serving(
     """Replay requests on `replicas` copies of a model, each on `gpus`; without `gpus`, `model` is the file of a plan.
 
     `Traffic` and `Dealing` (questions.simulation) say what arrives and how it is dealt out. `warm_up_s` None finds
-    where TTFT has settled. `on_progress` is told the share of the requests that are done, `should_stop` is asked now
-    and then and ends the replay early (`is_partial`), and `on_replay` is handed every request's times.
+    where TTFT has settled. `on_progress` is told the share of the requests that are done, 0 before the first,
+    `should_stop` is asked now and then and ends the replay early (`is_partial`), and `on_replay` is handed every
+    request's times.
     """
     named = [None if path is None else str(path) for path in (trace, rates)]
     asked = Traffic(named[0], rate, arrival, burstiness, input_tokens, output_tokens,
@@ -118,6 +119,8 @@ def simulate_serving(
     fleet = fleet_asked(front, pools, copy, planned, passed, dice, tables)
     changes = changes_of(mishaps, fleet, passed, dice, tables)
     cluster = fleet.cluster({**dealt_out(dealing), "changes": changes})
+    if on_progress is not None:
+        on_progress(0.0)
     happened = replay(cluster, fleet.requests, dice, on_progress, should_stop)
     if front.cache_hits:
         happened = with_cached(happened, arriving.requests, is_hit)

@@ -12,6 +12,7 @@ from gpufleet.cli.emit import emit, format_of, refuse_targets, write_whole
 from gpufleet.cli.grouped_help import GroupedCommand
 from gpufleet.cli.market import AsOfOption, CatalogOption, MarketFlags, MaxAgeOption, PricesOption
 from gpufleet.cli.options import ExplainOption, OutFileOption, OutputFormat, OutputOption, verb_group, words
+from gpufleet.cli.progress import tell_of_compiling
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.questions.fields import BATCH, SERVE
 from gpufleet.questions.training import FinetuneRequest, TrainRequest, words_of_training
@@ -116,6 +117,8 @@ def serve(
     has_front = draws_front(picture, output, out_file)
     asked_beside = further_flags(why_not, flips, pareto, picture, has_front, token_price, grid)
     further = replace(asked_beside, is_verified=verify)
+    if verify:
+        tell_of_compiling()
     plan = serve_answer(asked.words, asked.preferred, asked.workload, flags, further)
     return show_plan(plan, output, out_file, picture, explain, shown, flips, rows_typed(asked))
 

@@ -7,13 +7,16 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from time import monotonic
 
+from gpufleet.report.output_stream import remark
+
 QUIET_S = 2.0
+COMPILING = "compiling the simulator once (about 10 s) ..."
 
 
 @contextmanager
 def progress_bar(words: str, clock: Callable[[], float] = monotonic) -> Iterator[Callable[[float], None]]:
     """What to tell the share that is done: it appears on standard error after two seconds, and goes away at the end."""
-    if sys.stderr is None or not sys.stderr.isatty():
+    if not is_watched():
         yield lambda share: None
         return
     begin_s, shown = clock(), ExitStack()
@@ -27,6 +30,30 @@ def progress_bar(words: str, clock: Callable[[], float] = monotonic) -> Iterator
 
     with shown:
         yield tell
+
+
+def is_watched() -> bool:
+    """Whether standard error is a terminal."""
+    return sys.stderr is not None and sys.stderr.isatty()
+
+
+def tell_of_compiling() -> None:
+    """Say on a terminal what the first replay of an installation waits for."""
+    from gpufleet.api.kept_code import compiles_first
+
+    if is_watched() and compiles_first():
+        remark(COMPILING)
+
+
+def telling_of_compiling(tell: Callable[[float], None]) -> Callable[[float], None]:
+    """The same hearer of shares, who is told of compiling before nothing is done yet."""
+
+    def told(share: float) -> None:
+        if share == 0.0:
+            tell_of_compiling()
+        tell(share)
+
+    return told
 
 
 @contextmanager

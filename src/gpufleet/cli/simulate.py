@@ -19,7 +19,7 @@ from gpufleet.cli.options import (
     answer_counts,
     verb,
 )
-from gpufleet.cli.progress import progress_bar
+from gpufleet.cli.progress import progress_bar, telling_of_compiling
 from gpufleet.errors import PolicyViolation, UsageError
 from gpufleet.questions.words import BESIDE, ENGINE, LOAD, REPLICAS
 from gpufleet.report.output_stream import remark
@@ -315,7 +315,7 @@ def replayed(model: str, gpus: str | None, words: Mapping[str, object], kept: li
         return simulate_serving(
             model,
             gpus,
-            on_progress=on_progress,
+            on_progress=telling_of_compiling(on_progress),
             should_stop=should_stop,
             on_replay=on_replay,
             **words,  # type: ignore[arg-type]
