@@ -46,10 +46,11 @@ from gpufleet.units import PERCENT
 
 ROOT = Path(__file__).resolve().parents[1]
 CALIBRATION = ROOT / "src" / "gpufleet" / "data" / "calibration"
+WAS_LEFT_OUT = ROOT / "measurements" / "left_out"
 ENGINES = ROOT / "src" / "gpufleet" / "data" / "engines"
 MEASUREMENTS, DOCS = ROOT / "measurements", ROOT / "docs"
 PAGE, PICTURE = "accuracy.md", "accuracy.svg"
-TABLE_SUFFIXES = (".csv", ".json", ".toml")
+TABLE_SUFFIXES = (".csv", ".json", ".knots", ".toml")
 PICTURE_TITLE = "Measured against predicted, with the constants that ship"
 KIND_ORDER = (
     "serving_points",
@@ -196,7 +197,7 @@ class Rung:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measurements", type=Path, default=MEASUREMENTS)
-    parser.add_argument("--left-out", type=Path, default=CALIBRATION)
+    parser.add_argument("--left-out", type=Path, default=WAS_LEFT_OUT)
     parser.add_argument("--models", type=Path)
     parser.add_argument("--docs", type=Path, default=DOCS)
     arguments = parser.parse_args()
@@ -223,7 +224,7 @@ def read_left_out(folder: Path) -> list[LeftOut]:
 
 
 def documents(
-    files: Sequence[Path], left_out: Sequence[LeftOut], models: Path | None, folder: Path = CALIBRATION
+    files: Sequence[Path], left_out: Sequence[LeftOut], models: Path | None, folder: Path = WAS_LEFT_OUT
 ) -> tuple[str, str]:
     """The page and its picture; the table of training that was left out is in the folder too."""
     report = score_files(files, models)
@@ -269,9 +270,9 @@ def page_of(report: AccuracyReport, left_out: Sequence[LeftOut], rungs: Sequence
 
 
 def made_from(files: Sequence[Path]) -> list[Path]:
-    """The tables that the page depends on: constants, curves, engines and measurements."""
-    shipped = [*CALIBRATION.iterdir(), *ENGINES.iterdir()]
-    return [*sorted(path for path in shipped if path.suffix in TABLE_SUFFIXES), *files]
+    """The tables that the page depends on: constants, curves, engines, what was left out, and measurements."""
+    tables = [*CALIBRATION.iterdir(), *ENGINES.iterdir(), *WAS_LEFT_OUT.iterdir()]
+    return [*sorted(path for path in tables if path.suffix in TABLE_SUFFIXES), *files]
 
 
 def digest(paths: Sequence[Path]) -> str:

@@ -8,9 +8,9 @@ from xml.etree import ElementTree
 
 import pytest
 from tools.accuracy_page import (
-    CALIBRATION,
     LEFT_OUT_NAMES,
     MEASUREMENTS,
+    WAS_LEFT_OUT,
     LeftOut,
     digest,
     documents,
@@ -75,14 +75,14 @@ def test_misses_begin_with_the_largest_and_leave_out_groups_of_a_few_rows(left_o
 
 
 def test_the_summary_of_the_shipped_tables_is_short() -> None:
-    shipped = read_left_out(CALIBRATION)
+    shipped = read_left_out(WAS_LEFT_OUT)
     assert [table.key for table in shipped] == list(LEFT_OUT_NAMES)
     assert len(summary_table(AccuracyReport(files=[]), shipped).rows) <= 12
 
 
 def test_the_page_is_the_same_bytes_again_and_stands_in_the_promised_order(few_measurements: list[Path]) -> None:
-    page, picture = documents(few_measurements, read_left_out(CALIBRATION), None)
-    assert (page, picture) == documents(few_measurements, read_left_out(CALIBRATION), None)
+    page, picture = documents(few_measurements, read_left_out(WAS_LEFT_OUT), None)
+    assert (page, picture) == documents(few_measurements, read_left_out(WAS_LEFT_OUT), None)
     places = [
         page.index(words)
         for words in (

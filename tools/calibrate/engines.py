@@ -37,6 +37,7 @@ from gpufleet.provenance import Grade
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src" / "gpufleet" / "data" / "calibration"
+WAS_LEFT_OUT = ROOT / "measurements" / "left_out"
 SOURCE = "measurements-serving"
 
 
@@ -388,7 +389,7 @@ def run(arguments: argparse.Namespace) -> None:
     print_summary(rows)
     print_headlines(everything)
     name = arguments.leave_out.replace("-", "_") + "_and_kernels" * arguments.lend_kernels
-    write_rows(DATA / f"left_out_{name}.csv", rows)
+    write_rows(WAS_LEFT_OUT / f"left_out_{name}.csv", rows)
     if not arguments.report_only:
         data, ranges = by_era(points), Ranges.learnt(outside, beyond_log)
         found = {e: c | ranges.constants(e.family_key, e.key, e.span_key) for e, c in fit_family(data).items()}

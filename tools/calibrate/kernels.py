@@ -1,15 +1,14 @@
 """Fits kernel curves: grids of ln(measured / (roofline + fixed)) per GPU, operator and precision.
 
-PATH holds <gpu>/<family>/<engine>/<version>/<table>.parquet. Writes <operator>.json, kernels.toml and the error table
-of docs/calibration.md.
+PATH holds <gpu>/<family>/<engine>/<version>/<table>.parquet. Writes <operator>.json, <operator>.knots, kernels.csv and
+the error table of docs/calibration.md.
 """
 
 from __future__ import annotations
 
 import argparse
-import base64
+import csv
 import json
-import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -17,10 +16,11 @@ import numpy as np
 from tools.calibrate.fits import ENGINES, Fit, fits_of, window_fits
 from tools.calibrate.kernel_tables import GPUS, PROBES
 from tools.calibrate.lending import left_out_table, loan_table, loans_of, write_spreads
-from tools.calibrate.locations import PCIE_BYTES_PER_S, Floats
+from tools.calibrate.locations import PCIE_BYTES_PER_S
 from tools.calibrate.operators import DECODE, OPERATORS, WINDOW
 from tools.calibrate.streams import stream_table
 
+from gpufleet.catalog.calibration import WORDS_OF_KERNELS, packed_knots
 from gpufleet.catalog.load import load_catalog
 from gpufleet.domain.calibration import EVERY_ENGINE
 from gpufleet.performance import collectives
@@ -30,6 +30,7 @@ SOURCE = "aiconfigurator-core 0.12.0, Apache-2.0, systems/data"
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT / "src/gpufleet/data/calibration"
 UNIT = 0.002
+MISSES = ("residual_median", "held_back_median", "held_back_mean", "held_back_p90", "low_ratio", "high_ratio")
 NCCL_ONLY = {("collectives", name) for name in collectives.COLLECTIVES if name != "all_reduce"}
 
 
@@ -55,13 +56,17 @@ def place_in_file(fit: Fit) -> tuple[str, int] | tuple[str, str]:
 
 
 def write_grids(fits: list[Fit], directory: Path) -> None:
-    """<operator>.json: axes once, then one record per table with the knots as whole multiples of `UNIT`."""
+    """<operator>.json: axes once, then one record per table; <operator>.knots: theirs as whole multiples of `UNIT`."""
     for operator in (*OPERATORS, WINDOW):
-        records = [record for fit in fits if fit.operator == operator.name for record in [grid_record(fit)]]
+        own = [fit for fit in fits if fit.operator == operator.name]
+        records = [grid_record(fit) for fit in own]
         axes = [[axis.name, axis.low, axis.step, axis.count] for axis in operator.axes]
         head = json.dumps({"fixed_s": operator.fixed_s, "unit": UNIT, "axes": axes})[:-1]
         lines = ",\n".join(json.dumps(record, separators=(",", ":")) for record in records)
         (directory / f"{operator.name}.json").write_text(f'{head}, "tables": [\n{lines}\n]}}\n', encoding="utf-8")
+        shape = (len(own), *(axis.count for axis in operator.axes))
+        knots = np.rint(np.stack([fit.knots for fit in own]) / UNIT).reshape(shape)
+        (directory / f"{operator.name}.knots").write_bytes(packed_knots(knots))
 
 
 def grid_record(fit: Fit) -> dict[str, object]:
@@ -73,38 +78,17 @@ def grid_record(fit: Fit) -> dict[str, object]:
         record["engine"] = fit.engine
     if fit.arithmetic:
         record["arithmetic"] = fit.arithmetic
-    record |= {"low_ratio": round(fit.low_ratio, 3), "high_ratio": round(fit.high_ratio, 3)}
-    return record | {"knots": packed(fit.knots)}
-
-
-def packed(knots: Floats) -> str:
-    """Whole multiples of `UNIT`: 16-bit little-endian, deflated, in base 64."""
-    whole = np.rint(knots / UNIT).astype("<i2")
-    return base64.b64encode(zlib.compress(whole.tobytes(), 9)).decode("ascii")
+    return record | {"low_ratio": round(fit.low_ratio, 3), "high_ratio": round(fit.high_ratio, 3)}
 
 
 def write_provenance(fits: list[Fit], directory: Path) -> None:
-    """kernels.toml: one table per fit."""
-    lines = ["# Written by `python tools/calibrate kernels`: where every kernel grid comes from and how well it holds."]
-    for fit in fits:
-        lines += ["", "[[table]]", f'operator = "{fit.operator}"', f'accelerator = "{fit.accelerator}"']
-        lines += [
-            f'key = "{fit.key}"',
-            f'engine = "{fit.engine}"',
-            'source = "aiconfigurator-core-0.12.0"',
-            f'engines = "{fit.engines}"',
-        ]
-        lines += [f"points = {fit.points}", f"dropped_above_ceiling = {fit.dropped}"]
-        for name in (
-            "residual_median",
-            "held_back_median",
-            "held_back_mean",
-            "held_back_p90",
-            "low_ratio",
-            "high_ratio",
-        ):
-            lines.append(f"{name} = {getattr(fit, name):.4f}")
-    (directory / "kernels.toml").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    """kernels.csv: where every kernel grid comes from and how well it holds, one row per fit."""
+    with (directory / "kernels.csv").open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow((*WORDS_OF_KERNELS, "points", "dropped_above_ceiling", *MISSES))
+        for fit in fits:
+            words = (fit.operator, fit.accelerator, fit.key, fit.engine, "aiconfigurator-core-0.12.0", fit.engines)
+            writer.writerow((*words, fit.points, fit.dropped, *(f"{getattr(fit, name):.4f}" for name in MISSES)))
 
 
 def error_table(fits: Sequence[Fit]) -> str:

@@ -381,12 +381,13 @@ def print_ranges(of_kind: Mapping[str, Sequence[Unseen]], ranges: Mapping[str, R
 RANGE_SOURCE = "10th and 90th percentile of measured over predicted time of what was left out, groups weighted alike; \
 stretched until ranges of other groups hold 80 % of a group (experts: as far as a half-width of 45 %)"
 LEFT_OUT_NAME = "left_out_training.csv"
+WAS_LEFT_OUT = Path(__file__).resolve().parents[2] / "measurements" / "left_out"
 COLUMNS = ("row", "source", "model", "kind", "left_out", "measured", "predicted", "low", "high")
 
 
 def write_left_out(unseen: Sequence[Unseen], ranges: Mapping[str, Range]) -> None:
     """Every row that was left out into left_out_training.csv, with a range that had not seen it either."""
-    with (DATA / LEFT_OUT_NAME).open("w", newline="", encoding="utf-8") as stream:
+    with (WAS_LEFT_OUT / LEFT_OUT_NAME).open("w", newline="", encoding="utf-8") as stream:
         table = csv.writer(stream, lineterminator="\n")
         table.writerow(COLUMNS)
         for one, (low, high) in ranged(unseen, ranges):

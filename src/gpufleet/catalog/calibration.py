@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import base64
+import csv
 import hashlib
 import json
 import math
@@ -21,7 +21,7 @@ from gpufleet.catalog.kept import kept, key_of
 from gpufleet.catalog.profiles import sourced
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.accelerator import Accelerator
-from gpufleet.domain.arrays import FloatArray
+from gpufleet.domain.arrays import AnyArray, FloatArray
 from gpufleet.domain.calibration import (
     ENGINES_WITH_KERNELS,
     EVERY_ENGINE,
@@ -53,6 +53,8 @@ else:
 
 DATA = Path(__file__).parent.parent / "data" / "calibration"
 OPERATORS = ("gemm", "decode", "window", "prefill", "latent_decode", "latent_prefill", "latent_absorb", "experts")
+WORDS_OF_KERNELS = ("operator", "accelerator", "key", "engine", "source", "engines")
+KINDS_OF_TABLES = ("*.json", "*.knots", "*.toml")
 SAME_SILICON, OTHER_GENERATION = "same silicon", "other generation"
 FORMAT_FREE = "latent_absorb"
 TABLES_OF_A_LINK = 4
@@ -183,7 +185,7 @@ class KernelTables(Mapping[str, OperatorTables]):
 def kernel_digest() -> str:
     """A digest of the tables that the kernel curves and the engines' constants are read from."""
     digest = hashlib.blake2b(digest_size=8)
-    for path in sorted([*DATA.glob("*.json"), *DATA.glob("*.toml")]):
+    for path in sorted(path for kind in KINDS_OF_TABLES for path in DATA.glob(kind)):
         digest.update(path.read_bytes())
     return digest.hexdigest()
 
@@ -269,21 +271,23 @@ def lending_spreads() -> Mapping[str, Any]:
 
 @lru_cache(maxsize=1)
 def kernel_provenance() -> tuple[Mapping[str, Any], ...]:
-    """One record per table: engine versions, points, residuals, held-back error (kernels.toml)."""
-    return tuple(tomllib.loads((DATA / "kernels.toml").read_text(encoding="utf-8"))["table"])
+    """One record per table: engine versions, points, residuals, held-back error (kernels.csv)."""
+    rows = csv.DictReader((DATA / "kernels.csv").read_text(encoding="utf-8").splitlines())
+    return tuple(
+        {name: value if name in WORDS_OF_KERNELS else float(value) for name, value in row.items()} for row in rows
+    )
 
 
 @lru_cache(maxsize=16)
 def read_tables(operator: str) -> TableFile:
-    """The grids of one operator from <operator>.json."""
+    """The grids of one operator from <operator>.json and <operator>.knots."""
     content = json.loads((DATA / f"{operator}.json").read_text(encoding="utf-8"))
     axes = tuple(Axis(*axis) for axis in content["axes"])
     records = content["tables"]
-    values = np.stack([_knots(record["knots"]) for record in records]) * content["unit"]
-    shape = (-1, *(axis.count for axis in axes))
+    values = _knots(DATA / f"{operator}.knots", (len(records), *(axis.count for axis in axes))) * content["unit"]
     keys = [(record["accelerator"], record["key"], record.get("engine", EVERY_ENGINE)) for record in records]
     return TableFile(
-        grids=Grids(axes, values.reshape(shape), content["fixed_s"]),
+        grids=Grids(axes, values, content["fixed_s"]),
         rows={key: row for row, key in enumerate(keys)},
         arithmetic={key: r["arithmetic"] for key, r in zip(keys, records, strict=True) if "arithmetic" in r},
         low_ratio=tuple(record["low_ratio"] for record in records),
@@ -291,9 +295,26 @@ def read_tables(operator: str) -> TableFile:
     )
 
 
-def _knots(text: str) -> FloatArray:
-    """Whole multiples of the file's unit: 16-bit little-endian, deflated, in base 64."""
-    return np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<i2").astype(np.float64)
+def _knots(path: Path, shape: tuple[int, ...]) -> FloatArray:
+    """Whole multiples of the file's unit [table, *axes], kept as what `packed_knots` makes of them."""
+    low, high = np.frombuffer(zlib.decompress(path.read_bytes()), dtype=np.uint8).reshape(2, -1).astype(np.int32)
+    folded = low + 256 * high
+    knots = ((folded >> 1) ^ -(folded & 1)).astype(np.int16).reshape(shape)
+    for axis in range(1, len(shape)):
+        np.cumsum(knots, axis=axis, dtype=np.int16, out=knots)
+    return knots.astype(np.float64)
+
+
+def packed_knots(knots: AnyArray) -> bytes:
+    """Neighbours differ little: differences along every axis, signs folded in, low bytes before high ones, deflated.
+
+    Whole numbers of 16 bits [table, *axes]; what does not fit into them wraps, and wraps back.
+    """
+    differences = knots.astype(np.int16)
+    for axis in range(1, knots.ndim):
+        differences = np.diff(differences, axis=axis, prepend=np.int16(0))
+    folded = ((differences.astype(np.int32) << 1) ^ (differences.astype(np.int32) >> 15)).ravel() & 0xFFFF
+    return zlib.compress(np.stack([folded & 0xFF, folded >> 8]).astype(np.uint8).tobytes(), 9)
 
 
 def curve_names() -> Mapping[str, Sequence[str]]:

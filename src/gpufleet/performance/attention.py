@@ -190,7 +190,7 @@ def attention_decode_s(
 
     t = exp(grid) (max(flop / peak, bytes / bandwidth) + 5 us) w   [s]
     over min(context, window) tokens, heads per device; w = exp(grid) where a window hides tokens: kernels skip them at
-    a price. Source: measured decode kernels, `data/calibration/kernels.toml`. Valid: 1-2,048 sequences, 1-131,072
+    a price. Source: measured decode kernels, `data/calibration/kernels.csv`. Valid: 1-2,048 sequences, 1-131,072
     tokens, head size 64-256, windows 128-8,192.
     """
     seen_tokens = np.minimum(context_tokens, window_tokens)
@@ -244,7 +244,7 @@ def attention_prefill_s(
     `pairs` of query and key of one sequence, where not every token sees all before it, or sees those behind it too.
 
     t = exp(grid) (max(4 pairs heads head_dim / peak, bytes / bandwidth) + 8 us)   [s]
-    Source: measured prefill kernels without a prefix, `data/calibration/kernels.toml`; a prefix enters through the
+    Source: measured prefill kernels without a prefix, `data/calibration/kernels.csv`; a prefix enters through the
     mean number of keys per query. Valid: 1-256 sequences of 1-16,384 tokens, head size 64-256.
     """
     pairs = causal_pairs(query_tokens, context_tokens, window_tokens) if pairs is None else pairs

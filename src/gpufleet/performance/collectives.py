@@ -28,7 +28,7 @@ def all_reduce_s(curves: CollectiveCurves, size_bytes: Floats, num_ranks: Floats
 
     t = exp(grid(log2 bytes, log2 n)) (2 (n - 1) / n bytes / link + 4 us)   [s]
     `link` is per GPU and direction. Source: measured NCCL and custom all-reduce kernels (best of them),
-    `data/calibration/kernels.toml`. Valid: 256 B - 1 GiB, 2-8 ranks; more ranks keep the efficiency of 8.
+    `data/calibration/kernels.csv`. Valid: 256 B - 1 GiB, 2-8 ranks; more ranks keep the efficiency of 8.
     """
     return collective_s(curves, ALL_REDUCE, size_bytes, num_ranks)
 

@@ -37,7 +37,7 @@ def update_s(curves: Curves, sequences: Floats, heads: Floats, state_bytes: Floa
     """Seconds of one layer's convolution and state update, for one new token of each of `sequences`.
 
     t = exp(grid) (2 sequences x state / bandwidth + 4 us)   [s]
-    Source: measured decode kernels of Qwen3.5 and Kimi-K3, `data/calibration/kernels.toml`. Valid: 1-1,024 sequences,
+    Source: measured decode kernels of Qwen3.5 and Kimi-K3, `data/calibration/kernels.csv`. Valid: 1-1,024 sequences,
     2-96 heads a device, states in fp32.
     """
     roofline = update_roofline_s(curves, sequences, state_bytes)
@@ -72,7 +72,7 @@ def chunks_s(
     """Seconds of one layer's convolution and chunked recurrence over `prompts` of `tokens`.
 
     t = exp(grid) (max(flop / peak, bytes / bandwidth) + 20 us)   [s]
-    Source: measured prefill kernels of Qwen3.5 and Kimi-K3, `data/calibration/kernels.toml`. Valid: 1-1,024 prompts of
+    Source: measured prefill kernels of Qwen3.5 and Kimi-K3, `data/calibration/kernels.csv`. Valid: 1-1,024 prompts of
     1-32,768 tokens, 2-96 heads a device.
     """
     place = chunks_coordinates(prompts, tokens, heads, heads_per_key)

@@ -59,7 +59,7 @@ def gemm_s(curves: GemmCurves, m: Floats, n: Floats, k: Floats) -> FloatArray:
     """Seconds of a product of m tokens with an [n, k] weight matrix; inf where the precision is not supported.
 
     t = exp(grid(log2 m, log2 n, log2 k)) (max(2 m n k / peak, bytes / bandwidth) + 2 us)   [s]
-    Source: measured GEMM kernels, `data/calibration/kernels.toml`. Valid: m 1-16,384, n and k 32-65,536; clamped
+    Source: measured GEMM kernels, `data/calibration/kernels.csv`. Valid: m 1-16,384, n and k 32-65,536; clamped
     outside, where the roofline carries the shape.
     """
     return curve_s(curves, gemm_roofline_s(curves, m, n, k), gemm_coordinates(m, n, k))

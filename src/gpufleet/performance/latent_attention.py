@@ -164,7 +164,7 @@ def latent_core_s(
     """Seconds of one layer's absorbed decode over the compressed cache, for `batch` sequences.
 
     t = exp(grid) (roofline + 8 us)   [s]   With `absorb_s` that of attention as a whole.
-    Dimensions of DeepSeek-V2/V3 and Kimi-K2. Source: measured MLA decode kernels, `data/calibration/kernels.toml`.
+    Dimensions of DeepSeek-V2/V3 and Kimi-K2. Source: measured MLA decode kernels, `data/calibration/kernels.csv`.
     Valid: 1-1,024 sequences, 1-131,072 tokens, 1-128 heads per device.
     """
     roofline = latent_decode_roofline_s(curves.decode, batch, num_heads, context_tokens)
@@ -193,7 +193,7 @@ def latent_prefill_s(
 
     t = exp(grid) (max(640 pairs heads / peak, bytes / bandwidth) + 8 us)   [s]
     Expanding the latent into keys and values (kv_b_proj) is a GEMM that the caller adds. Source: measured MLA context
-    kernels, `data/calibration/kernels.toml`. Valid: 1-256 sequences of 1-32,768 tokens.
+    kernels, `data/calibration/kernels.csv`. Valid: 1-256 sequences of 1-32,768 tokens.
     """
     pairs = causal_pairs(query_tokens, query_tokens) if pairs is None else pairs
     roofline = latent_prefill_roofline_s(curves.prefill, sequences, query_tokens, pairs, num_heads)

@@ -105,7 +105,7 @@ def experts_s(
 
     t = exp(grid) (max(2 g rows h i / peak, bytes of active experts / bandwidth) + 15 us)   [s]
     rows = tokens top_k / ep, i = expert_width / moe_tp, g = 3 products when gated, 2 when not. Source: measured
-    fused-MoE kernels with power-law routing (exponents 1.01, 1.2), `data/calibration/kernels.toml`.
+    fused-MoE kernels with power-law routing (exponents 1.01, 1.2), `data/calibration/kernels.csv`.
     Valid: 1-16,384 tokens, 8-896 experts, top-k 1-22, EP 1-256.
     """
     width = np.asarray(expert_width / np.asarray(moe_tp, dtype=np.float64))

@@ -49,7 +49,7 @@ def sparse_prefill_s(curves: Curves, queries: Floats, kept_tokens: Floats, heads
     """Seconds of one layer's latent attention for the `queries` of prompts that each read a mean of `kept_tokens`.
 
     t = exp(grid) (max(640 heads queries kept / peak, bytes / bandwidth) + 8 us)   [s]
-    Source: measured attention modules of DeepSeek-V3.2 less their other operators, `data/calibration/kernels.toml`.
+    Source: measured attention modules of DeepSeek-V3.2 less their other operators, `data/calibration/kernels.csv`.
     Some engines read full slots of 2,048 tokens for any prompt, some expand short prompts. Valid: 256-131,072 queries,
     16-128 heads a device.
     """
@@ -63,7 +63,7 @@ def block_prefill_s(
     """Seconds of one layer that scores all earlier tokens of its prompts and reads the best blocks of them.
 
     t = exp(grid) ((queries seen flop per entry + 512 heads queries kept) / peak + 8 us)   [s]   Heads of 128.
-    Source: measured attention modules of MiniMax-M3 less their projections, `data/calibration/kernels.toml`. Valid:
+    Source: measured attention modules of MiniMax-M3 less their projections, `data/calibration/kernels.csv`. Valid:
     256-131,072 queries, 8-64 heads a device, 2,048 kept tokens.
     """
     roofline = block_prefill_roofline_s(curves, queries, seen_tokens, kept_tokens, heads, flop_per_entry)

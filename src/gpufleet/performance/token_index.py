@@ -47,7 +47,7 @@ def scored_entries_s(
     """Seconds to score the index of each sequence for its new token, in one layer.
 
     t = exp(grid) (max(flop / peak of 16 bits, bytes / bandwidth) + 4 us)   [s]   Scores are in fp8.
-    Source: measured paged scoring kernels of DeepSeek-V4, `data/calibration/kernels.toml`. Valid: 1-1,024 sequences,
+    Source: measured paged scoring kernels of DeepSeek-V4, `data/calibration/kernels.csv`. Valid: 1-1,024 sequences,
     1-262,144 entries.
     """
     roofline = entries_roofline_s(curves, sequences, entries, flop_per_entry, bytes_per_entry)
@@ -58,7 +58,7 @@ def scored_prompts_s(curves: Curves, queries: Floats, entries: Floats, flop_per_
     """Seconds to score, in one layer, the mean of `entries` that come before each of the `queries` of prompts.
 
     t = exp(grid) (max(flop / peak of 16 bits, bytes / bandwidth) + 5 us)   [s]   Scores are in fp8.
-    Source: measured scoring kernels of GLM-5, `data/calibration/kernels.toml`. Valid: 64-131,072 queries, 16-202,752
+    Source: measured scoring kernels of GLM-5, `data/calibration/kernels.csv`. Valid: 64-131,072 queries, 16-202,752
     entries.
     """
     roofline = prompt_scores_roofline_s(curves, queries, entries, flop_per_entry)
@@ -69,7 +69,7 @@ def choice_s(curves: Curves, queries: Floats, entries: Floats) -> FloatArray:
     """Seconds to choose the best of `entries` for each query, in one layer.
 
     t = exp(grid) (queries x entries x 4 bytes / bandwidth + 5 us)   [s]
-    Source: measured top-2,048 kernels of GLM-5, `data/calibration/kernels.toml`: the geometric mean of even scores and
+    Source: measured top-2,048 kernels of GLM-5, `data/calibration/kernels.csv`: the geometric mean of even scores and
     of the best ones last, which differ by a factor of two. Valid: 1-131,072 queries, 2,049-202,752 entries.
     """
     return curve_s(curves, choice_roofline_s(curves, queries, entries), index_coordinates(queries, entries))

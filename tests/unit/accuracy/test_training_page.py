@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from tools.accuracy_page import CALIBRATION
+from tools.accuracy_page import WAS_LEFT_OUT
 from tools.baselines import MFU_BASELINES, TrainingRow, training_rows
 from tools.calibrate.training_time import Measured, Unseen, powered, weighted_range
 from tools.training_page import (
@@ -77,7 +77,7 @@ def test_sources_count_alike_and_the_worst_is_first() -> None:
 
 
 def test_the_shipped_table_has_every_source_left_out_and_one_apart() -> None:
-    groups = {(g.left_out, g.kind): g for g in groups_of(read_unseen(CALIBRATION / LEFT_OUT_NAME))}
+    groups = {(g.left_out, g.kind): g for g in groups_of(read_unseen(WAS_LEFT_OUT / LEFT_OUT_NAME))}
     assert set(groups) == {
         ("source", "apart"),
         ("source", "dense"),
@@ -91,7 +91,7 @@ def test_the_shipped_table_has_every_source_left_out_and_one_apart() -> None:
 
 
 def test_ranges_that_had_not_seen_a_source_hold_four_fifths_of_it() -> None:
-    groups = {(g.left_out, g.kind): g for g in groups_of(read_unseen(CALIBRATION / LEFT_OUT_NAME))}
+    groups = {(g.left_out, g.kind): g for g in groups_of(read_unseen(WAS_LEFT_OUT / LEFT_OUT_NAME))}
     dense = groups["source", "dense"]
     held = dense.alike(lambda fs: sum((f.low or 0) <= (f.measured or 0) <= (f.high or 0) for f in fs) / len(fs))
     assert held == pytest.approx(0.8, abs=0.06)
@@ -99,7 +99,7 @@ def test_ranges_that_had_not_seen_a_source_hold_four_fifths_of_it() -> None:
 
 def test_the_section_says_what_was_unseen_before_what_was_in_sample(files: list[MeasurementFile]) -> None:
     report = score_files([])
-    text = "\n".join(training_sections(report, files, CALIBRATION, None))
+    text = "\n".join(training_sections(report, files, WAS_LEFT_OUT, None))
     assert text.index("| left out | of |") < text.index("MT-NLG") < text.index("constant MFU")
     assert "| gpufleet | source left out |" in text
 
@@ -125,7 +125,7 @@ def measured_by(source: str) -> Measured:
 
 def test_the_decision_names_errors_that_are_those_of_the_tables() -> None:
     """Docs/decisions/0023: a MFU by GPU and recomputation on sources it has not seen, and experts left out."""
-    groups = groups_of(read_unseen(CALIBRATION / LEFT_OUT_NAME))
+    groups = groups_of(read_unseen(WAS_LEFT_OUT / LEFT_OUT_NAME))
     rows = training_rows([read_measurements(MEASUREMENTS / "training_throughput.csv")], None)
     [baseline] = [line for line in baselines_table(rows, groups).rows if (line["model"], line["fit"]) == UNSEEN_BY_GPU]
     experts = next(group for group in groups if (group.left_out, group.kind) == ("source", "experts"))
