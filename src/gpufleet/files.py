@@ -11,7 +11,7 @@ import errno
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -133,3 +133,13 @@ def holds_absurd_integer(value: object) -> bool:
         return value.bit_length() > LONGEST_INTEGER_BITS
     items = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return any(holds_absurd_integer(item) for item in items)
+
+
+def told_once(header: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """The columns that rows have cells for, and what is said of all rows at once.
+
+    >>> told_once(["region", "cloud=aws", "interruption="])
+    (['region'], {'cloud': 'aws', 'interruption': ''})
+    """
+    same = dict(name.split("=", 1) for name in header if "=" in name)
+    return [name for name in header if "=" not in name], same

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.build_catalog.tables import Row, read, source_date, write_csv
+from tools.build_catalog.tables import Row, read, source_date, write_told_once
 
 from gpufleet.catalog.schema import SHIPPED_AVAILABILITY_COLUMNS
 
@@ -78,4 +78,4 @@ def build_availability(facts: Path, instances: list[Row], out: Path) -> None:
     known = {(row["cloud"], row["name"]) for row in instances if row["status"] == "current"}
     for cloud, rows_of in (("aws", aws_availability), ("gcp", gcp_availability)):
         rows = rows_of(facts / "catalog", known)
-        write_csv(out / "availability" / f"{cloud}.csv", SHIPPED_AVAILABILITY_COLUMNS, rows)
+        write_told_once(out / "availability" / f"{cloud}.csv", SHIPPED_AVAILABILITY_COLUMNS, rows)

@@ -10,7 +10,7 @@ from pathlib import Path
 from tools.build_catalog.aws_regions import regional_offers, single_facts, zone_spot_offers
 from tools.build_catalog.instances import instance_source
 from tools.build_catalog.small_clouds import catalogue_offers, list_offers
-from tools.build_catalog.tables import Row, offer_row, read, source_date, write_csv
+from tools.build_catalog.tables import Row, offer_row, read, source_date, write_csv, write_told_once
 
 from gpufleet.catalog.checks import spot_beside_on_demand
 from gpufleet.catalog.own_terms import FOREIGN_COLUMNS
@@ -128,7 +128,7 @@ def write_offers(rows: list[Row], out: Path) -> None:
         files.setdefault((row["cloud"], row["as_of"]), []).append(row)
     for (cloud, as_of), group in files.items():
         ordered = sorted(group, key=lambda r: (r["region"], r["instance_type"], r["price_kind"]))
-        write_csv(out / "offers" / cloud / f"{as_of}.csv", OFFER_COLUMNS, ordered)
+        write_told_once(out / "offers" / cloud / f"{as_of}.csv", OFFER_COLUMNS, ordered)
 
 
 def later_offers(facts: Path, listed: Sequence[tuple[Row, Row]], counts: Counter[str]) -> Iterator[Row]:

@@ -31,6 +31,18 @@ def write_csv(path: Path, columns: tuple[str, ...], rows: Iterable[Row]) -> None
         writer.writerows(rows)
 
 
+def write_told_once(path: Path, columns: tuple[str, ...], rows: Iterable[Row]) -> None:
+    """The same with the columns in which all rows agree told in the header alone: `cloud=aws`."""
+    told = [{name: str(row[name]) for name in columns} for row in rows]
+    same = {name: told[0][name] for name in columns if len({row[name] for row in told}) == 1} if len(told) > 1 else {}
+    others = [name for name in columns if name not in same]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", encoding="utf-8", newline="") as stream:
+        writer = csv.writer(stream, lineterminator="\n")
+        writer.writerow([*others, *(f"{name}={value}" for name, value in same.items())])
+        writer.writerows([row[name] for name in others] for row in told)
+
+
 def write_toml(path: Path, tables: Tables) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     blocks = [toml_block(name, table) for name, table in tables.items()]

@@ -8,7 +8,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
-from gpufleet.files import entries_of, read_text_file
+from gpufleet.files import entries_of, read_text_file, told_once
 from gpufleet.units import MB
 
 LARGEST_TABLE_BYTES = 100 * MB
@@ -60,6 +60,8 @@ def prices_in(path: Path, machines: dict[str, tuple[str, float]]) -> Iterator[Ma
             yield MachinePrice(name, *machines[name], price, row["region"], row["as_of"])
 
 
-def rows_of(path: Path) -> csv.DictReader[str]:
-    """The rows of a table."""
-    return csv.DictReader(read_text_file(path, "a shipped table", LARGEST_TABLE_BYTES).splitlines())
+def rows_of(path: Path) -> Iterator[dict[str, str]]:
+    """The rows of a table, with what its header says of all of them."""
+    header, *rows = csv.reader(read_text_file(path, "a shipped table", LARGEST_TABLE_BYTES).splitlines())
+    names, same = told_once(header)
+    return ({**dict(zip(names, row, strict=True)), **same} for row in rows)

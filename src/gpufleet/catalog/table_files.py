@@ -12,7 +12,7 @@ from gpufleet.catalog.schema import (
     Place,
 )
 from gpufleet.errors import UsageError, nearest_names
-from gpufleet.files import entries_of, files_below, read_text_file, toml_table
+from gpufleet.files import entries_of, files_below, read_text_file, told_once, toml_table
 from gpufleet.units import MB
 
 SHIPPED = Path(__file__).parent.parent / "data"
@@ -55,17 +55,20 @@ def rows_of(path: Path, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[
 
 
 def rows_in(path: Path, content: str, columns: tuple[str, ...]) -> Iterator[tuple[Place, dict[str, str]]]:
-    """Rows of CSV with the place of each; a header without one of the columns is refused."""
+    """Rows of CSV with the place of each; a header without one of the columns is refused.
+
+    A header `name=value` says once what every row has in that column: rows have no cell for it.
+    """
     lines = cells_of(path, content)
-    header = next(lines, [])
-    missing = [column for column in columns if column not in header]
+    header, same = told_once(next(lines, []))
+    missing = [column for column in columns if column not in header and column not in same]
     if missing:
-        raise lacking(path, header, missing[0], columns)
+        raise lacking(path, [*header, *same], missing[0], columns)
     for line_number, cells in enumerate(lines, start=2):
         place = Place(str(path), f"line {line_number}")
         if len(cells) != len(header):
             raise UsageError(f"{place}: wrong number of cells", found=len(cells), expected=str(len(header)))
-        yield place, dict(zip(header, cells, strict=True))
+        yield place, {**dict(zip(header, cells, strict=True)), **same}
 
 
 def cells_of(path: Path, content: str) -> Iterator[list[str]]:
