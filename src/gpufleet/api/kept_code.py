@@ -10,6 +10,7 @@ import hashlib
 import os
 import shutil
 import sys
+from fnmatch import fnmatch
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,7 +36,7 @@ def kept_in() -> str | None:
     if folder is None or NUMBA in sys.modules or FOLDER_VARIABLE in os.environ:
         return None
     place = folder / f"{PREFIX}{digest_of_sources()}"
-    if is_compiler_there() and not place.exists():
+    if is_compiler_there() and not os.path.lexists(place):
         forget_oldest(folder)
     os.environ[FOLDER_VARIABLE] = str(place)
     return os.environ[FOLDER_VARIABLE]
@@ -43,11 +44,8 @@ def kept_in() -> str | None:
 
 def forget_oldest(folder: Path) -> None:
     """Remove machine code of other sources, but for the newest: with what is compiled now there are `MOST_KEPT`."""
-    old = [
-        Path(entry.path)
-        for entry in os.scandir(folder)
-        if entry.name.startswith(PREFIX) and entry.is_dir(follow_symlinks=False)
-    ]
+    names = next(os.walk(folder), ("", [], []))[1]
+    old = [folder / name for name in names if name.startswith(PREFIX) and not os.path.islink(folder / name)]
     for path in sorted(old, key=last_changed_s, reverse=True)[MOST_KEPT - 1 :]:
         shutil.rmtree(path, ignore_errors=True)
 
@@ -62,13 +60,14 @@ def last_changed_s(path: Path) -> float:
 
 def is_compiler_there() -> bool:
     """Whether Numba is installed; it is not imported to see."""
-    return NUMBA in sys.modules or find_spec(NUMBA) is not None
+    return find_spec(NUMBA) is not None
 
 
 def compiles_first() -> bool:
     """Whether the next replay begins with compiling the simulator: no machine code of these sources is kept."""
-    folder = Path(os.environ.get(FOLDER_VARIABLE) or SOURCES / "__pycache__")
-    return is_compiler_there() and next(folder.rglob(OF_THIS_PYTHON), None) is None
+    folder = os.environ.get(FOLDER_VARIABLE) or SOURCES / "__pycache__"
+    kept = (name for _, _, names in os.walk(folder) for name in names)
+    return is_compiler_there() and not any(fnmatch(name, OF_THIS_PYTHON) for name in kept)
 
 
 KEPT_IN = kept_in()
