@@ -139,3 +139,17 @@ def test_least_kv_counts_the_blocks_that_a_run_under_way_has_taken() -> None:
     cluster = Cluster((copy_of(),), (Member(), Member()), "least_kv")
     done = replay(cluster, asked((0, 4, 60, 0), (45.5, 40, 9, 0), (50.5, 4, 4, 0)))
     assert done.replica.tolist() == [0, 1, 1]
+
+
+def test_a_prefix_whose_room_an_answer_has_taken_attracts_nobody() -> None:
+    """The long answer fills the last block within its run; what stood there is gone before the run has ended."""
+    prompts = asked((0, 5, 2, 0), (5, 4, 43, 0), (46.7, 5, 2, 0), prefix=same_conversation(4, 1, 0, 1))
+    done = replay(Cluster((copy_of(num_blocks=12),), (Member(), Member()), "prefix_aware"), prompts)
+    assert steps(done.finish_s[1]) > 46.7
+    assert done.replica.tolist() == [0, 0, 1]
+
+
+def test_a_prefix_that_still_has_room_attracts_its_like() -> None:
+    prompts = asked((0, 5, 2, 0), (5, 4, 43, 0), (40.7, 5, 2, 0), prefix=same_conversation(4, 1, 0, 1))
+    done = replay(Cluster((copy_of(num_blocks=12),), (Member(), Member()), "prefix_aware"), prompts)
+    assert done.replica.tolist() == [0, 0, 0]
