@@ -66,7 +66,7 @@ def test_nccl_reductions_in_graphs_cost_only_where_no_link_joins_the_gpus() -> N
 
 
 def test_a_model_that_ran_on_eight_pcie_cards_of_24_gb_fits_them_with_its_graphs() -> None:
-    """AccelMark 5797fc42, 8 x RTX 4090: Llama-3-70B in vLLM 0.7.3 with graphs, driver 565, --gpu-memory-utilization 0.9.
+    """AccelMark 5797fc42, 8 x RTX 4090: Llama-3-70B in vLLM 0.7.3 with graphs, driver 565, utilization of 0.9.
 
     NCCL puts less into a graph from CUDA 12.4 on, vllm issues/5517; 1.43 GiB on A30, issues/11452.
     """
