@@ -57,6 +57,7 @@ def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRu
         block_tokens=draw(st.sampled_from([1, 4, 16])),
         groups=draw(st.sampled_from([1, 1, 2])),
         mixes_prompts=draw(st.booleans()),
+        waits_for_host=draw(st.sampled_from([False, False, True])),
         is_static=draw(st.sampled_from([False, False, False, True])),
         reserves_answers=draw(st.sampled_from([False, False, True])),
         prompt_alone_ratio=draw(st.sampled_from([0.5, 1.0, 1.3])),
@@ -64,6 +65,7 @@ def rules(draw: st.DrawFn, num_blocks: int, waits_for_batches: bool) -> EngineRu
         request_s=draw(st.sampled_from([0.0, 0.01])),
         token_s=draw(st.sampled_from([0.0, 1e-4])),
         late_steps=draw(st.sampled_from([0.0, 1.5])),
+        late_s=draw(st.sampled_from([0.0, 0.01])),
         poll_steps=draw(st.sampled_from([1, 1, 4])),
         gather_steps=draw(st.sampled_from([0, 3])) if waits_for_batches else 0,
     )

@@ -62,12 +62,16 @@ def test_a_lone_request_is_that_of_estimate(
 
 @dataclass(frozen=True)
 class Loop:
-    """A closed loop as `estimate` and as the simulator have it; prompts take `prompt_ratio` of the loop's time."""
+    """A closed loop as `estimate` and as the simulator have it; prompts take `prompt_ratio` of the loop's time.
+
+    `prompts_per_step`: clients over tokens of an answer; above 1 steps take several prompts.
+    """
 
     question: str
     error: float
     prompt_ratio: float
     is_full: bool
+    prompts_per_step: float
 
 
 def prompt_ratio(found: StepModel, said: ServingEstimate, batch: float, lengths: Lengths) -> float:
@@ -106,6 +110,7 @@ def loops(count: int = 200) -> tuple[Loop, ...]:
                 float(tpot_s / said.tpot_s.value - 1),
                 prompt_ratio(step_model, said, batch, Lengths(float(prompt), float(answer))),
                 bool(done.preemptions.sum() or done.timeline.kv_used_ratio.max() > FULL_POOL),
+                clients / answer,
             )
         )
     return tuple(found)
@@ -127,8 +132,11 @@ def test_closed_loops_in_which_prompts_take_less_than_a_third_of_the_time_are_th
 @pytest.mark.skipif(not IS_COMPILED, reason="Numba is not installed")
 @pytest.mark.slow
 def test_closed_loops_that_differ_do_so_for_prompts_or_a_full_pool() -> None:
-    """Of all questions 80 % agree within 5 %, 90 % within 10 %; where nothing is crowded, they agree."""
+    """Of all questions 80 % agree within 5 %, 90 % within 10 %; where nothing is crowded, they agree.
+
+    Prompts that share a step cost less in a replay than in the closed form.
+    """
     assert within(list(loops()), 0.05) >= 0.8
     assert within(list(loops()), 0.1) >= 0.9
-    apart = [loop for loop in loops() if abs(loop.error) > 0.1]
+    apart = [loop for loop in loops() if abs(loop.error) > 0.1 and loop.prompts_per_step <= 1]
     assert all(loop.is_full or loop.prompt_ratio > FEW_PROMPTS for loop in apart), apart

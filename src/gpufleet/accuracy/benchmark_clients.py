@@ -6,6 +6,7 @@ from gpufleet.accuracy.precisions import precision_of
 from gpufleet.catalog.benchmark_scripts import (
     USUAL_WAVES,
     BenchmarkClient,
+    FirstTokens,
     Launched,
     LaunchOptions,
     Polling,
@@ -46,6 +47,16 @@ def conditions_of(row: MeasurementRow, engine: str, launched: LaunchOptions = AT
         poll_interval_steps=stated["poll_interval_steps"] or launched.poll_interval_steps or usual,
         gather_steps=stated["gather_steps"] or known.gather_steps.get(name, 0.0),
     )
+
+
+def first_tokens_of(engine: str, version: str | None) -> FirstTokens | None:
+    """How late clients of a closed loop see first tokens of an engine; None where nothing was fitted.
+
+    >>> first_tokens_of("tensorrt-llm", "1.2.0rc6") is None
+    True
+    """
+    name = find_engine(engine).name
+    return next((late for late in load_benchmark_scripts().first_tokens if late.holds(name, version)), None)
 
 
 def client_of(row: MeasurementRow) -> BenchmarkClient:

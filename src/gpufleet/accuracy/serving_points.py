@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from gpufleet.accuracy.benchmark_clients import conditions_of, launch_options
+from gpufleet.accuracy.benchmark_clients import conditions_of, first_tokens_of, launch_options
 from gpufleet.accuracy.conditions import EngineLabel, engine_of, layout_of
 from gpufleet.accuracy.figures import Comparison, Prediction, Quantity, RowLabels, RowScores, stated
 from gpufleet.accuracy.loaded_rows import mean_of
@@ -108,8 +109,14 @@ def experiment_of(row: MeasurementRow, setup: Setup, load: Load) -> Experiment:
     num = min(clients * max(round(load.get("waves") or 1), 1), MOST_REQUESTS)
     spreads = length_spreads(load, setup.engine)
     draws = [drawn(load, spreads, num, generator_of(i)) for i in range(draws_for(num))]
-    client = Client(poll_interval_steps=load["poll_interval_steps"], gather_steps=load["gather_steps"])
-    return Experiment(draws, clients, client=client)
+    return Experiment(draws, clients, client=client_of(load, setup.engine))
+
+
+def client_of(load: Load, engine: EngineLabel) -> Client:
+    """How the engine was started, and how late these clients see its first tokens."""
+    started = Client(poll_interval_steps=load["poll_interval_steps"], gather_steps=load["gather_steps"])
+    late = first_tokens_of(engine.name, engine.version)
+    return started if late is None else replace(started, late_steps=late.late_steps, late_s=late.late_s)
 
 
 def length_spreads(load: Load, engine: EngineLabel) -> tuple[float, float]:

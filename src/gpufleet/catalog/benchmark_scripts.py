@@ -29,6 +29,7 @@ POOL_LOAD = (
     "decode_copies",
     "concurrency",
 )
+FIRST_TOKEN_COLUMNS = ("engine", "until_version", "late_steps", "late_s", "points", "source_id")
 POOL_LIMITS = ("prefill_max_batch", "prefill_max_step_tokens", "decode_max_batch")
 USUAL_WAVES = 10
 """Prompts per client where nobody says: a benchmark of few waves would be mostly its start burst."""
@@ -93,6 +94,26 @@ class LaunchOptions(NamedTuple):
     whole_experts: bool = False
 
 
+class FirstTokens(NamedTuple):
+    """How late clients of a closed loop see first tokens of an engine before `until_version`: steps and seconds.
+
+    Fitted to replays of `points` measured loops; None: every version.
+    """
+
+    engine: str
+    until_version: str | None
+    late_steps: float
+    late_s: float
+    points: int
+    source: str
+
+    def holds(self, engine: str, version: str | None) -> bool:
+        """Whether a version of an engine is one of these."""
+        until = self.until_version
+        is_old = until is None or (version is not None and version_key(version) < version_key(until))
+        return is_old and engine == self.engine
+
+
 class StartedPools(NamedTuple):
     """What a benchmark started its copies for that prefill and those that decode, under a `load` of POOL_LOAD.
 
@@ -137,6 +158,7 @@ class BenchmarkScripts(NamedTuple):
     queues: tuple[Queue, ...]
     launches: tuple[Launched, ...]
     pools: tuple[StartedPools, ...]
+    first_tokens: tuple[FirstTokens, ...]
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -144,6 +166,7 @@ class BenchmarkScripts(NamedTuple):
         rows = [*(client.source for client in self.clients.values()), *(queue.source for queue in self.queues)]
         rows += [launched.source for launched in self.launches]
         rows += [started.source for started in self.pools]
+        rows += [late.source for late in self.first_tokens]
         return tuple(dict.fromkeys(rows))
 
 
@@ -159,6 +182,7 @@ def load_benchmark_scripts() -> BenchmarkScripts:
         queues=tuple(table_in(FOLDER, "queued_requests.csv", QUEUE_COLUMNS, queue_from)),
         launches=tuple(table_in(FOLDER, "launch_options.csv", OPTION_COLUMNS, launched_from)),
         pools=tuple(table_in(FOLDER, "pool_options.csv", (*POOL_LOAD, *POOL_LIMITS, "source_id"), pools_from)),
+        first_tokens=tuple(table_in(FOLDER, "first_tokens.csv", FIRST_TOKEN_COLUMNS, first_tokens_from)),
     )
 
 
@@ -199,6 +223,18 @@ def launched_from(place: Place, row: Mapping[str, str]) -> Launched:
         conditions={name: row[name] for name in CONDITIONS if row[name]},
         since_version=row["since_version"] or None,
         options=LaunchOptions(limits, row["kv_precision"] or None, polling, row["whole_experts"] == "yes"),
+        source=text(place, "source_id", row["source_id"]),
+    )
+
+
+def first_tokens_from(place: Place, row: Mapping[str, str]) -> FirstTokens:
+    """A row of first_tokens.csv."""
+    return FirstTokens(
+        engine=text(place, "engine", row["engine"]),
+        until_version=row["until_version"] or None,
+        late_steps=number(place, "late_steps", row["late_steps"]) or 0.0,
+        late_s=number(place, "late_s", row["late_s"]) or 0.0,
+        points=int(required_number(place, "points", row["points"])),
         source=text(place, "source_id", row["source_id"]),
     )
 

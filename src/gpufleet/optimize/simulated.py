@@ -22,6 +22,8 @@ STEPS_OF_ITS_OWN = 0.5
 
 Of engines that do not say how many steps they make ahead, all others that the closed form fits are played too.
 """
+POLL_WAIT_OF_ITS_OWN = 0.5
+"""Share of a polling interval that a request waits in the simulator; the closed form fits it."""
 WHOLE_PROMPTS_TOKENS = 1 << 20
 
 
@@ -71,7 +73,9 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
 
     block_tokens = int(np.asarray(memory.engine.kv_block_tokens)[0])
     groups, mixes_prompts = int(c.num_groups[0]), bool(figure("mixes_prompts", 1.0))
-    late_steps = figure("steps_ahead", float(known("first_token_steps")) - STEPS_OF_ITS_OWN)
+    late_steps = figure("steps_ahead", known("first_token_steps") - STEPS_OF_ITS_OWN)
+    late_steps = late_steps if client.late_steps is None else client.late_steps
+    late_steps += (known("poll_wait_ratio") - POLL_WAIT_OF_ITS_OWN) * max(float(client.poll_interval_steps) - 1, 0.0)
     return EngineRules(
         largest_batch=int(np.asarray(memory.engine.max_batch)[0]) * int(c.attention_dp[0]),
         step_tokens=step_tokens(memory, held) * groups,
@@ -79,6 +83,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         block_tokens=block_tokens,
         groups=groups,
         mixes_prompts=mixes_prompts,
+        waits_for_host=not mixes_prompts and figure("host_sequence_s", 0.0) > 0,
         is_static=bool(figure("static_batch", 0.0)),
         reserves_answers=figure("reserved_output_ratio", 0.5) >= 1,
         prompt_alone_ratio=known("prefill_mixing_ratio"),
@@ -88,6 +93,7 @@ def engine_rules(model: StepModel, memory: MemoryModel, held: Held, client: Clie
         request_s=known("request_overhead_s"),
         token_s=known("token_overhead_s"),
         late_steps=max(late_steps, 0.0),
+        late_s=client.late_s,
         stream_s=model.hardware.calibration.formulas.engine_steps.stream_s.value,
         poll_steps=max(int(client.poll_interval_steps), 1),
         gather_steps=int(client.gather_steps) if int(c.attention_dp[0]) > 1 else 0,

@@ -47,13 +47,16 @@ class Client:
 
     `waves` prompts per client, with lengths drawn from [1 - length_spread_ratio, 1] of the longest: 0 means that all
     requests are alike, 1 that they are as users' are. The engine looks for new requests every `poll_interval_steps`
-    steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts.
+    steps of decoding, and attention-DP groups wait up to `gather_steps` for each other's prompts. A replay's clients
+    see first tokens `late_steps` steps (None: as many as the engine is known for) and `late_s` late among others.
     """
 
     waves: Floats = np.inf
     length_spread_ratio: Floats = 1.0
     poll_interval_steps: Floats = 1.0
     gather_steps: Floats = 0.0
+    late_steps: float | None = None
+    late_s: float = 0.0
 
     @property
     def is_alike(self) -> BoolArray:

@@ -43,10 +43,11 @@ DRAWN_ROUTINGS = ("random", "two_choices")
 class EngineRules:
     """How an engine makes steps of requests, and the constants that the closed form uses for them.
 
-    Prompts cost `prompt_alone_ratio` of what they add to a step after a pure decode step, `prompt_among_ratio` after
-    another step with prompts, `idle_prompt_ratio` of their kernels and `idle_least_s` at least where nothing decodes.
-    A request takes `request_s` + `token_s` x prompt to reach the engine; first tokens are seen `late_steps` steps of
-    decoding late, and `stream_s` for each answer that streams beside it.
+    A prompt costs `prompt_alone_ratio` of what it adds to a step of decoding, each that shares the step with it
+    `prompt_among_ratio`, `idle_prompt_ratio` of its kernels and `idle_least_s` at least where nothing decodes, or
+    where steps of prompts stand apart and the device waits for the host before each (`waits_for_host`).
+    A request takes `request_s` + `token_s` x prompt to reach the engine; among others, first tokens are seen
+    `late_steps` steps of decoding and `late_s` late, and `stream_s` for each answer that streams beside it.
     `step_tokens` is the budget of a step, of all groups together as `largest_batch` is; `longest_tokens` what a model
     was made for.
     """
@@ -57,6 +58,7 @@ class EngineRules:
     block_tokens: int = 16
     groups: int = 1
     mixes_prompts: bool = True
+    waits_for_host: bool = False
     is_static: bool = False
     reserves_answers: bool = False
     prompt_alone_ratio: float = 1.0
@@ -66,6 +68,7 @@ class EngineRules:
     request_s: float = 0.0
     token_s: float = 0.0
     late_steps: float = 0.0
+    late_s: float = 0.0
     stream_s: float = 0.0
     poll_steps: int = 1
     gather_steps: int = 0

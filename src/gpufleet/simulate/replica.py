@@ -298,16 +298,24 @@ def begin_prompts(state: Any, replica: Any, engine: Any) -> None:
     replica.num_steps = 1
     replica.is_decoding = engine.mixes_prompts
     replica.step_s = 0.0
-    if replica.running == 0:
+    if replica.running > 0:
+        replica.step_s = decode_at(engine, grid, words, replica.running, mean_context(replica))[0]
+    if replica.running == 0 or engine.waits_for_host:
         taken_s = engine.idle_prompt_ratio * (idle_at(engine, grid, words, tokens) + attention_s)
         seconds = taken_s if taken_s > engine.idle_least_s else engine.idle_least_s
     else:
-        replica.step_s = decode_at(engine, grid, words, replica.running, mean_context(replica))[0]
-        ratio = engine.prompt_among_ratio if replica.had_prompts else engine.prompt_alone_ratio
-        extra_s = ratio * (extra_at(engine, grid, words, replica.running, tokens) + attention_s)
+        extra_s = prompt_ratio(replica, engine) * (extra_at(engine, grid, words, replica.running, tokens) + attention_s)
         seconds = extra_s + (replica.step_s if engine.mixes_prompts else 0.0)
-    replica.had_prompts = 1
     replica.end_s = replica.clock_s + seconds
+
+
+@compiled
+def prompt_ratio(replica: Any, engine: Any) -> Any:
+    """What the prompts of a step cost over what they add: a group's first costs more than each that shares the step."""
+    more = engine.prompt_alone_ratio - engine.prompt_among_ratio
+    if replica.num_prompts > engine.groups:
+        more *= engine.groups / replica.num_prompts
+    return engine.prompt_among_ratio + more
 
 
 @compiled
@@ -334,7 +342,6 @@ def begin_run(state: Any, replica: Any, engine: Any) -> None:
             steps = waited
     replica.num_steps = steps_that_fit(engine, replica, words, steps)
     replica.is_decoding = 1
-    replica.had_prompts = 0
     replica.end_s = replica.clock_s + run_s(replica.step_s, replica.growth_s, replica.num_steps)
     if replica.is_blocked and replica.waiting > 0:
         cut_run(replica, engine, gives_up_s(state, first_waiting(state, replica, replica.clock_s)))
@@ -422,7 +429,8 @@ def hand_over(state: Any, replica: Any, engine: Any, n: Any, request: Any) -> No
 def first_token(state: Any, replica: Any, engine: Any, n: Any, request: Any, others: Any) -> None:
     """A prompt has its next token; the client sees the first one some steps late where others decode."""
     if math.isnan(request.first_token_s):
-        request.late_s = engine.late_steps * replica.step_s * others / (others + 1) + engine.stream_s * others
+        late_s = engine.late_steps * replica.step_s + engine.late_s
+        request.late_s = late_s * others / (others + 1) + engine.stream_s * others
         request.first_token_s = replica.end_s + request.late_s
     request.left_tokens -= 1
     replica.tokens_left -= 1

@@ -9,6 +9,7 @@ from gpufleet.accuracy.conditions import EngineLabel
 from gpufleet.accuracy.models import ModelFinder
 from gpufleet.accuracy.serving import Setup
 from gpufleet.accuracy.serving_points import (
+    client_of,
     experiment_of,
     length_spreads,
     load_of,
@@ -17,8 +18,9 @@ from gpufleet.accuracy.serving_points import (
 )
 from gpufleet.api.simulated_copies import CopyQuestion, copy_of
 from gpufleet.inputs.measurements import MeasurementRow
+from gpufleet.performance.serving import Client
 from gpufleet.simulate.arrivals import burst_times_s
-from gpufleet.simulate.cluster import Copy
+from gpufleet.simulate.cluster import Copy, EngineRules
 from gpufleet.simulate.generated import requests_of
 
 POINT = {
@@ -72,4 +74,31 @@ def test_an_engine_that_schedules_ahead_answers_a_step_later() -> None:
     assert copy_at("0.19.0").rules.stream_s > 0
 
 
-VLLM = EngineLabel("vllm", "0.15.1")
+def test_clients_of_closed_loops_see_first_tokens_later_than_the_engine_has_them() -> None:
+    """Fitted to the closed loops of serving_points.csv; TensorRT-LLM from 1.1 on keeps what the closed form fits."""
+    vllm, late, new = (client_of(LOAD, EngineLabel(*of)) for of in (("vllm", "0.19.0"), ("trtllm", "1.0.0rc3"), TRTLLM))
+    assert vllm.late_steps == 2.25
+    assert (late.late_steps, late.late_s) == (3.25, 0.085)
+    assert (new.late_steps, new.late_s) == (None, 0.0)
+    assert rules_for(vllm).late_steps == 2.25
+
+
+def test_a_fitted_wait_for_polling_beyond_what_the_simulator_plays_comes_late() -> None:
+    """SGLang's fitted share of the interval is 1; a request that comes at any moment waits half of it."""
+    asked = CopyQuestion("llama-3.1-8b", "H100", engine="sglang", engine_version="0.5.9")
+    every, polled = (copy_of(asked, FEW, Client(poll_interval_steps=n)).copy.rules for n in (1.0, 31.0))
+    assert polled.late_steps - every.late_steps == pytest.approx(15)
+
+
+def test_prompts_stand_apart_where_the_device_waits_for_the_host() -> None:
+    """vLLM's first engine makes steps of prompts alone, and launches their kernels while the device waits."""
+    assert copy_at("0.7.3").rules.waits_for_host
+    assert not copy_at("0.9.2").rules.waits_for_host
+
+
+def rules_for(client: Client) -> EngineRules:
+    return copy_of(CopyQuestion("llama-3.1-8b", "H100", engine="vllm", engine_version="0.19.0"), FEW, client).copy.rules
+
+
+VLLM, TRTLLM = EngineLabel("vllm", "0.15.1"), ("trtllm", "1.2.0rc6")
+LOAD = load_of(MeasurementRow(2, POINT), VLLM)

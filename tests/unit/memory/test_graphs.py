@@ -65,6 +65,17 @@ def test_nccl_reductions_in_graphs_cost_only_where_no_link_joins_the_gpus() -> N
     assert graphs_gib("gemma-2-9b", on_nvlink, 8) == graphs_gib("gemma-2-9b", on_nvlink)
 
 
+def test_a_model_that_ran_on_eight_pcie_cards_of_24_gb_fits_them_with_its_graphs() -> None:
+    """AccelMark 5797fc42, 8 x RTX 4090: Llama-3-70B in vLLM 0.7.3 with graphs, driver 565, utilization of 0.9.
+
+    NCCL puts less into a graph from CUDA 12.4 on, vllm issues/5517; 1.43 GiB on A30, issues/11452.
+    """
+    ran = rules("vllm", "RTX-4090", "0.7.3", fraction=0.9, max_batch=256)
+    assert graphs_gib("llama-3-70b", ran, 8) == pytest.approx(1.43, rel=0.05)
+    assert budget(ran, "llama-3-70b", 8).fits
+    assert graphs_gib("llama-3-70b", rules("vllm", "RTX-4090", "0.5.4"), 8) > 3
+
+
 def test_attention_dp_in_sglang_pads_graphs_for_every_group() -> None:
     """server_args.py: 3 MiB for each sequence of the largest graph and each group, 4.5 above 300 sequences."""
     for gpu, batch, mib in (("B200", 512, 4.5), ("H100-SXM", 256, 3.0)):
