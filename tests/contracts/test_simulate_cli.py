@@ -6,6 +6,7 @@ import csv
 import json
 import signal
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from gpufleet.cli import main
 from gpufleet.cli.interrupts import interrupts_noted
 from gpufleet.cli.progress import progress_bar, telling_of_compiling
 from gpufleet.inputs.slo import parse_slo
+from gpufleet.questions.simulation import SimulationRequest
 from gpufleet.results.simulation import Simulation
 
 LOAD = ("--rate", "5/s", "--in", "1000", "--out", "200")
@@ -30,14 +32,14 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Asked:
     """What the command asked of the api, which answers with a queue at load 0.8."""
     kept: Asked = {}
 
-    def simulate(model: str, gpus: str | None, **words: Any) -> Simulation:
-        kept.update(words, model=model, gpus=gpus)
+    def simulate(request: SimulationRequest, **watching: Any) -> Simulation:
+        kept.update(watching, **{f.name: getattr(request, f.name) for f in fields(request)})
         replay = markov_replay(0.8, 2000, 1)
-        words["on_progress"](0.5)
-        if words["on_replay"] is not None:
-            words["on_replay"](replay)
-        slo = None if words["slo"] is None else parse_slo(words["slo"])
-        partial = bool(kept.get("interrupt")) and (signal.raise_signal(signal.SIGINT), words["should_stop"]())[1]
+        watching["on_progress"](0.5)
+        if watching["on_replay"] is not None:
+            watching["on_replay"](replay)
+        slo = None if request.slo is None else parse_slo(str(request.slo))
+        partial = bool(kept.get("interrupt")) and (signal.raise_signal(signal.SIGINT), watching["should_stop"]())[1]
         return simulated(replay, slo).model_copy(update={"is_partial": partial})
 
     monkeypatch.setattr(simulations, "simulate_serving", simulate)
@@ -71,7 +73,7 @@ def test_what_is_not_said_is_left_to_the_api(asked: Asked) -> None:
     silent = ("gpus", "rate", "trace", "replicas", "duration_s", "requests", "timeout_s", "warm_up_s", "slo", "arrival")
     assert [asked[name] for name in silent] == [None] * len(silent)
     assert (asked["thin"], asked["stretch"], asked["seed"], asked["prefix_cache"]) == (1.0, 1.0, 0, True)
-    assert "route" not in asked
+    assert asked["route"] == "least_requests"
 
 
 @pytest.mark.parametrize("chosen", ["table", "json", "csv", "md", "html", "svg"])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import TypeVar
@@ -22,7 +21,8 @@ from gpufleet.optimize.demand import Demand, QuietHours
 from gpufleet.optimize.market import Purse
 from gpufleet.performance.token_lengths import assumed
 from gpufleet.provenance import Sourced
-from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, PlanRequest, words_of
+from gpufleet.questions.fields import DEFAULT_CONFIDENCE, DEFAULT_HEADROOM, PlanRequest
+from gpufleet.questions.words import refuse_out_of_range, words_of
 from gpufleet.units import DAY, HOUR, REQUESTS_PER_S, in_full
 
 MOST_CONFIDENCE = 0.99
@@ -40,14 +40,6 @@ def with_slack(request: ServiceRequest, workload: Workload) -> Demand:
     headroom, quiet = checked_headroom(request), quiet_hours(request, workload.rate_requests_per_s)
     demand = Demand(workload, headroom, quiet=quiet, confidence=checked_confidence(request.confidence))
     return within_limits(demand, request)
-
-
-def refuse_out_of_range(request: PlanRequest) -> None:
-    """Refuse what is said and out of the range of its word; no limit of money is none."""
-    for row in words_of(type(request)).values():
-        value = getattr(request, row.field, None)
-        if row.what and row.bounds is not None and value is not None and not (row.kind.is_money and value == math.inf):
-            row.bounds.refuse_outside(value, row.what, value)
 
 
 def within_limits(held: T, request: PlanRequest) -> T:

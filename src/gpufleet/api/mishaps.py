@@ -20,7 +20,7 @@ def changes_of(
     mishaps: Mishaps, fleet: SimulatedFleet, requests: Requests, dice: np.random.Generator, tables: Catalog
 ) -> tuple[Change, ...]:
     """What befalls the replicas from the first request to the last."""
-    if not len(requests) or mishaps == Mishaps():
+    if not len(requests) or not mishaps.has_mishaps:
         return ()
     count, start_s = len(fleet.members), float(requests.arrival_s[0])
     changes: list[Change] = []

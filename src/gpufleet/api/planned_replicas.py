@@ -25,7 +25,6 @@ from gpufleet.domain.workload import Workload
 from gpufleet.errors import Infeasible, UsageError
 from gpufleet.inputs.model_config import read_model
 from gpufleet.inputs.plan_file import read_plan
-from gpufleet.questions.simulation import checked_replicas
 from gpufleet.records import dataclass
 from gpufleet.results.plan import Deployment, ServePlan
 
@@ -47,9 +46,9 @@ class Replicas:
 def stated_replicas(copy: CopyQuestion, count: int | None, tables: Catalog) -> Replicas:
     """One copy, or as many as are said, at the price of the machine that is named or of the cheapest with a date."""
     arch = copy.model if isinstance(copy.model, Architecture) else read_model(str(copy.model), shipped_architecture)
-    name, number = copy.gpus if isinstance(copy.gpus, tuple) else named(copy.gpus)
+    name, number = named(copy.gpus)
     price = cheapest_price(tables, name, number, copy.instance)
-    return Replicas(copy, 1 if count is None else checked_replicas(count), arch, price)
+    return Replicas(copy, 1 if count is None else count, arch, price)
 
 
 def cheapest_price(tables: Catalog, gpu: str, number: int, instance: str | None) -> ReplicaPrice | None:
@@ -82,7 +81,7 @@ def planned_replicas(copy: CopyQuestion, count: int | None) -> Replicas:
     arch = asked_model if isinstance(asked_model, Architecture) else read_model(str(asked_model), shipped_architecture)
     workload = workload_of(request.kinds, arch)
     found = copy_in(answer, replace(copy, model=arch))
-    replicas = answer.replicas if count is None else checked_replicas(count)
+    replicas = answer.replicas if count is None else count
     return Replicas(found, replicas, arch, price_of(answer), workload, workload.slo)
 
 

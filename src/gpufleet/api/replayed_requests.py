@@ -20,6 +20,7 @@ from gpufleet.errors import UsageError
 from gpufleet.inputs.rate_curve import read_rate_curve
 from gpufleet.inputs.trace import Trace, read_trace
 from gpufleet.inputs.trace_rate import rate_of
+from gpufleet.questions.fields import NamedPath
 from gpufleet.questions.simulation import BURST, DEFAULT_REQUESTS, FIXED, Traffic
 from gpufleet.records import dataclass
 from gpufleet.simulate.arrivals import (
@@ -57,7 +58,7 @@ def arriving_requests(asked: Traffic, planned: Workload | None, arch: Architectu
     generator = np.random.default_rng(seed)
     if asked.trace is not None:
         return of_trace(asked, arch, generator)
-    curve = None if asked.rates is None else rates_over_time(asked.rates, asked)
+    curve = None if asked.rates is None else rates_over_time(str(asked.rates), asked)
     asked = asked if curve is None else replace(asked, rate=curve.mean_rate_per_s)
     workload = drawn_workload(asked, planned, arch)
     times_s = (
@@ -115,7 +116,7 @@ def arrival_times_s(asked: Traffic, rate: float, generator: np.random.Generator)
 def load_words(asked: Traffic, requests: Requests, workload: Workload) -> str:
     """What arrives: 'Poisson, 5/s'."""
     if asked.rates is not None:
-        name = asked.rates.replace("\\", "/").rpartition("/")[2]
+        name = file_name(asked.rates)
         return f"rates of {name}, {in_full(float(f'{workload.rate_requests_per_s:.3g}'))}/s on average"
     name = NAMES[asked.arrival or "poisson"]
     if asked.arrival == BURST:
@@ -127,18 +128,25 @@ def load_words(asked: Traffic, requests: Requests, workload: Workload) -> str:
 def of_trace(asked: Traffic, arch: Architecture, generator: np.random.Generator) -> Arriving:
     """A trace at its own times, stretched, thinned, cut and repeated as asked."""
     assert asked.trace is not None
-    trace = read_trace(asked.trace)
+    trace = read_trace(str(asked.trace))
     if trace.times_s is None:
-        raise UsageError("the trace has no arrival times", found=asked.trace, expected="a column of times to replay")
+        raise UsageError(
+            "the trace has no arrival times", found=str(asked.trace), expected="a column of times to replay"
+        )
     rate_of(trace)
     requests = reshaped(trace.requests(), asked, generator)
     if not len(requests):
         raise UsageError("no request of the trace is left to replay", hint="--thin or --duration leaves out too much.")
-    name = asked.trace.replace("\\", "/").rpartition("/")[2]
+    name = file_name(asked.trace)
     rate = mean_rate(requests)
     load = f"{name}, {in_full(float(f'{rate:.3g}'))}/s" if rate else f"{name}, all at once"
     notes = unordered_note(trace)
     return Arriving(requests, load, workload_of_trace(trace, rate, arch), is_whole=not rate, notes=notes)
+
+
+def file_name(path: str | NamedPath) -> str:
+    """The name of a file without its folders."""
+    return str(path).replace("\\", "/").rpartition("/")[2]
 
 
 def reshaped(requests: Requests, asked: Traffic, generator: np.random.Generator) -> Requests:

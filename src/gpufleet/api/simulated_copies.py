@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from os import PathLike
-
 from gpufleet.api.configured import configured
 from gpufleet.api.estimates import started_engine
 from gpufleet.api.kept_code import KEPT_IN as KEPT_IN
@@ -21,30 +19,11 @@ from gpufleet.inputs.gpu_request import parse_gpus
 from gpufleet.inputs.model_config import read_model
 from gpufleet.optimize.simulated import Held, held_by, short_by_bytes, simulated_copy
 from gpufleet.performance.serving import Client
+from gpufleet.questions.copies import CopyQuestion as CopyQuestion
 from gpufleet.records import dataclass
 from gpufleet.results.base import Input
 from gpufleet.simulate.cluster import Copy
 from gpufleet.units import GIB
-
-
-@dataclass(frozen=True)
-class CopyQuestion:
-    """A copy as `api.estimate` takes it: GPUs, layout, formats, engine and how that was started."""
-
-    model: str | PathLike[str] | Architecture
-    gpus: str | tuple[str, int]
-    tp: int | None = None
-    pp: int = 1
-    ep: int | None = None
-    attention_dp: int = 1
-    precision: str | None = None
-    kv_precision: str | None = None
-    engine: str | None = None
-    engine_version: str | None = None
-    instance: str | None = None
-    max_batch: int | None = None
-    max_step_tokens: int | None = None
-    memory_fraction: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +45,7 @@ def copy_of(
     tables = load_catalog() if catalog is None else catalog
     a = asked
     arch = a.model if isinstance(a.model, Architecture) else read_model(str(a.model), shipped_architecture)
-    name, number = a.gpus if isinstance(a.gpus, tuple) else named(a.gpus)
+    name, number = named(a.gpus)
     profile = engine_of(a, arch)
     parts = (number, a.tp, a.pp, a.ep, a.attention_dp)
     replica = configured(tables, arch, name, profile, parts, a.precision, a.kv_precision, a.instance)
@@ -89,7 +68,9 @@ def engine_of(asked: CopyQuestion, arch: Architecture) -> EngineProfile:
     return started_engine(engine, asked.engine_version, limits)
 
 
-def named(gpus: str) -> tuple[str, int]:
+def named(gpus: str | tuple[str, int] | None) -> tuple[str, int]:
     """A GPU and how many."""
-    request = parse_gpus(gpus)
+    if isinstance(gpus, tuple):
+        return gpus
+    request = parse_gpus(gpus or "")
     return request.name, request.number

@@ -13,9 +13,9 @@ from gpufleet.api.simulated_copies import CopyQuestion, FoundCopy, copy_of, engi
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.arrays import BoolArray
+from gpufleet.domain.pool_request import PoolRequest
 from gpufleet.domain.requests import Requests
 from gpufleet.errors import UsageError
-from gpufleet.inputs.pool_request import PoolRequest
 from gpufleet.optimize.pools import DECODE, PREFILL
 from gpufleet.performance.pools import handed_over_bytes, handover_s
 from gpufleet.performance.step import StepModel

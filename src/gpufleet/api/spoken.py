@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, fields, replace
 from os import PathLike
 from types import NoneType, UnionType
@@ -10,41 +11,61 @@ from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from gpufleet.domain.architecture import Architecture
 from gpufleet.domain.encoder import EncoderModel
+from gpufleet.domain.pool_request import PoolRequest
 from gpufleet.domain.slo import Slo
 from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError, named
 from gpufleet.inputs.token_counts import parse_token_counts
-from gpufleet.questions.fields import EncoderRequest, NamedPath, PlanRequest, words_of
-from gpufleet.questions.words import Word
+from gpufleet.questions.fields import EncoderRequest, NamedPath
+from gpufleet.questions.words import Request, Word, words_of
 
-R = TypeVar("R", bound=PlanRequest)
-MODEL, LENGTHS = "model", ("input_tokens", "output_tokens")
-NAMED = {"Architecture": Architecture, "EncoderModel": EncoderModel, "Slo": Slo, "TokenCounts": TokenCounts}
+R = TypeVar("R", bound=Request)
+LENGTHS = ("input_tokens", "output_tokens")
+NAMED = {
+    "Architecture": Architecture,
+    "EncoderModel": EncoderModel,
+    "PoolRequest": PoolRequest,
+    "Slo": Slo,
+    "TokenCounts": TokenCounts,
+}
 
 
-def spoken(kind: type[R], subject: object, said: Mapping[str, Any]) -> R:
+def spoken(kind: type[R], subject: object, said: Mapping[str, Any], *, is_typed: bool = False) -> R:
     """The request of a model and words, or a request with further words.
 
     A word is called as its field or as its option is (`budget_usd_per_hour`, `budget`); text is read as the option
-    reads it ('10/s', '8k', '20%', 'aws,gcp'), anything else is taken as it is.
+    reads it ('10/s', '8k', '20%', 'aws,gcp'), anything else is taken as it is. What `is_typed` is told as its option.
     """
-    rows = {row.field: row for row in words_of(kind).values() if row.field and row.field != MODEL}
+    rows = {row.field: row for row in words_of(kind).values() if row.field and row.field != subject_of(kind)}
     called = {name: name for name in field_names(kind)} | {row.name: row.field for row in rows.values()}
     values: dict[str, Any] = {}
     for name, value in said.items():
         if name not in called:
             raise UnknownName("word of a question", name, called)
-        with named(name):
-            values[called[name]] = read(kind, called[name], rows.get(called[name]), value)
+        row = rows.get(called[name])
+        with told_as(name, row if is_typed else None):
+            values[called[name]] = read(kind, called[name], row, value, is_typed=is_typed)
     if isinstance(subject, kind):
         return replace(subject, **values)
     refuse_unsaid(kind, values)
     return kind(subject, **values)  # type: ignore[call-arg]
 
 
-def read(kind: type[PlanRequest], field: str, row: Word[Any] | None, value: object) -> object:
+@contextmanager
+def told_as(name: str, typed: Word[Any] | None) -> Iterator[None]:
+    """What cannot be read is told with its name, or with the option that was typed and the hint of that."""
+    try:
+        with named(name if typed is None else typed.flag):
+            yield
+    except UsageError as error:
+        if typed is not None and error.hint is None:
+            error.hint = typed.hint
+        raise
+
+
+def read(kind: type[Request], field: str, row: Word[Any] | None, value: object, *, is_typed: bool = False) -> object:
     """A value of a field: text as it would be typed, anything else as it is if it is of the field's type."""
-    if not isinstance(value, str) or row is None or row.kind.takes is bool:
+    if not isinstance(value, str) or row is None or (row.kind.takes is bool and not is_typed):
         refuse_another_type(kind, field, value)
         return value
     if field in LENGTHS:
@@ -54,7 +75,12 @@ def read(kind: type[PlanRequest], field: str, row: Word[Any] | None, value: obje
     return row.value_of(value)
 
 
-def refuse_another_type(kind: type[PlanRequest], field: str, value: object) -> None:
+def subject_of(kind: type[Request]) -> str:
+    """The field that a question is about."""
+    return next(f.name for f in fields(kind) if not f.kw_only)
+
+
+def refuse_another_type(kind: type[Request], field: str, value: object) -> None:
     """Refuse what no value of a field can be."""
     hint = types_of(kind)[field]
     if not is_of(value, hint):
@@ -62,7 +88,7 @@ def refuse_another_type(kind: type[PlanRequest], field: str, value: object) -> N
         raise UsageError("not a value of that word", found=repr(value), expected=expected)
 
 
-def types_of(kind: type[PlanRequest]) -> Mapping[str, Any]:
+def types_of(kind: type[Request]) -> Mapping[str, Any]:
     """The types of all fields of a request."""
     return get_type_hints(kind, localns=NAMED)
 
@@ -76,6 +102,9 @@ def is_of(value: object, hint: Any) -> bool:
     """Whether a value is of a type; a whole number is a number too, and a truth value is none."""
     if get_origin(hint) in (Union, UnionType):
         return any(is_of(value, part) for part in get_args(hint))
+    if get_origin(hint) is tuple:
+        items = get_args(hint)
+        return isinstance(value, tuple) and len(value) == len(items) and all(map(is_of, value, items))
     if get_origin(hint) in (Sequence, Collection):
         [item] = get_args(hint)
         return isinstance(value, (list, tuple, set, frozenset)) and all(is_of(part, item) for part in value)
@@ -91,13 +120,15 @@ def plain_type(hint: Any) -> str:
     >>> plain_type(float), plain_type(type(None)), plain_type(Sequence[str])
     ('a number', 'None', 'a list')
     """
+    if get_origin(hint) is tuple:
+        return "a name with a number"
     if get_origin(hint) in (Sequence, Collection):
         return "a list"
     named_types = {float: "a number", int: "a whole number", str: "a text", bool: "True or False", NoneType: "None"}
     return named_types.get(hint, getattr(hint, "__name__", str(hint)))
 
 
-def lengths(kind: type[PlanRequest], text: str) -> float | TokenCounts:
+def lengths(kind: type[Request], text: str) -> float | TokenCounts:
     """Tokens of requests; those of encoders are all alike."""
     counts = parse_token_counts(text)
     if isinstance(counts, float) or not issubclass(kind, EncoderRequest):
@@ -107,16 +138,16 @@ def lengths(kind: type[PlanRequest], text: str) -> float | TokenCounts:
     return counts.mean
 
 
-def field_names(kind: type[PlanRequest]) -> list[str]:
-    """Fields of a request that somebody may say, but for the model."""
-    return [f.name for f in fields(kind) if f.name not in (MODEL, "notes", "from_file", "from_config")]
+def field_names(kind: type[Request]) -> list[str]:
+    """Fields of a request that somebody may say, but for what it is about."""
+    return [f.name for f in fields(kind) if f.name not in (subject_of(kind), "notes", "from_file", "from_config")]
 
 
-def refuse_unsaid(kind: type[PlanRequest], values: Mapping[str, object]) -> None:
+def refuse_unsaid(kind: type[Request], values: Mapping[str, object]) -> None:
     """Refuse a question without a word that it cannot do without."""
     for f in fields(kind):
         has_default = f.default is not MISSING or f.default_factory is not MISSING
-        if f.name != MODEL and not has_default and f.name not in values:
+        if f.name != subject_of(kind) and not has_default and f.name not in values:
             raise UsageError(f"{f.name} is missing", expected=f"it beside the model, such as {EXAMPLES[f.name]}")
 
 

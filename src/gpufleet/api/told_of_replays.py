@@ -13,12 +13,14 @@ from gpufleet.api.simulated_fleet import SimulatedFleet
 from gpufleet.catalog.calibration import calibration_of
 from gpufleet.catalog.tables import Catalog
 from gpufleet.domain.calibration import Calibration
+from gpufleet.domain.routing import ROUTINGS
 from gpufleet.domain.workload import Workload
 from gpufleet.errors import GpufleetError
 from gpufleet.optimize.estimate import EVERY_FIGURE, EstimateQuestion, Load, solve_estimate
 from gpufleet.performance.serving import HIGHEST_LOAD_RATIO, Client
 from gpufleet.performance.step import StepModel
-from gpufleet.questions.simulation import Dealing, InFront, Mishaps
+from gpufleet.questions.simulation import InFront, SimulationRequest
+from gpufleet.questions.words import words_of
 from gpufleet.results.base import Figure, Input
 from gpufleet.results.estimate import ServingEstimate
 from gpufleet.units import PERCENT
@@ -30,27 +32,33 @@ def told_of(
     fleet: SimulatedFleet,
     planned: Replicas,
     arriving: Arriving,
-    dealing: Dealing,
-    front: InFront,
-    mishaps: Mishaps,
+    request: SimulationRequest,
     tables: Catalog,
 ) -> Replayed:
     """What is said of a replay beside its figures; the closed form knows replicas of one kind without mishaps."""
     calibration, found = calibration_of(tables), fleet.found
-    is_plain = len(fleet.copies) == 1 and not front.cache_hits and mishaps == Mishaps()
+    is_plain = len(fleet.copies) == 1 and not request.cache_hits and not request.has_mishaps
     per_replica = rate_of_one(arriving.workload, len(fleet.members)) if is_plain else None
     ratio = None if per_replica is None else load_ratio(found, per_replica, calibration)
-    routing = Input(name="routing", value=dealing.route.replace("_", " "), origin="default")
     return Replayed(
         replica_of(StepModel.build(found.arch, found.candidates, calibration)),
         fleet.num_alike,
         f"{arriving.load}, {fleet.beside}" if fleet.beside else arriving.load,
-        [*found.inputs, *fleet.inputs, routing],
-        [*found.notes, *arriving.notes, *front_notes(front)],
+        [*found.inputs, *fleet.inputs, *inputs_of(request)],
+        [*found.notes, *arriving.notes, *front_notes(request)],
         ratio,
         fleet.price,
         closed_form(found, per_replica, ratio, calibration),
     )
+
+
+def inputs_of(request: SimulationRequest) -> list[Input]:
+    """How requests are dealt out, and every further word that says something else than its default."""
+    rows = words_of(SimulationRequest).values()
+    said = [row for row in rows if row.label and getattr(request, row.field) != row.default]
+    inputs = [Input(name=row.label, value=row.shown(getattr(request, row.field)), origin="given") for row in said]
+    origin = "default" if request.route == ROUTINGS[0] else "given"
+    return [Input(name="routing", value=request.route.replace("_", " "), origin=origin), *inputs]
 
 
 def front_notes(front: InFront) -> list[str]:

@@ -6,17 +6,17 @@ import inspect
 import keyword
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, Optional, TypeVar
 
 import typer
 
 from gpufleet.cli.options import words
-from gpufleet.questions.fields import Question, words_of
-from gpufleet.questions.words import Said, Word
+from gpufleet.questions.words import Request, Said, Word, words_of
 
 if TYPE_CHECKING:
     from gpufleet.inputs.workload import WorkloadFile
 
+R = TypeVar("R", bound=Request)
 Verb = Callable[..., int]
 STANDS = "yes"
 TAKES: dict[type, Any] = {list: Optional[list[str]], str: Optional[str]}  # noqa: UP045
@@ -34,19 +34,27 @@ class Typed(NamedTuple):
         """The file that says more, where one was named."""
         return self.words.text("workload")
 
+    def request(self, kind: type[R], subject: object) -> R:
+        """The question that was typed about a subject, over what is preferred."""
+        from gpufleet.api.spoken import spoken
 
-def asking(*questions: Question, model: object, only: Collection[str] = ()) -> Callable[[Verb], Verb]:
+        return spoken(kind, subject, self.words.over(self.preferred).words, is_typed=True)
+
+
+def asking(*questions: type[Request], model: object = None, only: Collection[str] = ()) -> Callable[[Verb], Verb]:
     """A verb with an option for each word of its questions; it gets what was typed of them as its first argument.
 
-    `model` is how the verb takes the model; `only`: these words and no other.
+    `model` is how the verb takes the model as one of them, where it has no argument of its own for it; `only`: these
+    words and no other.
     """
     rows = {n: row for n, row in words_of(*questions).items() if n in (only or words_of(*questions)) and row.is_typed}
 
     def with_options(verb: Verb) -> Verb:
         @wraps(verb)
         def command(context: typer.Context, **values: Any) -> int:
-            said = {"model": values.pop("model"), **{name: values.pop(parameter_of(row)) for name, row in rows.items()}}
-            return verb(typed_of(said, rows, context), **values)
+            asked_of = {} if model is None else {"model": values.pop("model")}
+            said = {name: values.pop(parameter_of(row)) for name, row in rows.items()}
+            return verb(typed_of({**asked_of, **said}, rows, context), **values)
 
         own = list(inspect.signature(verb, eval_str=True).parameters.values())[1:]
         setattr(command, "__signature__", inspect.Signature(parameters(rows.values(), model, own)))  # noqa: B010
@@ -61,19 +69,16 @@ def parameters(rows: Collection[Word[Any]], model: object, own: Iterable[inspect
     first, last = ([option(row) for row in rows if row.comes_last is is_last] for is_last in (False, True))
     by_name = inspect.Parameter.KEYWORD_ONLY
     context = inspect.Parameter("context", by_name, annotation=typer.Context)
-    asked = inspect.Parameter("model", by_name, annotation=model, default=None)
-    return [context, asked, *first, *(parameter.replace(kind=by_name) for parameter in own), *last]
+    asked_of = [] if model is None else [inspect.Parameter("model", by_name, annotation=model, default=None)]
+    return [context, *asked_of, *first, *(parameter.replace(kind=by_name) for parameter in own), *last]
 
 
 def option(row: Word[Any]) -> inspect.Parameter:
     """A word as an option that Typer understands."""
-    takes: Any = TAKES.get(row.kind.takes, row.kind.takes)
-    return inspect.Parameter(
-        parameter_of(row),
-        inspect.Parameter.KEYWORD_ONLY,
-        annotation=Annotated[takes, about(row)],
-        default=row.default,
-    )
+    takes: Any = row.kind.takes if row.is_needed else TAKES.get(row.kind.takes, row.kind.takes)
+    default = row.default if row.kind.takes not in TAKES else inspect.Parameter.empty if row.is_needed else None
+    annotation = Annotated[takes, about(row)]
+    return inspect.Parameter(parameter_of(row), inspect.Parameter.KEYWORD_ONLY, annotation=annotation, default=default)
 
 
 def about(row: Word[Any]) -> Any:

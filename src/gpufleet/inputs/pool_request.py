@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import NamedTuple
 
+from gpufleet.domain.pool_request import PoolRequest as PoolRequest
 from gpufleet.errors import UsageError
 from gpufleet.inputs.gpu_request import parse_gpus
 
@@ -13,23 +13,6 @@ COPIES = re.compile(r"(?P<copies>[0-9]{1,6})\s*[xX]\s*(?P<copy>\S.*)")
 RANKS = re.compile(r"(?P<name>tp|pp|ep|dp)(?P<parts>[0-9]{1,4})", re.IGNORECASE)
 NAMES = {"tp": "tp", "pp": "pp", "ep": "ep", "dp": "attention_dp"}
 EXPECTED = "copies, a GPU with how many, and a layout, such as '2x H100:4 TP4' or 'H200:8 DP8 EP8'"
-
-
-class PoolRequest(NamedTuple):
-    """Copies of a model, each on `number` GPUs; parts of the layout that nobody stated are None.
-
-    Each copy is started for `max_batch` sequences and `max_step_tokens`, by its engine's defaults where those are None.
-    """
-
-    copies: int
-    name: str
-    number: int
-    tp: int | None = None
-    pp: int | None = None
-    ep: int | None = None
-    attention_dp: int | None = None
-    max_batch: int | None = None
-    max_step_tokens: int | None = None
 
 
 def parse_pool(text: object, pool: str = "a pool") -> PoolRequest:

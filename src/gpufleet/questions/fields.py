@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from dataclasses import field
 from datetime import date
-from functools import cache
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from gpufleet.domain.images import Images
 from gpufleet.questions.images import parse_images
@@ -28,6 +27,7 @@ from gpufleet.questions.words import (
     WRITTEN,
     Kind,
     Preferred,
+    Request,
     Word,
     flag,
     names,
@@ -38,6 +38,7 @@ from gpufleet.questions.words import (
     time_like,
     words_of_fields,
 )
+from gpufleet.questions.words import words_of as words_of
 from gpufleet.records import dataclass
 from gpufleet.units import HOUR, USD_PER_HOUR, Bounds, in_full
 
@@ -54,7 +55,14 @@ DEFAULT_CONFIDENCE = 0.8
 MODEL = Word(text("MODEL"), "A name, a config.json, or the folder of one.", LOAD, is_typed=False)
 RATE = Word(RATE_TEXT, "Requests per time, with Poisson arrivals: 50/s, 3000/min.", LOAD)
 IN = Word(text("TOKENS"), "Tokens of a prompt: 1000, 8k.", LOAD, name="in", has_parts=True)
-OUT = Word(text("TOKENS"), "Tokens of an answer.", LOAD, name="out", has_parts=True)
+OUT = Word(
+    text("TOKENS"),
+    "Tokens of an answer.",
+    LOAD,
+    name="out",
+    has_parts=True,
+    hint="--out is the tokens of an answer; --out-file FILE writes the page to a file.",
+)
 SLO = Word(
     text("LIMITS"),
     "Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'.",
@@ -124,7 +132,7 @@ class NamedPath(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True, init=False)
-class PlanRequest:
+class PlanRequest(Request):
     """What every question of a plan may say; None takes the default. Lists name what is allowed.
 
     Limits hold with `confidence`, from 0.5 (the expected value) over 0.8 (where None) to 0.9 (the high end of ranges)
@@ -134,6 +142,9 @@ class PlanRequest:
     `from_file` names the fields that a workload file gave, `from_config` those that were preferred: they change nothing
     but the origin that the answer states.
     """
+
+    after_needed: ClassVar[tuple[Word[Any], ...]] = (WORKLOAD, TRACE)
+    after_all: ClassVar[tuple[Word[Any], ...]] = (CURRENCY,)
 
     clouds: Sequence[str] | None = optional(
         names("NAME,..."),
@@ -484,25 +495,6 @@ class EncoderBatchRequest(JobRequest, EncoderRequest):
 Question = type[PlanRequest]
 SERVE: tuple[Question, ...] = (ServeRequest, EncoderServeRequest)
 BATCH: tuple[Question, ...] = (BatchRequest, EncoderBatchRequest)
-
-
-def words_of(*questions: Question) -> dict[str, Word[Any]]:
-    """Words of questions by name, as a page lists them; what several of them have is listed once.
-
-    >>> list(words_of(EncoderServeRequest))[:3]
-    ['model', 'rate', 'workload']
-    """
-    return listed(questions)
-
-
-@cache
-def listed(questions: tuple[Question, ...]) -> dict[str, Word[Any]]:
-    """The same, gathered once: those that must be said, those of no field, the rest."""
-    first, further = ([row for q in questions for row in words_of_fields(q, is_named)] for is_named in (False, True))
-    found: dict[str, Word[Any]] = {}
-    for row in sorted([*first, WORKLOAD, TRACE, *further, CURRENCY], key=lambda row: row.comes_last):
-        found.setdefault(row.name, row)
-    return found
 
 
 def words_of_kinds() -> list[str]:

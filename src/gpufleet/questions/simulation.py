@@ -1,23 +1,95 @@
-"""The words of a replay: what arrives, and how it is dealt out; refused where they do not go together."""
+"""The words of a replay: what arrives, who serves it, how it is dealt out; refused where they do not go together."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import field, replace
+from typing import TYPE_CHECKING
 
 from gpufleet.domain.routing import ROUTINGS
-from gpufleet.domain.token_counts import TokenCounts
 from gpufleet.errors import UnknownName, UsageError
+from gpufleet.questions.copies import GPUS, POOL, CopyQuestion
+from gpufleet.questions.fields import IN, OUT, RATE, REQUESTS, SLO, TRACE, NamedPath
+from gpufleet.questions.words import (
+    BESIDE,
+    ENGINE,
+    INTEGER,
+    LOAD,
+    NUMBER,
+    ON_OFF,
+    REPLICAS,
+    SHARE,
+    Kind,
+    Request,
+    Word,
+    optional,
+    plain,
+    refuse_out_of_range,
+    said_by,
+    text,
+    time_like,
+    usual,
+)
 from gpufleet.records import dataclass
-from gpufleet.units import REQUESTS_PER_S, SECONDS
+from gpufleet.units import REQUESTS_PER_S, SECONDS, Bounds, in_full, parse_duration
+
+if TYPE_CHECKING:
+    from gpufleet.domain.pool_request import PoolRequest
+    from gpufleet.domain.slo import Slo
+    from gpufleet.domain.token_counts import TokenCounts
 
 POISSON, GAMMA, FIXED, BURST = ARRIVALS = ("poisson", "gamma", "fixed", "burst")
 AUTO = "auto"
+NO_TIME = ("0", "0s", "none", "off")
 DEFAULT_REQUESTS, MOST_REQUESTS, MOST_REPLICAS, MOST_RETRIES = 10_000, 10_000_000, 10_000, 100
 MOST_BURSTINESS, MOST_STRETCH, MOST_WAITING, MOST_SEED = 1e4, 1e6, 10**9, 2**63 - 1
+LEAST_BURSTINESS = 1e-3  # not a conversion
+COPIES = Bounds(1, MOST_REPLICAS, "")
+FROM_ZERO = Bounds(0, SECONDS.most, SECONDS.unit)
 
 
-@dataclass(frozen=True)
-class Traffic:
+def time_or_auto(text: str, what: str) -> float | str:
+    """Seconds of a time, or that the tables say it.
+
+    >>> time_or_auto("5min", "the cold start"), time_or_auto("Auto", "the cold start")
+    (300.0, 'auto')
+    """
+    if text.strip().casefold() == AUTO:
+        return AUTO
+    try:
+        return parse_duration(text, f"'5min' or '{AUTO}'")
+    except UsageError as error:
+        raise UsageError(f"{what} cannot be read", found=text, expected=error.expected) from error
+
+
+def time_or_none(text: str, _: str) -> float:
+    """Seconds that are left out.
+
+    >>> time_or_none("5min", ""), time_or_none("0", "")
+    (300.0, 0.0)
+    """
+    return 0.0 if text.strip().lower() in NO_TIME else parse_duration(text, "'5min' or '0'")
+
+
+def route_named(text: str) -> str:
+    """A way to deal out, as the tables write it."""
+    return text.strip().lower().replace("-", "_")
+
+
+TIME_OR_AUTO = Kind("TIME", time_or_auto)
+SEED = Word(
+    INTEGER,
+    "Of all that is drawn: the same seed, the same answer; default 0.",
+    LOAD,
+    name="seed",
+    what="the seed",
+    bounds=Bounds(0, MOST_SEED, ""),
+    label="seed",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Traffic(Request):
     """What arrives: a trace, or requests that are drawn at a `rate`; a burst comes at once and has none.
 
     `burstiness` of gamma arrivals is 1 over the squared variation of the time between them, as vLLM's benchmark has it:
@@ -27,23 +99,82 @@ class Traffic:
     several models; a `rate` beside it is the mean that they are scaled to.
     """
 
-    trace: str | None = None
-    rate: float | None = None
-    arrival: str | None = None
-    burstiness: float | None = None
-    input_tokens: float | TokenCounts | None = None
-    output_tokens: float | TokenCounts | None = None
-    requests: float | None = None
-    duration_s: float | None = None
-    stretch: float = 1.0
-    thin: float = 1.0
-    seed: int = 0
-    rates: str | None = None
-    rates_model: str | None = None
+    rate: float | None = field(
+        default=None,
+        metadata=said_by(
+            replace(RATE, says="Requests per time: 50/s, 3000/min.", what="the rate", bounds=REQUESTS_PER_S)
+        ),
+    )
+    trace: str | NamedPath | None = field(
+        default=None,
+        metadata=said_by(replace(TRACE, says="Take arrivals and lengths from a CSV or JSONL trace of requests.")),
+    )
+    rates: str | NamedPath | None = optional(
+        text("FILE"), "Rates over time as CSV (t_s, rate_rps; timestamp, value); --rate scales.", LOAD
+    )
+    rates_model: str | None = optional(
+        text("NAME"), "Whose rows of the rates, where they are of several models.", LOAD, label="rates of"
+    )
+    input_tokens: float | TokenCounts | None = field(
+        default=None, metadata=said_by(replace(IN, says="Tokens of a prompt: 1000, 8k, mean=900,p95=3000."))
+    )
+    output_tokens: float | TokenCounts | None = field(default=None, metadata=said_by(OUT))
+    arrival: str | None = optional(
+        text("NAME"), "poisson (default), gamma (--burstiness), fixed, or burst (all at once).", LOAD
+    )
+    burstiness: float | None = optional(
+        NUMBER,
+        "Of gamma arrivals, as vLLM has it: 1 is Poisson, less is burstier.",
+        LOAD,
+        what="the burstiness",
+        bounds=Bounds(LEAST_BURSTINESS, MOST_BURSTINESS, ""),
+    )
+    requests: float | None = field(
+        default=None,
+        metadata=said_by(
+            replace(
+                REQUESTS,
+                says="How many: 500, 100k; default 10k, or the whole trace.",
+                bounds=Bounds(1, MOST_REQUESTS, ""),
+            )
+        ),
+    )
+    duration_s: float | None = optional(
+        time_like("'10min' or '24h'"),
+        "Arrivals end after 10min, 24h.",
+        LOAD,
+        name="duration",
+        what="the duration",
+        bounds=SECONDS,
+        label="arrivals end after",
+        shown="{:g} s".format,
+    )
+    stretch: float = usual(
+        1.0,
+        NUMBER,
+        "Times of a trace, so much further apart: 2 is half the rate; default 1.",
+        LOAD,
+        what="the factor of --stretch",
+        bounds=Bounds(1 / MOST_STRETCH, MOST_STRETCH, ""),
+        label="times of the trace",
+        shown="{:g} times as far apart".format,
+    )
+    thin: float = usual(
+        1.0,
+        SHARE,
+        "Keep this share of a trace's requests: 10%; default all.",
+        LOAD,
+        what="the share of --thin",
+        bounds=Bounds(1 / MOST_REQUESTS, 1, ""),
+        label="requests of the trace",
+        shown="{:.3%} of them".format,
+    )
+    seed: int = field(default=0, metadata=said_by(SEED))
 
-    def checked(self, *, is_planned: bool = False) -> Traffic:
-        """The same, or what does not go together; a plan says rate and lengths where nothing else does."""
-        self._refuse_numbers()
+    def refuse_traffic(self, *, is_planned: bool = False) -> None:
+        """Refuse what does not go together; a plan says rate and lengths where nothing else does."""
+        if self.requests is not None and self.requests != round(self.requests):
+            raise UsageError("requests are whole", found=f"{self.requests:g}", expected="a number such as 500 or 10k")
         if self.arrival is not None and self.arrival not in ARRIVALS:
             raise UnknownName("way to arrive", self.arrival, ARRIVALS)
         if self.rates is not None:
@@ -58,18 +189,6 @@ class Traffic:
         if (self.burstiness is not None) != (self.arrival == GAMMA):
             expected = "--arrival gamma --burstiness N, such as 0.25 (1: Poisson)"
             raise UsageError("burstiness and gamma arrivals go together", expected=expected)
-        return self
-
-    def _refuse_numbers(self) -> None:
-        refuse_outside("the burstiness", self.burstiness, 1e-3, MOST_BURSTINESS)  # not a conversion
-        refuse_outside("the factor of --stretch", self.stretch, 1 / MOST_STRETCH, MOST_STRETCH)
-        refuse_outside("the share of --thin", self.thin, 1 / MOST_REQUESTS, 1)
-        refuse_outside("the duration", self.duration_s, SECONDS.least, SECONDS.most)
-        refuse_outside("the rate", self.rate, REQUESTS_PER_S.least, REQUESTS_PER_S.most)
-        refuse_outside("the seed", self.seed, 0, MOST_SEED)
-        refuse_outside("the number of requests", self.requests, 1, MOST_REQUESTS)
-        if self.requests is not None and self.requests != round(self.requests):
-            raise UsageError("requests are whole", found=f"{self.requests:g}", expected="a number such as 500 or 10k")
 
     def _refuse_drawn(self) -> None:
         if self.arrival == BURST and (self.rate is not None or self.requests is None):
@@ -107,83 +226,191 @@ class Traffic:
         return min(math.inf if self.requests is None else self.requests, by_time)
 
 
-@dataclass(frozen=True)
-class Dealing:
+@dataclass(frozen=True, kw_only=True)
+class ServingCopies(CopyQuestion):
+    """Who serves: copies that are all alike, or in place of their GPUs two pools; a plan says both where none is."""
+
+    replicas: int | None = optional(
+        INTEGER,
+        "Copies of the model; default 1, or those of the plan.",
+        REPLICAS,
+        what="the number of replicas",
+        bounds=COPIES,
+    )
+    prefill: str | PoolRequest | None = optional(
+        POOL, "Copies that only prefill, in place of --gpus: '2x H100:4 TP4'.", REPLICAS
+    )
+    decode: str | PoolRequest | None = optional(POOL, "Copies that only decode, beside --prefill: 'H200:8'.", REPLICAS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Dealing(Request):
     """How requests are dealt out and kept waiting: routing, prefix cache, time-outs, admission, retries.
 
     None never: no time-out, no limit on how many wait at a replica.
     """
 
-    route: str = ROUTINGS[0]
-    prefix_cache: bool = True
-    timeout_s: float | None = None
-    max_waiting: int | None = None
-    retries: int = 0
+    route: str = usual(
+        ROUTINGS[0],
+        Kind("NAME", plain(route_named)),
+        "How requests are dealt out: least_requests (default), round_robin, ...",
+        REPLICAS,
+    )
+    timeout_s: float | None = optional(
+        time_like("'30s' or '10min'"),
+        "Requests that have not begun by then are given up.",
+        REPLICAS,
+        name="timeout",
+        what="the time-out",
+        bounds=SECONDS,
+        label="time-out",
+        shown="{:g} s".format,
+    )
+    max_waiting: int | None = optional(
+        INTEGER,
+        "A replica with so many that wait refuses more.",
+        REPLICAS,
+        what="the number that may wait",
+        bounds=Bounds(0, MOST_WAITING, ""),
+        label="most waiting",
+        shown="{:,} at a replica".format,
+    )
+    retries: int = usual(
+        0,
+        INTEGER,
+        "How often a request that was refused or given up comes again; default 0.",
+        REPLICAS,
+        what="the number of retries",
+        bounds=Bounds(0, MOST_RETRIES, ""),
+        label="retries",
+    )
+    prefix_cache: bool = usual(
+        True,
+        ON_OFF,
+        "Keep blocks of prompts that requests share; default on.",
+        ENGINE,
+        hint="Which share of prompts it holds follows from the requests; of a plan it is stated.",
+        label="prefix cache",
+        shown=lambda is_kept: "on" if is_kept else "off",
+    )
 
-    def checked(self) -> Dealing:
-        """The same, or what cannot be meant."""
+    def refuse_dealing(self) -> None:
+        """Refuse what cannot be meant."""
         if self.route not in ROUTINGS:
             raise UnknownName("way to deal out requests", self.route, ROUTINGS)
-        refuse_outside("the time-out", self.timeout_s, SECONDS.least, SECONDS.most)
-        refuse_outside("the number that may wait", self.max_waiting, 0, MOST_WAITING)
-        refuse_outside("the number of retries", self.retries, 0, MOST_RETRIES)
         if self.retries and self.timeout_s is None and self.max_waiting is None:
             raise UsageError(
                 "nothing is retried that is not refused", expected="--timeout or --max-waiting with --retries"
             )
-        return self
 
 
-@dataclass(frozen=True)
-class Mishaps:
+@dataclass(frozen=True, kw_only=True)
+class Mishaps(Request):
     """What befalls replicas: a cold start of all of them at the beginning, and losses; seconds, or what tables say.
 
     A lost replica comes back after a cold start.
     """
 
-    cold_start_s: float | str | None = None
-    mtbf_s: float | str | None = None
+    cold_start_s: float | str | None = optional(
+        TIME_OR_AUTO,
+        "All replicas start cold and take this long: 5min, or auto.",
+        REPLICAS,
+        name="cold_start",
+        what="the cold start",
+        bounds=FROM_ZERO,
+        label="cold start",
+        shown=lambda said: said if isinstance(said, str) else f"{said:g} s",
+    )
+    mtbf_s: float | str | None = optional(
+        TIME_OR_AUTO,
+        "Mean time between failures of a replica: 30d, or auto; each comes back.",
+        REPLICAS,
+        name="mtbf",
+        what="the time between failures",
+        bounds=SECONDS,
+        label="time between failures",
+        shown=lambda said: said if isinstance(said, str) else f"{said:g} s",
+    )
 
-    def checked(self) -> Mishaps:
-        """The same, or what cannot be meant."""
+    @property
+    def has_mishaps(self) -> bool:
+        """Whether anything befalls them."""
+        return self.cold_start_s is not None or self.mtbf_s is not None
+
+    def refuse_mishaps(self) -> None:
+        """Refuse words for a time that mean none."""
         for what, value in (("the cold start", self.cold_start_s), ("the time between failures", self.mtbf_s)):
-            if isinstance(value, str):
-                if value != AUTO:
-                    raise UsageError(f"{what} cannot be read", found=value, expected=f"seconds, or {AUTO}")
-            else:
-                refuse_outside(what, value, 0 if what == "the cold start" else SECONDS.least, SECONDS.most)
-        return self
+            if isinstance(value, str) and value != AUTO:
+                raise UsageError(f"{what} cannot be read", found=value, expected=f"seconds, or {AUTO}")
 
 
-@dataclass(frozen=True)
-class InFront:
+@dataclass(frozen=True, kw_only=True)
+class InFront(Request):
     """What stands before the replicas: a response cache, and a small model for a share of what it does not answer."""
 
-    cache_hits: float = 0.0
-    small_model: str | None = None
-    small_gpus: str | None = None
-    small_replicas: int = 1
-    small_share: float | None = None
+    cache_hits: float = usual(
+        0.0,
+        SHARE,
+        "Share of requests that a response cache answers.",
+        LOAD,
+        what="the share of cached answers",
+        bounds=Bounds(0, 1, ""),
+        label="response cache",
+        shown="{:.1%} of the requests".format,
+    )
+    small_model: str | None = optional(text("MODEL"), "A small model that gets a share of the requests.", REPLICAS)
+    small_gpus: str | None = optional(GPUS.kind, "GPUs of each copy of the small model.", REPLICAS)
+    small_replicas: int = usual(
+        1,
+        INTEGER,
+        "Copies of the small model; default 1.",
+        REPLICAS,
+        what="the number of replicas",
+        bounds=COPIES,
+    )
+    small_share: float | None = optional(
+        SHARE,
+        "Share of the requests that the small model gets: 60%.",
+        REPLICAS,
+        what="the share of the small model",
+        bounds=Bounds(0, 1, ""),
+    )
 
-    def checked(self) -> InFront:
-        """The same, or what does not go together."""
-        refuse_outside("the share of cached answers", self.cache_hits, 0, 1)
+    def refuse_front(self) -> None:
+        """Refuse a small model without GPUs or without a share."""
         said = (self.small_model, self.small_gpus, self.small_share)
         if any(value is not None for value in said) and None in said:
             expected = "--small-model, --small-gpus and --small-share"
             raise UsageError("a small model has its GPUs and its share", expected=expected)
-        refuse_outside("the share of the small model", self.small_share, 0, 1)
-        checked_replicas(self.small_replicas)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SimulationRequest(Mishaps, InFront, Dealing, ServingCopies, Traffic):
+    """A replay of requests on copies of a model, or on those of a plan's file, where no GPUs are said.
+
+    `Traffic`, `ServingCopies`, `Dealing`, `InFront` and `Mishaps` say what may be named. `warm_up_s` None finds where
+    TTFT has settled.
+    """
+
+    slo: str | Slo | None = field(
+        default=None,
+        metadata=said_by(replace(SLO, says="Objectives, such as 'ttft.p95<500ms,tpot.p95<40ms'; exit 4 where broken.")),
+    )
+    warm_up_s: float | None = optional(
+        Kind("TIME", time_or_none),
+        "Leave out what arrives first: 5min, 0; default: until TTFT has settled.",
+        BESIDE,
+        name="warm_up",
+        what="the warm-up",
+        bounds=FROM_ZERO,
+        label="warm-up",
+        shown=lambda seconds: f"{in_full(seconds)} s",
+    )
+
+    def checked(self) -> SimulationRequest:
+        """The same, or what cannot be meant whatever the plan says."""
+        refuse_out_of_range(self)
+        self.refuse_dealing()
+        self.refuse_mishaps()
+        self.refuse_front()
         return self
-
-
-def refuse_outside(what: str, value: float | None, least: float, most: float) -> None:
-    """Refuse a number that nobody means; None is none."""
-    if value is not None and not least <= value <= most:
-        raise UsageError(f"{what} is out of range", found=value, expected=f"from {least:g} to {most:,.15g}")
-
-
-def checked_replicas(replicas: int) -> int:
-    """How many copies of the model there are."""
-    refuse_outside("the number of replicas", replicas, 1, MOST_REPLICAS)
-    return replicas

@@ -8,9 +8,12 @@ those of the field:
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, field, fields, replace
-from typing import Any, Generic, NamedTuple, ParamSpec, TypeVar
+from functools import cache
+from typing import Any, ClassVar, Generic, NamedTuple, ParamSpec, TypeVar
 
 from gpufleet.errors import UsageError
 from gpufleet.records import dataclass
@@ -41,6 +44,7 @@ HEADINGS = (LOAD, TRAINING, REPLICAS, SLACK, RENTED, ENGINE, TABLES, BESIDE, WRI
 """Headings of a help page, in their order."""
 
 WORD = "word"
+SWITCH = {"on": True, "off": False}
 PERIODS_S = {"hour": HOUR, "day": DAY, "week": 7 * DAY, "month": HOURS_PER_MONTH * HOUR, "year": HOURS_PER_YEAR * HOUR}
 
 
@@ -69,7 +73,7 @@ class Word(Generic[T]):
     `what` names its value in errors, `bounds` are its range. `label` and `shown` record it among the inputs of an
     answer. `fills` is the limit of the solver that it sets. `beyond_today` names it where today's fleet is not judged
     with it, unless it is `plain`. `joined_by` joins a list of a file to one text, `has_parts` lets a file say 'mean: 5'
-    below it.
+    below it. `is_needed`: it must be typed, for nothing else could say it. `hint` is told where it cannot be read.
     """
 
     kind: Kind[T]
@@ -91,6 +95,8 @@ class Word(Generic[T]):
     is_in_files: bool = True
     is_of_each_model: bool = True
     comes_last: bool = False
+    is_needed: bool = False
+    hint: str | None = None
     field: str = ""
     default: object = None
 
@@ -107,6 +113,21 @@ class Word(Generic[T]):
     def value_of(self, said: Said) -> T:
         """What was said, read."""
         return self.kind.read(said, self.what)
+
+    def refuse_outside(self, value: object) -> None:
+        """Refuse a number out of the range of the word; no limit of money is none."""
+        if not self.what or self.bounds is None or (self.kind.is_money and value == math.inf):
+            return
+        if isinstance(value, (int, float)):
+            self.bounds.refuse_outside(value, self.what, value)
+
+
+@dataclass(frozen=True)
+class Request:
+    """A question: words fill its fields. Words of no field are typed after those that must be said, or after all."""
+
+    after_needed: ClassVar[tuple[Word[Any], ...]] = ()
+    after_all: ClassVar[tuple[Word[Any], ...]] = ()
 
 
 def said_by(row: Word[T]) -> Mapping[str, Word[T]]:
@@ -127,6 +148,35 @@ def as_field(make: Callable[P, Word[T]]) -> Callable[P, T | None]:
 optional = as_field(Word)
 
 
+def usual(value: T, kind: Kind[T], says: str, heading: str, **about: Any) -> T:
+    """A field that a word fills, with the value that it has where nobody says it."""
+    made: T = field(default=value, metadata=said_by(Word(kind, says, heading, **about)))
+    return made
+
+
+def words_of(*questions: type[Request]) -> dict[str, Word[Any]]:
+    """Words of questions by name, as a page lists them; what several of them have is listed once."""
+    return listed_once(questions)
+
+
+@cache
+def listed_once(questions: tuple[type[Request], ...]) -> dict[str, Word[Any]]:
+    """The same, gathered once: those that must be said, those of no field, the rest."""
+    first, further = ([row for q in questions for row in words_of_fields(q, is_named)] for is_named in (False, True))
+    after_needed = [row for q in questions for row in q.after_needed]
+    after_all = [row for q in questions for row in q.after_all]
+    found: dict[str, Word[Any]] = {}
+    for row in sorted([*first, *after_needed, *further, *after_all], key=lambda row: row.comes_last):
+        found.setdefault(row.name, row)
+    return found
+
+
+def refuse_out_of_range(request: Request) -> None:
+    """Refuse what is said and out of the range of its word."""
+    for row in words_of(type(request)).values():
+        row.refuse_outside(getattr(request, row.field, None))
+
+
 def words_of_fields(request: type, kw_only: bool | None = None) -> list[Word[Any]]:
     """Words of the fields of a request, all of them or those that are its keywords or not."""
     held: tuple[Field[object], ...] = fields(request)
@@ -145,6 +195,37 @@ def whole(text: str, what: str) -> int:
     if number != int(number):
         raise UsageError(f"{what} is not whole", found=text, expected="a whole number such as 2")
     return int(number)
+
+
+def integer(text: str, what: str) -> int:
+    """A whole number, below zero too, with every digit of it; '10k' as elsewhere.
+
+    >>> integer("9,007,199,254,740,993", "the seed"), integer("10k", "the seed")
+    (9007199254740993, 10000)
+    """
+    digits = text.strip().replace("_", "")
+    if re.fullmatch(r"[+-]?([0-9]{1,20}|[0-9]{1,3}(,[0-9]{3}){1,6})", digits):
+        return int(digits.replace(",", ""))
+    try:
+        return whole(text, what)
+    except UsageError as error:
+        raise UsageError("cannot read a whole number", found=text, expected="one such as 2 or 10k") from error
+
+
+def number(text: str, _: str) -> float:
+    """A number without a unit."""
+    try:
+        return float(text)
+    except ValueError:
+        raise UsageError("cannot read a number", found=text, expected="one such as 2 or 0.5") from None
+
+
+def on_or_off(text: str, _: str) -> bool:
+    """Whether something is done."""
+    said = text.strip().lower()
+    if said not in SWITCH:
+        raise UsageError("cannot read a switch", found=text, expected="on or off")
+    return SWITCH[said]
 
 
 def hours(text: str, _: str) -> float:
@@ -193,6 +274,9 @@ def flag(says: str, heading: str, comes_last: bool = False) -> bool:
 
 SHARE = Kind("SHARE", plain(parse_ratio))
 WHOLE = Kind("N", whole)
+INTEGER = Kind("N", integer)
+NUMBER = Kind("N", number)
+ON_OFF = Kind("on|off", on_or_off)
 COUNT = Kind("N", parse_count)
 ROW_COUNT = Kind("N", whole, takes=int)
 RATE_TEXT = Kind("N/TIME", plain(parse_rate))
