@@ -102,8 +102,7 @@ def of_json(value: object) -> Availability:
     about = value.get("metadata") if isinstance(value, dict) else None
     points = value.get("data") if isinstance(value, dict) else None
     gap = about.get("gap_seconds") if isinstance(about, dict) else None
-    is_number = isinstance(gap, (int, float)) and not isinstance(gap, bool)
-    if not is_number or not isinstance(points, list):
+    if not isinstance(gap, (int, float)) or isinstance(gap, bool) or not isinstance(points, list):
         raise UsageError(f"{WHAT} is of an unknown form", expected='{"metadata": {"gap_seconds": 600}, "data": [1, 0]}')
     TICKS.refuse_outside(float(gap) if abs(gap) < LATEST_S else math.inf, f"gap_seconds of {WHAT}", gap)
     if not 0 < len(points) <= MOST_POINTS:
