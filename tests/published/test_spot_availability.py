@@ -75,6 +75,7 @@ def test_unseen_zones_stay_up_as_drawn_ones_do() -> None:
     assert np.delete(found, 3) == pytest.approx([0.57, 0.37, 0.27, 0.26], abs=0.12)
 
 
+@pytest.mark.slow
 def test_jobs_cost_on_draws_what_they_cost_on_unseen_traces() -> None:
     """And are never late on either: the policies have a safety net."""
     found = np.mean([means_of(jobs_on(drawn(m), 48)) for m in FEBRUARY], axis=0)
@@ -84,6 +85,21 @@ def test_jobs_cost_on_draws_what_they_cost_on_unseen_traces() -> None:
     assert far == {}
     assert abs(np.mean(list(ratios.values())) - 1) < 0.03
     assert np.all(found[:, 1] == 0)
+
+
+@pytest.mark.parametrize(
+    ("region", "any_up", "all_up"),
+    [("us-east-1", 0.677, 0.102), ("us-east-2", 0.794, 0.614), ("us-west-2", 0.954, 0.783)],
+)
+def test_zones_of_a_region_are_lost_together_as_unseen_ones_were(region: str, any_up: float, all_up: float) -> None:
+    """Share of February 2023 with any zone of a region up, and with all; the fit had four pairs of one region.
+
+    A miss, not held here: in the week of April 2023 any zone of two was up 56 and 79 % of the time, drawn 71 and 89.
+    """
+    zones = [m.zone for m in FEBRUARY if m.zone.region == region]
+    up = generated_nodes(np.random.default_rng(1), UNSEEN, zones, NUM_TICKS, 150) > 0
+    assert up.any(axis=1).mean() == pytest.approx(any_up, abs=0.06)
+    assert up.all(axis=1).mean() == pytest.approx(all_up, abs=0.05)
 
 
 def test_drawn_zones_differ_as_measured_ones_do() -> None:

@@ -54,7 +54,7 @@ USUAL_TIMES_S = np.array([1.0, 6.0, 60.0]) * HOUR
 TIMES_PULL, SHARES_PULL, NUM_FREE, ROUNDS, NUDGE, HALVINGS = 0.3, 0.1, 6, 60, 1e-4, 50
 QUANTILES = (0.25, 0.5, 0.75, 0.9, 0.99)
 SCORED_LAGS = (6, 18, 36, 72, 144)
-NUM_GENERATED, GENERATED_STEP, HOURLY, SEED = 100, 24, 6, 18
+NUM_GENERATED, NUM_TOGETHER, GENERATED_STEP, HOURLY, SEED = 100, 20, 24, 6, 18
 ALL = "all"
 NORMAL = NormalDist()
 
@@ -351,6 +351,21 @@ def ratio(generated: float, measured: float) -> str:
     return f"{(generated / measured - 1) * PERCENT:+.1f} %"
 
 
+def score_together(fit: AvailabilityFit, traces: Sequence[Trace], title: str) -> None:
+    """Zones that were watched on the same days, region by region: how often any can be had, and all."""
+    print(f"\n{title}: share of time with any zone up, with all up, measured/generated")
+    for began, region in sorted({(t.began, t.region) for t in traces}):
+        zones = [t for t in traces if (t.began, t.region) == (began, region)]
+        if len({t.zone for t in zones}) == len(zones) > 1:
+            measured = np.array([t.up for t in zones])
+            drawn = generated_nodes(
+                np.random.default_rng(SEED), fit, [t.spot_zone for t in zones], measured.shape[1], NUM_TOGETHER
+            )
+            of_any, of_all = ((measured.any(axis=0), drawn.any(axis=1)), (measured.all(axis=0), drawn.all(axis=1)))
+            shares = " ".join(f"{m.mean():.3f}/{g.mean():.3f}" for m, g in (of_any, of_all))
+            print(f"{began} {region} {len(zones)} zones: {shares}")
+
+
 def score_zones(fit: AvailabilityFit, traces: Sequence[Trace], title: str) -> None:
     """Zones drawn from nothing beside measured ones: spread of availability and mean time up, cost over all."""
     zones = drawn_zones(np.random.default_rng(SEED), fit, 200)
@@ -407,6 +422,7 @@ def run(arguments: argparse.Namespace) -> None:
     score(learnt, unseen, f"fitted to {years[0]}, scored on traces after it")
     score(learnt, unseen, f"fitted to {years[0]}, after it, shares of time as hourly jobs see them", as_jobs_see_it)
     score(learnt, unseen, f"fitted to {years[0]}, after it, every draw held to its trace's share", held_to_its_share)
+    score_together(learnt, unseen, f"fitted to {years[0]}, after it")
     score_zones(learnt, unseen, f"fitted to {years[0]}, after it")
     score(learnt, [t for t in later if t.num_nodes > 1], f"fitted to one node of {years[0]}, several nodes after it")
     score(learnt, first, f"fitted to {years[0]}, in sample")
