@@ -8,9 +8,15 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from tools.calibrate import engines, kernels, runtimes, training_memory
+from tools.calibrate import engines, kernels, runtimes, spot_availability, training_memory
 
-COMMANDS = {"engines": engines, "kernels": kernels, "runtimes": runtimes, "training-memory": training_memory}
+COMMANDS = {
+    "engines": engines,
+    "kernels": kernels,
+    "runtimes": runtimes,
+    "spot-availability": spot_availability,
+    "training-memory": training_memory,
+}
 
 
 def main() -> None:

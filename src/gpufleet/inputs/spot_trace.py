@@ -1,0 +1,272 @@
+"""Traces of what spot machines could be had, as public ones are written; the form is told by the text.
+
+form    columns
+JSON    {"metadata": {"gap_seconds": 600}, "data": [1, 0, 4]}: nodes of one zone at every tick; null was not seen
+wide    CSV: a time, and a column of nodes for every zone
+long    CSV: a time, zone, and nodes (available, nodes, count, nodes_up, instances_running)
+events  CSV: a time, event (add, remove), [node,] [zone]: one machine more or less
+
+A time (t_s, time_s, timestamp_s, timestamp, time, date, datetime) is seconds, or a date and time; any form may be
+packed by gzip. A point stands until the next one; before a gap, for a tick. Gaps, and cells left empty, are
+unavailable and are counted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from gpufleet.domain.arrays import FloatArray, IntArray
+from gpufleet.domain.availability import Availability
+from gpufleet.errors import UsageError
+from gpufleet.files import read_text_file
+from gpufleet.inputs.json_text import parse_json
+from gpufleet.inputs.rate_curve import TIMES
+from gpufleet.inputs.trace import LATEST_S, LONGEST_CELL, Row, clock_time_s, csv_rows
+from gpufleet.records import dataclass
+from gpufleet.units import MB, MINUTE, Bounds, in_full
+
+WHAT = "the availability trace"
+ONLY_ZONE = "zone"
+MOST_BYTES, MOST_POINTS, MOST_ZONES, MOST_NODES = 50 * MB, 5_000_000, 1000, 1_000_000
+COUNTS, ZONE, EVENT, NODE = ("available", "nodes", "count", "nodes_up", "instances_running"), "zone", "event", "node"
+EVENTS = {"add": 1, "remove": -1}
+TICKS = Bounds(1.0, 1e6, "seconds")
+LONGEST_GAP_RATIO, USUAL_GAPS = 1.5, 0.9
+"""A longer distance of points is a gap: than so many times the median one, and than so many of all."""
+UNSEEN = -1
+WORDS = {"true": 1.0, "false": 0.0}
+
+
+@dataclass(frozen=True, eq=False)
+class Points:
+    """Nodes of one zone as they stand: the time of each point, and how many; UNSEEN where nothing is said."""
+
+    times_s: FloatArray
+    nodes: IntArray
+
+
+def read_spot_trace(path: str | Path) -> Availability:
+    """The trace in a file of any known form."""
+    return parse_spot_trace(read_text_file(path, WHAT, MOST_BYTES, may_be_packed=True))
+
+
+def parse_spot_trace(text: str) -> Availability:
+    """The trace in a text: JSON where it begins with a brace, else CSV.
+
+    >>> parse_spot_trace('{"metadata": {"gap_seconds": 600}, "data": [1, null, 4]}').nodes.tolist()
+    [[1, 0, 4]]
+    """
+    if text[:LONGEST_CELL].lstrip()[:1] in ("{", "["):
+        return of_json(parse_json(text, WHAT))
+    rows = csv_rows(text, WHAT)
+    first = next(rows, None)
+    if first is None:
+        raise UsageError(f"{WHAT} has no rows", expected="a header and one line for each point")
+    time = next((name for name in TIMES if name in first[1]), None)
+    if time is None:
+        raise unknown_form(first[1])
+    return of_rows(time, [first, *rows])
+
+
+def of_rows(time: str, rows: list[Row]) -> Availability:
+    """The trace of a table, by its columns."""
+    if len(rows) > MOST_POINTS:
+        raise UsageError(f"{WHAT} has too many rows", expected=f"at most {MOST_POINTS:,}")
+    header = rows[0][1]
+    if EVENT in header:
+        return of_events(time, rows)
+    if ZONE in header:
+        count = next((name for name in COUNTS if name in header), None)
+        if count is None:
+            raise unknown_form(header)
+        return on_one_grid({zone: points_of(time, count, own) for zone, own in by_zone(rows).items()})
+    zones = [name for name in header if name != time]
+    if not zones or not all(zones):
+        raise unknown_form(header)
+    refuse_many_zones(len(zones))
+    return on_one_grid({zone: points_of(time, zone, rows) for zone in zones})
+
+
+def unknown_form(header: Mapping[str, object]) -> UsageError:
+    """What is said of columns that no form has."""
+    expected = f"a time ({', '.join(TIMES)}) and nodes by zone, or events ({', '.join(EVENTS)})"
+    return UsageError(f"{WHAT} has columns of an unknown form", found=", ".join(map(str, header)), expected=expected)
+
+
+def of_json(value: object) -> Availability:
+    """The trace of one zone, a number for every tick."""
+    about = value.get("metadata") if isinstance(value, dict) else None
+    points = value.get("data") if isinstance(value, dict) else None
+    gap = about.get("gap_seconds") if isinstance(about, dict) else None
+    if not isinstance(gap, (int, float)) or isinstance(gap, bool) or not isinstance(points, list):
+        raise UsageError(f"{WHAT} is of an unknown form", expected='{"metadata": {"gap_seconds": 600}, "data": [1, 0]}')
+    TICKS.refuse_outside(float(gap) if abs(gap) < LATEST_S else math.inf, f"gap_seconds of {WHAT}", gap)
+    if not 0 < len(points) <= MOST_POINTS:
+        raise UsageError(
+            f"{WHAT} has {len(points):,} points", expected=f"one at least, and no more than {MOST_POINTS:,}"
+        )
+    nodes = np.array([count_of(cell, f"point {i}") for i, cell in enumerate(points)], dtype=np.int64)
+    return seen_or_not(float(gap), (ONLY_ZONE,), nodes[np.newaxis])
+
+
+def by_zone(rows: Iterable[Row]) -> dict[str, list[Row]]:
+    """Rows of each zone, in the order they are met."""
+    zones: dict[str, list[Row]] = {}
+    for line, row in rows:
+        zone = str(row.get(ZONE) or "").strip()[:LONGEST_CELL]
+        if not zone:
+            raise UsageError(f"{WHAT}: line {line} names no zone")
+        zones.setdefault(zone, []).append((line, row))
+        refuse_many_zones(len(zones))
+    return zones
+
+
+def refuse_many_zones(num: int) -> None:
+    """Refuse more zones than anybody rents in."""
+    if num > MOST_ZONES:
+        raise UsageError(f"{WHAT} has too many zones", expected=f"at most {MOST_ZONES:,}")
+
+
+def points_of(time: str, column: str, rows: Iterable[Row]) -> Points:
+    """The points of one zone, in the order of their times."""
+    times: list[float] = []
+    nodes: list[int] = []
+    for line, row in rows:
+        at = time_of(row.get(time), time, line)
+        refuse_earlier(at, times, line, row.get(time), may_be_same=False)
+        times.append(at)
+        nodes.append(count_of(row.get(column), f"line {line}: {column}"))
+    return Points(np.array(times), np.array(nodes, dtype=np.int64))
+
+
+def refuse_earlier(at: float, times: list[float], line: int, found: object, may_be_same: bool) -> None:
+    """Refuse a row that is not in the order of time."""
+    if times and (at < times[-1] or (at == times[-1] and not may_be_same)):
+        expected = "rows in the order of their times" + ("" if may_be_same else ", each time once in a zone")
+        raise UsageError(f"{WHAT}: line {line} is not later than the row before it", found=found, expected=expected)
+
+
+def time_of(cell: object, column: str, line: int) -> float:
+    """Seconds of one row: a number, or a date and time."""
+    text = str(cell)[:LONGEST_CELL].strip()
+    for read in (float, clock_time_s):
+        try:
+            seconds = read(text)
+        except (ValueError, OverflowError):
+            continue
+        if abs(seconds) <= LATEST_S:
+            return seconds
+    raise UsageError(f"{WHAT}: line {line}: cannot read {column}", found=cell, expected="seconds, or a date")
+
+
+def count_of(cell: object, where: str) -> int:
+    """Nodes of one cell, a whole number; UNSEEN where it is empty."""
+    text = "" if cell is None else str(cell)[:LONGEST_CELL].strip().lower()
+    if not text:
+        return UNSEEN
+    try:
+        value = WORDS[text] if text in WORDS else float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 <= value <= MOST_NODES or value != int(value):
+        raise UsageError(
+            f"{WHAT}: {where}: not a number of nodes", found=cell, expected=f"a whole one, 0 to {MOST_NODES:,}"
+        )
+    return int(value)
+
+
+def on_one_grid(zones: Mapping[str, Points]) -> Availability:
+    """All zones on ticks as long as points are usually apart, from the first point of any to the last."""
+    gaps = np.concatenate([np.diff(points.times_s) for points in zones.values()])
+    if not len(gaps):
+        raise UsageError(f"{WHAT} has one point", expected="two of a zone at least: their distance is a tick")
+    tick_s = float(np.median(gaps))
+    TICKS.refuse_outside(tick_s, f"the distance of points in {WHAT}", tick_s)
+    first_s = min(float(points.times_s[0]) for points in zones.values())
+    last_s = max(float(points.times_s[-1]) for points in zones.values())
+    num = checked_ticks((last_s - first_s) / tick_s + 1, len(zones))
+    stands_s = max(LONGEST_GAP_RATIO * tick_s, float(np.quantile(gaps, USUAL_GAPS, method="lower")))
+    on_grid = [on_grid_from(points, first_s, tick_s, num, stands_s) for points in zones.values()]
+    return seen_or_not(tick_s, tuple(zones), np.stack(on_grid))
+
+
+def checked_ticks(num: float, num_zones: int) -> int:
+    """A number of ticks, refused where memory does not hold them."""
+    if not num * num_zones <= MOST_POINTS:
+        raise UsageError(
+            f"{WHAT} has too many ticks", found=in_full(num), expected=f"at most {MOST_POINTS // num_zones:,}"
+        )
+    return math.floor(num)
+
+
+def on_grid_from(points: Points, first_s: float, tick_s: float, num: int, stands_s: float) -> IntArray:
+    """The fewest nodes of the points in each tick; a tick without any has the last point's, where it still stands.
+
+    >>> on_grid_from(Points(np.array([0.0, 9.0, 21.0]), np.array([3, 2, 1])), 0.0, 10.0, 4, stands_s=15.0).tolist()
+    [2, 2, 1, -1]
+    """
+    ticks = np.minimum(np.floor((points.times_s - first_s) / tick_s).astype(np.int64), num - 1)
+    fewest = np.full(num, MOST_NODES + 1)
+    np.minimum.at(fewest, ticks, points.nodes)
+    starts_s = first_s + np.arange(num) * tick_s
+    last = np.searchsorted(points.times_s, starts_s, side="right") - 1
+    lasting = np.append(np.diff(points.times_s), np.inf)
+    until_s = points.times_s + np.where(lasting <= stands_s, lasting, tick_s)
+    stands = (last >= 0) & (until_s[last] >= starts_s + tick_s / 2)
+    return np.where(fewest <= MOST_NODES, fewest, np.where(stands, points.nodes[last], UNSEEN))
+
+
+def seen_or_not(tick_s: float, zones: tuple[str, ...], nodes: IntArray) -> Availability:
+    """A trace whose unseen points are unavailable, and counted."""
+    return Availability(tick_s, zones, np.maximum(nodes, 0), int(np.count_nonzero(nodes == UNSEEN)))
+
+
+def of_events(time: str, rows: Iterable[Row]) -> Availability:
+    """The fewest nodes up in every minute, from the first event to the last."""
+    times: list[float] = []
+    up, zones = set[tuple[str, str]](), dict[str, tuple[list[float], list[int]]]()
+    for line, row in rows:
+        at = time_of(row.get(time), time, line)
+        refuse_earlier(at, times, line, row.get(time), may_be_same=True)
+        times.append(at)
+        zone = str(row.get(ZONE) or "").strip()[:LONGEST_CELL] or ONLY_ZONE
+        moments, counts = zones.setdefault(zone, ([], [0]))
+        counts.append(counts[-1] + change_of(row, zone, up, line))
+        moments.append(at - times[0])
+        if counts[-1] < 0:
+            raise UsageError(f"{WHAT}: line {line} removes a node that is not up", expected="an add before it")
+    refuse_many_zones(len(zones))
+    num = checked_ticks((times[-1] - times[0]) / MINUTE + 1, len(zones))
+    nodes = [minutes_of(np.array(moments), np.array(counts[1:]), num) for moments, counts in zones.values()]
+    return Availability(MINUTE, tuple(zones), np.stack(nodes))
+
+
+def change_of(row: Mapping[str, object], zone: str, up: set[tuple[str, str]], line: int) -> int:
+    """One node more or less; a node by name is added once before it is removed."""
+    word, name = (str(row.get(column) or "").strip().lower()[:LONGEST_CELL] for column in (EVENT, NODE))
+    if word not in EVENTS:
+        found, expected = row.get(EVENT), " or ".join(EVENTS)
+        raise UsageError(f"{WHAT}: line {line}: unknown event", found=found, expected=expected)
+    if name and ((zone, name) in up) == (word == "add"):
+        problem = f"{word}s a node that is {'already' if word == 'add' else 'not'} up"
+        raise UsageError(f"{WHAT}: line {line} {problem}", found=name, expected="each node added, then removed")
+    (up.add if word == "add" else up.discard)((zone, name))
+    return EVENTS[word]
+
+
+def minutes_of(at_s: FloatArray, nodes: IntArray, num: int) -> IntArray:
+    """The fewest nodes of one zone in every minute, of its numbers after each event; at one moment the last counts.
+
+    >>> minutes_of(np.array([30.0, 60.0, 60.0, 200.0]), np.array([1, 2, 3, 2]), 4).tolist()
+    [0, 3, 3, 2]
+    """
+    is_last = np.append(np.diff(at_s) > 0, True)
+    at_s, nodes = at_s[is_last], nodes[is_last]
+    before = np.searchsorted(at_s, np.arange(num) * MINUTE, side="right") - 1
+    fewest = np.where(before >= 0, nodes[before], 0)
+    np.minimum.at(fewest, np.minimum(at_s // MINUTE, num - 1).astype(np.int64), nodes)
+    return fewest
